@@ -11,7 +11,7 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
 
     /// The name that was asked for.
     package var name: String
-    /// Whether the name is that of a user of one of our domains; otherwise it is taken for a Call-ID.
+    /// Whether the name is that of a user of one of our domains; otherwise it is taken for a Call-ID, an address or a number.
     package var isUser: Bool
     /// Whether the user has a contact or a password.
     package var isKnown: Bool
@@ -91,6 +91,12 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var read: Int32?
     package var end: String?
     package var endStatus: UInt16?
+    /// Why the request was refused at once; `nil` for one that was not.
+    package var refusal: String?
+    /// Address and port where it came from; empty where nobody needs to know.
+    package var source: String
+    /// The URI of the other party; empty where nobody needs to know.
+    package var peer: String
 
     init(_ record: TimelineRecord) {
         kind = record.kind.rawValue
@@ -130,5 +136,8 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         read = offset(record.marks.read)
         end = record.end?.rawValue
         endStatus = record.endStatus
+        refusal = record.refusal?.rawValue
+        source = record.source.string
+        peer = record.peer.string
     }
 }

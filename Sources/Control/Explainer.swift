@@ -29,8 +29,8 @@ final class Explainer: Sendable {
     /// Gathers what is known.
     ///
     /// - Parameters:
-    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference or the code of a push, as lists
-    ///     and log lines show them.
+    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference, the code of a push, an address
+    ///     or a number that was called, as lists and log lines show them.
     ///   - limit: records of the store, the last ones.
     ///   - call: whose answer it is.
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
@@ -43,6 +43,7 @@ final class Explainer: Sendable {
         let subjects = [
             aor.map { .user($0) }, .callID(callID), CallRef(name).map { .call($0) },
             PushCode(name.lowercased()).map { .push($0) },
+            Self.address(name).map { .source(ByteString($0.uriHost)) }, .number(callID),
         ].compactMap { (subject: TimelineSubject?) in subject }
         call.askStore { [store] in
             var report = live
@@ -51,6 +52,9 @@ final class Explainer: Sendable {
             call.answer(report)
         }
     }
+
+    /// The address in `192.0.2.7`, `[2001:db8::7]` or either with a port.
+    private static func address(_ name: String) -> IPAddress? { IPAddress(name) ?? Endpoint(name)?.address }
 
     /// Somebody whom we know by that name at our first domain.
     private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {

@@ -27,6 +27,10 @@ package enum TimelineSubject: Hashable, Sendable {
     case call(CallRef)
     /// One record for each device that it went to.
     case push(PushCode)
+    /// What came from that address, written as in a URI.
+    case source(ByteString)
+    /// What was for that user or number, in whatever domain.
+    case number(ByteString)
 }
 
 /// How pushes fared, counted over the records of the timeline.

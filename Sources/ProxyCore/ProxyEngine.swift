@@ -27,8 +27,9 @@ package final class ProxyEngine {
     package internal(set) var registrar: Registrar
     var digest: DigestAuthenticator
     var logins: LoginLimit
-    /// How many log lines there may be about REGISTERs that are refused, and about those that are challenged.
-    var refusedRegisters = LogRateLimit(burst: 20)
+    /// What is told of requests that are refused.
+    var refusals = Refusals()
+    /// How many log lines there may be about REGISTERs that are challenged.
     var challengedRegisters = LogRateLimit()
 
     var calls: Calls
@@ -213,6 +214,7 @@ package final class ProxyEngine {
             case .refreshWalkDue: refreshWalkDue(now: now)
             case .reliefDue: reliefDue(now: now.instant)
             case .flowTimersDue: flowTimersDue(now: now)
+            case .refusalsDue: refusalsDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
             }
@@ -275,7 +277,7 @@ package final class ProxyEngine {
             refuse(incoming, .maxBreadthExceeded, now: now)
         case .dialog(let pass, let next): dialogRequestReceived(incoming, pass, next, now: now)
         case .initial(let next): initialRequestReceived(incoming, next, now: now)
-        case .forged: refuse(incoming, .forbidden, now: now)
+        case .forged: refuse(incoming, .forbidden, because: .forgedRoute, now: now)
         }
     }
 
@@ -289,7 +291,7 @@ package final class ProxyEngine {
             return false
         }
         if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
-            refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+            refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
             return false
         }
         return true
@@ -311,6 +313,7 @@ package final class ProxyEngine {
                 key, for: incoming.request, cancelling: invite, respondOn: incoming.responseFlow, now: now.instant)
         else {
             counters.count(.rejectedOverload)
+            noteRefused(incoming, .serviceUnavailable, because: .noRoom, now: now)
             sendStateless(incoming, .serviceUnavailable)
             return nil
         }
@@ -355,6 +358,8 @@ enum EngineTimer: Sendable {
     case flowTimersDue
     /// The load that made us refuse work may be over.
     case reliefDue
+    /// Somebody who was asked for a password may have shown none.
+    case refusalsDue
     /// Nothing may have come back for a request: that of the call at that place, if it is still this one.
     case silence(place: UInt32, ForkID)
 }

@@ -23,6 +23,9 @@ package enum Counter: Int, CaseIterable, Sendable {
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
     case call, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
+    case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
+    case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
+    case callDraining, callWrongLogins
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported
     case messageStored, messageDelivered, messageGivenUp, messageExpired
@@ -72,6 +75,21 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
         case .callResumed:
             MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this one goes on with.")
+        case .callForeignDomain: Self.refused("foreign-domain")
+        case .callOtherIdentity: Self.refused("other-identity")
+        case .callForgedRoute: Self.refused("forged-route")
+        case .callUnknownUser: Self.refused("unknown-user")
+        case .callNotTrusted: Self.refused("not-trusted")
+        case .callWrongPassword: Self.refused("wrong-password")
+        case .callNoContact: Self.refused("no-contact")
+        case .callNotSecure: Self.refused("not-secure")
+        case .callCalleeLimit: Self.refused("callee-limit")
+        case .callCallerLimit: Self.refused("caller-limit")
+        case .callTooManyCalls: Self.refused("too-many-calls")
+        case .callNoRoom: Self.refused("no-room")
+        case .callOverload: Self.refused("overload")
+        case .callDraining: Self.refused("draining")
+        case .callWrongLogins: Self.refused("wrong-logins")
         case .heldDelivered: Self.held("delivered")
         case .heldCancelled: Self.held("cancelled")
         case .heldTimedOut: Self.held("timed-out")
@@ -144,6 +162,10 @@ package enum Counter: Int, CaseIterable, Sendable {
     private static func authentication(_ outcome: String) -> MetricName {
         MetricName(
             "sippushd_authentications_total", labels: "outcome=\"\(outcome)\"", "Digest challenges and their answers.")
+    }
+
+    private static func refused(_ reason: String) -> MetricName {
+        MetricName("sippushd_calls_refused_total", labels: "reason=\"\(reason)\"", "Calls that were refused at once.")
     }
 
     private static func held(_ outcome: String) -> MetricName {

@@ -35,6 +35,7 @@ struct SimulatedTimeline {
     /// - Returns: what is wrong with the record.
     mutating func complaints(about record: TimelineRecord, ringsLiveFlows: Bool) -> [String] {
         records.append(record)
+        if record.refusal != nil { return record.isComplete ? [] : ["the record of a refusal: not complete"] }
         var complaints: [String] = []
         if !recorded.insert(record.id).inserted { complaints.append("written twice") }
         if !record.isComplete { complaints.append("not complete") }

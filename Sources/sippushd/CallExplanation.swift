@@ -42,6 +42,10 @@ struct CallExplanation {
         if first.kind == "notification" {
             return "Notification \(first.code ?? "") for \(first.aor), \(Words.date(start))"
         }
+        if first.refusal != nil, let source = first.source.isEmpty ? nil : first.source {
+            let what = first.kind == "register" ? "REGISTER" : "Call \(first.callID)"
+            return "\(what) for \(first.aor) from \(source), \(Words.date(start))"
+        }
         guard first.kind == "call" else { return "Missed calls for \(first.aor), \(Words.date(start))" }
         let user = report.isUser ? "" : " for \(first.aor)"
         return "Call \(first.callID)\(user), \(Words.date(start))"
@@ -50,11 +54,12 @@ struct CallExplanation {
 
 /// What was done for one device.
 struct DeviceExplanation {
-    private let record: TimelineReport
+    let record: TimelineReport
     private let omission: TimelineRecord.Omission?
     private let answer: TimelineRecord.Answer?
     private let end: TimelineRecord.End?
     private let sign: TimelineRecord.SignOfLife?
+    private let refusal: Refusal?
     private let lastRegistered: Int64?
 
     /// `lastRegistered` is when the device was last heard of, if it still is a contact.
@@ -63,6 +68,7 @@ struct DeviceExplanation {
         self.lastRegistered = lastRegistered
         omission = record.omission.flatMap(TimelineRecord.Omission.init(rawValue:))
         answer = record.answer.flatMap(TimelineRecord.Answer.init(rawValue:))
+        refusal = record.refusal.flatMap(Refusal.init(rawValue:))
         end = record.end.flatMap(TimelineRecord.End.init(rawValue:))
         sign = record.sign.flatMap(TimelineRecord.SignOfLife.init(rawValue:))
     }
@@ -100,6 +106,7 @@ struct DeviceExplanation {
 
     private var beginning: String {
         let device = "device \(record.deviceName ?? "")"
+        if let refusal { return words(refusal) }
         if record.kind == "notification" { return notificationBeginning(device) }
         return switch omission {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
@@ -130,7 +137,7 @@ struct DeviceExplanation {
         }
     }
 
-    private var status: String { record.endStatus.map { "\($0)" } ?? "no answer" }
+    var status: String { record.endStatus.map { "\($0)" } ?? "no answer" }
 
     private func words(_ answer: TimelineRecord.Answer) -> String {
         let isDone = record.delivery != TimelineRecord.Delivery.underWay.rawValue
@@ -198,6 +205,11 @@ struct DeviceExplanation {
 
     /// What to do, where something went wrong.
     var advice: String? {
+        if let refusal { return advice(refusal) }
+        return omissionAdvice
+    }
+
+    private var omissionAdvice: String? {
         switch omission {
         case .unknownUser:
             return "Nobody has that name: a phone must register with it first; sippushd user add gives it a password."

@@ -2,14 +2,14 @@ import Control
 
 let explainCommand = Command(
     name: "explain", summary: "Tell step by step why a phone was woken for a call, or why not.",
-    arguments: "USER[@DOMAIN]|CALL-ID|CALL|CODE",
+    arguments: "USER[@DOMAIN]|CALL-ID|CALL|CODE|ADDRESS|NUMBER",
     options: [
         Command.configOption,
         Command.Option(name: "--limit", value: "N", help: "At most so many records, the last ones (default: 20)."),
         Command.Option(name: "--json", value: nil, help: "Print what is known as JSON."),
     ]
 ) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("USER, CALL-ID, CALL or CODE")
+    let name = try invocation.onlyArgument("USER, CALL-ID, CALL, CODE, ADDRESS or NUMBER")
     let limit = invocation.value("--limit") ?? "20"
     guard let number = Int(limit), (1...1000).contains(number) else { throw .usage("--limit takes 1 to 1000") }
     let report: ExplainReport = try await ControlConnection(invocation).get(

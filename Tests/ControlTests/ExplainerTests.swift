@@ -183,9 +183,12 @@ struct ExplainerTests {
             await station.receive(bytes, from: Station.pbx)
             var report = try await station.explain("c1")
             while report.records.isEmpty { report = try await station.explain("c1") }
-            #expect(report.records.map(\.omission) == ["unknown-user"])
+            #expect(report.records.map(\.refusal) == ["unknown-user"])
             #expect(report.records.map(\.endStatus) == [404])
-            #expect(try await station.explain("eve@example.net").records.count == 1)
+            #expect(report.records.map(\.source) == ["\(Station.pbx)"])
+            for name in ["eve@example.net", "eve", "\(Station.pbx)", "\(Station.pbx.address)"] {
+                #expect(try await station.explain(name).records.count == 1, "\(name)")
+            }
             #expect(try await station.explain("adam@example.net").isEmpty)
             #expect(try await station.explain("c2").isEmpty)
             #expect(try await station.get("/v1/explain/c1?limit=0").status == 400)

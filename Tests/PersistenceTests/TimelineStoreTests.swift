@@ -62,6 +62,66 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
+    private func refusal(_ refusal: Refusal, _ share: RefusalShare, _ callID: String, at date: Int64 = 5)
+        -> TimelineRecord
+    {
+        var record = TimelineRecord(
+            id: .init(rawValue: 0), kind: .call, user: bob.user, host: ByteString("else.org"), device: .nobody,
+            callRef: nil, callID: ByteString(callID), requestedAt: UnixTime(milliseconds: date), omission: nil)
+        record.source = ByteString("192.0.2.7:5060")
+        record.peer = ByteString("sip:eve@example.net")
+        record.refused(refusal, 403, share: share)
+        record.reason = "because"
+        return record
+    }
+
+    @Test(arguments: Refusal.allCases, RefusalShare.allCases)
+    func `each refusal comes back, by number, caller, address and Call-ID`(reason: Refusal, share: RefusalShare)
+        async throws
+    {
+        let store = try ObservedWriter(folder.path)
+        let refused = refusal(reason, share, "c9")
+        #expect(await store.write([.timeline(.record(refused))]) == true)
+        let eve = AddressOfRecord(user: ByteString("eve"), host: ByteString("example.net"))
+        let subjects: [TimelineSubject] = [
+            .number(bob.user), .user(AddressOfRecord(user: bob.user, host: ByteString("else.org"))), .user(eve),
+            .source(ByteString("192.0.2.7")), .callID(ByteString("c9")),
+        ]
+        for subject in subjects {
+            #expect(try folder.read { try $0.timeline(of: subject, limit: 10) } == [refused], "\(subject)")
+        }
+        for subject: TimelineSubject in [.source(ByteString("192.0.2.70")), .number(eve.user), .user(bob)] {
+            #expect(try folder.read { try $0.timeline(of: subject, limit: 10) }.isEmpty, "\(subject)")
+        }
+        #expect(try folder.rowCounts()["push_record"] == 0)
+        store.writer.stop()
+    }
+
+    @Test func `strangers push out neither others' refusals nor records of pushes`() async throws {
+        let store = try ObservedWriter(folder.path)
+        var changes: [RowChange] = [
+            .timeline(.record(record(1))), .timeline(.record(refusal(.unknownUser, .trusted, "pbx"))),
+            .timeline(.record(refusal(.otherIdentity, .user, "phone"))),
+        ]
+        for number in 0..<3000 {
+            changes.append(.timeline(.record(refusal(.notTrusted, .stranger, "s\(number)", at: Int64(10 + number)))))
+        }
+        #expect(await store.write(changes) == true)
+        let prune = RowChange.pruneTimeline(before: UnixTime(milliseconds: 0), keeping: 10, limit: 9999)
+        #expect(await store.write([prune]) == true)
+        #expect(try folder.rowCounts()["refused_request"] == Int64(RefusalShare.stranger.records + 2))
+        for callID in ["pbx", "phone", "c1", "s2999"] {
+            #expect(
+                try folder.read { try $0.timeline(of: .callID(ByteString(callID)), limit: 9) }.count == 1, "\(callID)")
+        }
+        #expect(try folder.read { try $0.timeline(of: .callID(ByteString("s999")), limit: 9) }.isEmpty)
+        // Old ones go, whoever caused them.
+        #expect(
+            await store.write([.pruneTimeline(before: UnixTime(milliseconds: 9), keeping: 10, limit: 9)]) == true)
+        #expect(try folder.read { try $0.timeline(of: .callID(ByteString("pbx")), limit: 9) }.isEmpty)
+        store.writer.stop()
+    }
+
     @Test(arguments: TimelineRecord.Omission.allCases)
     func `each omission comes back`(omission: TimelineRecord.Omission) async throws {
         let store = try ObservedWriter(folder.path)

@@ -164,7 +164,7 @@ extension TimelineRecord {
             ("invited", steps.invited), ("rang", steps.rang), ("ended", steps.ended),
         ]
         let facts = [
-            app.isEmpty ? nil : app, kind == .call ? nil : kind.rawValue, omission?.rawValue,
+            app.isEmpty ? nil : app, kind == .call ? nil : kind.rawValue, omission?.rawValue, refusal?.rawValue,
             delivery == .withdrawn ? "withdrawn" : nil, answer.map { "provider \($0.rawValue)" },
             sign.map { "by \($0.rawValue)" }, end.map { "end \($0.rawValue)" }, endStatus.map { "with \($0)" },
         ]

@@ -169,7 +169,7 @@ struct TimelineStoryTests {
 
     @Test func `nobody has that name`() {
         let record = EngineBench().invite().records.first
-        #expect(record?.omission == .unknownUser)
+        #expect(record?.refusal == .unknownUser)
         #expect(record?.endStatus == 404)
         #expect(record?.callID == ByteString("call1"))
         #expect(record?.isComplete == true)
@@ -178,7 +178,7 @@ struct TimelineStoryTests {
     @Test func `the phone has signed out`() {
         let bench = EngineBench { $0.authenticates = false }
         bench.engine.userAdded(DigestUser(name: ByteString("bob"), realm: ByteString("example.net"), ha1: [:]))
-        #expect(bench.invite().records.map(\.omission) == [.noContact])
+        #expect(bench.invite().records.map(\.refusal) == [.noContact])
     }
 
     @Test func `calls to nobody do not fill the table`() {

@@ -187,6 +187,27 @@ struct ExplanationTests {
             ])
     }
 
+    @Test(arguments: Refusal.allCases)
+    func `every refusal has a sentence, and nearly every one a cure`(refusal: Refusal) throws {
+        let refused = record(device: 0) {
+            $0.refused(refusal, 407, share: .stranger)
+            $0.source = ByteString("192.0.2.7:5060")
+            $0.peer = ByteString("sip:103@pbx.example.net")
+            $0.reason = "because"
+        }
+        let lines = lines(refused)
+        #expect(lines.first?.hasPrefix("Call a84b4c76e66710@pbx for bob@example.net from 192.0.2.7:5060, ") == true)
+        #expect(try #require(lines.dropFirst().first).contains("407"))
+        #expect(lines.contains { $0.hasPrefix("  => ") } == (refusal != .draining))
+        #expect(!lines.contains { $0.contains("under way") && $0.contains("still") })
+        if refusal == .notTrusted {
+            #expect(
+                lines.last
+                    == "  => If 192.0.2.7 is your PBX, list it under trusted and send SIGHUP. A phone must know how to show its password."
+            )
+        }
+    }
+
     @Test(arguments: TimelineRecord.Omission.allCases)
     func `every reason for no push has a sentence`(omission: TimelineRecord.Omission) throws {
         let isRefused = [.unknownUser, .noContact, .tooManyCalls].contains(omission)

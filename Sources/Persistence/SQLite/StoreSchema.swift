@@ -238,5 +238,27 @@ enum StoreSchema {
             request BLOB NOT NULL
         ) STRICT;
         """,
+        """
+        -- Of calls that phones make: where they came from, and whom they called.
+        ALTER TABLE push_record ADD COLUMN source TEXT NOT NULL DEFAULT '';
+        ALTER TABLE push_record ADD COLUMN peer TEXT NOT NULL DEFAULT '';
+
+        -- Requests that were refused at once. Anybody can cause them: they have a table of their own, and each share has its
+        -- number of rows there.
+        CREATE TABLE refused_request (
+            id INTEGER PRIMARY KEY,         -- in the order of writing
+            share TEXT NOT NULL,            -- trusted, user or stranger
+            kind TEXT NOT NULL,             -- call or register
+            user TEXT NOT NULL,             -- who was called
+            domain TEXT NOT NULL,
+            peer TEXT NOT NULL,             -- From
+            source TEXT NOT NULL,           -- address and port
+            call_id TEXT NOT NULL,
+            requested_at INTEGER NOT NULL,
+            refusal TEXT NOT NULL,
+            status INTEGER NOT NULL,        -- SIP
+            reason TEXT NOT NULL
+        ) STRICT;
+        """,
     ]
 }

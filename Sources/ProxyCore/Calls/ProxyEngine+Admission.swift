@@ -23,25 +23,18 @@ extension ProxyEngine {
                 || share.bytes + size > settings.limits.accountBytes
         }
         makeRoom(for: size)
-        let status: Status
-        if calls.shares.bytes + size > settings.limits.heldBytes || sender != .peer && isFull(.caller(sender)) {
-            status = .serviceUnavailable
+        let (status, refusal): (Status, Refusal)
+        if calls.shares.bytes + size > settings.limits.heldBytes {
+            (status, refusal) = (.serviceUnavailable, .noRoom)
+        } else if sender != .peer && isFull(.caller(sender)) {
+            (status, refusal) = (.serviceUnavailable, .callerLimit)
         } else if let callee, isFull(.callee(callee)) {
-            status = isInvite ? .busyHere : .temporarilyUnavailable
+            (status, refusal) = (isInvite ? .busyHere : .temporarilyUnavailable, .calleeLimit)
         } else {
             return true
         }
-        log.warning(
-            "too much is held, a request is refused",
-            [
-                .status: .number(Int(status.code)), .caller: .bytes(incoming.request.from.uri.text),
-                .source: .described(incoming.flow.remote),
-            ])
-        if let callee {
-            ledger.refused(incoming.request, to: callee, .tooManyCalls, status, now: now, into: &actions)
-        }
         let fields = status == .serviceUnavailable ? [Self.retryAfter(seconds: 5)] : []
-        refuse(incoming, status, fields: fields, now: now)
+        refuse(incoming, status, because: refusal, of: sender, fields: fields, now: now)
         return false
     }
 

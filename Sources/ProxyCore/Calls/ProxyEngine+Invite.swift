@@ -22,9 +22,9 @@ extension ProxyEngine {
             return
         }
         guard calls.offered < settings.limits.calls else {
-            ledger.refused(
-                incoming.request, to: aor, .tooManyCalls, .serviceUnavailable, now: now, into: &actions)
-            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+            refuse(
+                incoming, .serviceUnavailable, because: .tooManyCalls, of: sender,
+                fields: [Self.retryAfter(seconds: 5)], now: now)
             return
         }
         guard admits(incoming, from: sender, to: aor, now: now) else { return }

@@ -1,5 +1,6 @@
 package import Addressing
 import Bytes
+import PushDelivery
 import Registration
 import SIPGrammar
 import Telemetry
@@ -37,6 +38,7 @@ extension ProxyEngine {
         guard admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now.instant) else { return false }
         noteRefusal(now: now.instant)
         counters.count(.rejectedOverload)
+        if request.method == .invite { noteRefused(incoming, .serviceUnavailable, because: .overload, now: now) }
         let wait = Self.retryTime(UInt32(truncatingIfNeeded: lot >> 32))
         sendStateless(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: wait)])
         return true

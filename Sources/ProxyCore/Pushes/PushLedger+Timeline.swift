@@ -88,22 +88,6 @@ extension PushLedger {
         return record
     }
 
-    /// A call that is refused at once. Anybody can make such calls, so not all get a record.
-    mutating func refused(
-        _ request: SIPRequest, to aor: AddressOfRecord, _ omission: TimelineRecord.Omission, _ status: Status,
-        now: Moment, into actions: inout [ProxyAction]
-    ) {
-        guard timeline.isOn, request.method == .invite, limits.stray.admit(true, now: now.instant) else { return }
-        let aor = aor.compacted()
-        var record = TimelineRecord(
-            id: newRecordID(), kind: .call, user: aor.user, host: aor.host, device: .nobody, callRef: nil,
-            callID: request.callID.compacted(), requestedAt: now.date, omission: omission)
-        record.end = .notOffered
-        record.endStatus = status.code
-        record.steps.ended = 0
-        actions.append(.trace([.record(record)]))
-    }
-
     // MARK: What happened since
 
     /// A REGISTER came from the device for which the branch waits; what it changes is not written yet.

@@ -178,8 +178,6 @@ struct PushLimits {
     var device: RateLimit<DeviceID>
     var notification: RateLimit<DeviceID>
     var caller: RateLimit<Sender>
-    /// Calls to nobody that get a record.
-    var stray = RateLimit<Bool>(perMinute: 600)
 
     init(_ settings: ProxySettings) {
         device = RateLimit(perMinute: settings.call.pushesPerDevice)

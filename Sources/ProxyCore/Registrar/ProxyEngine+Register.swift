@@ -265,13 +265,13 @@ extension ProxyEngine {
     ) {
         switch reason {
         case .wrong:
-            noteRefusal(
-                incoming, of: aor, .unauthorized, because: "wrong user or password", within: &refusedRegisters, now: now
-            )
+            counters.count(.registerRefused)
+            tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, "wrong user or password", now: now)
         case .nothingShown where !registrar.bindings.isKnown(aor):
-            noteRefusal(
-                incoming, of: aor, .unauthorized, because: "no password was shown yet", within: &challengedRegisters,
-                now: now)
+            guard log.isEnabled(.info), let suppressed = challengedRegisters.admit(now: now.instant) else { return }
+            log.info(
+                "REGISTER refused",
+                refusedFields(incoming, of: aor, .unauthorized, "no password was shown yet", suppressed))
         case .nothingShown, .stale: break
         }
     }
@@ -282,23 +282,29 @@ extension ProxyEngine {
         because reason: StaticString, now: Moment
     ) {
         counters.count(.registerRefused)
-        noteRefusal(incoming, of: aor, status, because: reason, within: &refusedRegisters, now: now)
+        tellRefused(incoming, of: aor, status, .register, reason, now: now)
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Writes a line for each, but not more of them than the limit admits: anybody can cause them.
-    private func noteRefusal(
-        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because reason: StaticString,
-        within limit: inout LogRateLimit, now: Moment
+    /// Tells of it, by a line and a record, but of no more than the limits admit: anybody can cause them.
+    private func tellRefused(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, _ refusal: Refusal,
+        _ reason: StaticString, now: Moment
     ) {
-        guard log.isEnabled(.info), let suppressed = limit.admit(now: now.instant) else { return }
-        log.info(
-            "REGISTER refused",
-            [
-                .aor: aor.map { .described($0) } ?? .bytes(incoming.request.to.uri.text),
-                .source: .described(incoming.flow.remote), .status: .number(Int(status.code)),
-                .reason: .text("\(reason)"), .suppressed: .number(suppressed),
-            ])
+        let suppressed = noteRefusedRegister(incoming, of: aor, status, because: refusal, reason, now: now)
+        guard let suppressed else { return }
+        log.notice("REGISTER refused", refusedFields(incoming, of: aor, status, reason, suppressed))
+    }
+
+    private func refusedFields(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, _ reason: StaticString,
+        _ suppressed: Int
+    ) -> KeyValuePairs<LogKey, LogValue> {
+        [
+            .aor: aor.map { .described($0) } ?? .bytes(incoming.request.to.uri.text),
+            .source: .described(incoming.flow.remote), .status: .number(Int(status.code)),
+            .reason: .text("\(reason)"), .suppressed: .number(suppressed),
+        ]
     }
 
     // MARK: Time

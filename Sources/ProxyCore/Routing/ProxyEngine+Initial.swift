@@ -15,7 +15,7 @@ extension ProxyEngine {
         let named = deviceNamed(byPURR: next.requestURI)
         let home = named?.aor.host ?? identity.home(of: next.requestURI)
         guard home != nil || next.requestURI.scheme == .tel else {
-            refuse(incoming, .forbidden, now: now)
+            refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
         }
         if request.to.tag != nil {
@@ -24,13 +24,14 @@ extension ProxyEngine {
             return
         }
         guard !isDraining || request.method != .invite else {
-            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+            refuse(
+                incoming, .serviceUnavailable, because: .draining, fields: [Self.retryAfter(seconds: 5)], now: now)
             return
         }
         if incoming.isTrusted {
             // Its Route is followed, and there may be no protected hop (T9.9).
             guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {
-                refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+                refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
             }
             deliverToUser(incoming, next, home: home, sender: .peer, now: now)
@@ -53,22 +54,26 @@ extension ProxyEngine {
         guard let home = identity.home(of: from) ?? preferredHome(incoming) ?? identity.domains.first else {
             return nil
         }
-        switch checkCredentials(of: incoming, as: .proxy, home: home, owner: nil, now: now) {
+        let verdict = checkCredentials(of: incoming, as: .proxy, home: home, owner: nil, now: now)
+        if case .challenge(.nothingShown) = verdict {
+            noteAsked(incoming, now: now)
+        } else {
+            refusals.answered(callID: incoming.request.callID, at: incoming.flow.remote.address)
+        }
+        switch verdict {
         case .authenticated(let user), .forbidden(let user):
             // From is never an identity by itself (T9.6): it must be the one that was proved, or say nothing.
             let proved = AddressOfRecord(user: user.name, host: home)
             if from.host.equalsIgnoringCase("anonymous.invalid") { return .user(proved) }
             if identity.home(of: from) != nil, AddressOfRecord(from, home: home) == proved { return .user(proved) }
-            log.info(
-                "request refused: From is another user's",
-                [
-                    .aor: .described(proved), .caller: .bytes(from.text),
-                    .source: .described(incoming.flow.remote), .status: .number(403),
-                ])
-            refuse(incoming, .forbidden, now: now)
+            refuse(incoming, .forbidden, because: .otherIdentity, of: .user(proved), now: now)
         case .limited(let wait):
-            refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait)], now: now)
-        case .challenge(let reason): challenge(incoming, reason, as: .proxy, home: home, now: now)
+            refuse(incoming, .serviceUnavailable, because: .wrongLogins, fields: [Self.retryAfter(wait)], now: now)
+        case .challenge(let reason):
+            if case .wrong = reason {
+                noteRefused(incoming, .proxyAuthenticationRequired, because: .wrongPassword, now: now)
+            }
+            challenge(incoming, reason, as: .proxy, home: home, now: now)
         }
         return nil
     }
@@ -121,19 +126,21 @@ extension ProxyEngine {
     private func deliverToUser(
         _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, sender: Sender, now: Moment
     ) {
-        guard let home = home ?? identity.domains.first else { return refuse(incoming, .notFound, now: now) }
+        func refuse(_ status: Status, because refusal: Refusal, fields: [AddedField] = []) {
+            self.refuse(incoming, status, because: refusal, of: sender, fields: fields, now: now)
+        }
+        guard let home = home ?? identity.domains.first else { return refuse(.notFound, because: .unknownUser) }
         let aor: AddressOfRecord
         var only: DeviceID?
         switch addressee(next.requestURI, home: home) {
-        case .nobody: return refuse(incoming, .notFound, now: now)
+        case .nobody: return refuse(.notFound, because: .unknownUser)
         case .user(let user): aor = user
         case .device(nil, let user) where isKnown(user):
-            return refuse(incoming, .temporarilyUnavailable, now: now)
+            return refuse(.temporarilyUnavailable, because: .noContact)
         case .device(let device, let user): (aor, only) = (user, device)
         }
         guard isKnown(aor) else {
-            ledger.refused(incoming.request, to: aor, .unknownUser, .notFound, now: now, into: &actions)
-            refuse(incoming, .notFound, now: now)
+            refuse(.notFound, because: .unknownUser)
             return
         }
         var contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
@@ -144,14 +151,13 @@ extension ProxyEngine {
         contacts.removeAll { $0.isSecure ? !hop(to: $0).isReachable : isSecure }
         let targets = contacts
         guard !targets.isEmpty else {
-            ledger.refused(
-                incoming.request, to: aor, .noContact, .temporarilyUnavailable, now: now, into: &actions)
             refuse(
-                incoming, .temporarilyUnavailable, fields: hasContacts ? [sipsNotAllowed] : [], now: now)
+                .temporarilyUnavailable, because: hasContacts ? .notSecure : .noContact,
+                fields: hasContacts ? [sipsNotAllowed] : [])
             return
         }
         guard Breadth.share(of: incoming.request, among: targets.count) > 0 else {
-            refuse(incoming, .maxBreadthExceeded, now: now)
+            self.refuse(incoming, .maxBreadthExceeded, now: now)
             return
         }
         if incoming.request.method == .invite {

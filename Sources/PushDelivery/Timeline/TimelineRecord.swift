@@ -17,13 +17,18 @@ package struct RecordID: SerialID, Absentable, Sendable {
 /// What was done so that one phone learns of one call, or of the calls that it missed: each step with its time.
 ///
 /// It is a row of the store, for whoever asks why a phone did not ring. Calls for which no push was sent have a record,
-/// too. It holds neither token nor caller.
+/// too, and so have requests that were refused and calls that phones make: those say where they came from, and who the
+/// other party is. It holds no token.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
         /// Ordered by an application server.
         case notification
+        /// A call that a phone makes. `user` and `host` are the caller's, ``TimelineRecord/peer`` is whom it calls.
+        case outgoing
+        /// A REGISTER. It has a record when it was refused.
+        case register
     }
 
     /// Why no push was asked for.
@@ -152,6 +157,10 @@ package struct TimelineRecord: Hashable, Sendable {
         var providerID = ByteString.empty
         @Packed var deadSince: UnixTime?
         var marks = PushMarks()
+        var source = ByteString.empty
+        var peer = ByteString.empty
+        var refusal: Refusal?
+        var share = RefusalShare.stranger
     }
 
     /// How many calls are in the list of missed calls.
@@ -190,6 +199,37 @@ package struct TimelineRecord: Hashable, Sendable {
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
+    }
+
+    /// Where it came from, as address and port; empty when nobody needs to know.
+    package var source: ByteString {
+        get { details.value?.source ?? .empty }
+        set { if source != newValue { details.change(orNew: Details()) { $0.source = newValue } } }
+    }
+
+    /// The URI of the other party, as it came: the caller of a call that was refused, whom a phone calls.
+    package var peer: ByteString {
+        get { details.value?.peer ?? .empty }
+        set { if peer != newValue { details.change(orNew: Details()) { $0.peer = newValue } } }
+    }
+
+    /// Why the request was refused at once; `nil` for one that was not. Such records stand in a part of the store that has
+    /// no room for others.
+    package var refusal: Refusal? { details.value?.refusal }
+
+    /// Who caused the refusal.
+    package var share: RefusalShare { details.value?.share ?? .stranger }
+
+    /// Makes it the record of a request that was refused.
+    package mutating func refused(_ refusal: Refusal, _ status: UInt16, share: RefusalShare) {
+        details.change(orNew: Details()) {
+            $0.refusal = refusal
+            $0.share = share
+        }
+        delivery = .none
+        end = .notOffered
+        endStatus = status
+        steps.ended = 0
     }
 
     /// Times in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
@@ -241,7 +281,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package var wasAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
     /// Nothing more can happen.
-    package var isComplete: Bool { delivery != .underWay && (kind != .call || end != nil) }
+    package var isComplete: Bool { delivery != .underWay && (kind != .call && kind != .outgoing || end != nil) }
 }
 
 extension TimelineRecord {

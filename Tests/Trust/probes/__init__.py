@@ -37,4 +37,4 @@ STAGES = {
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }
 
-from . import restarts, reading, flood, identity, routing, dialog, wake, standards, streams, flows, edge, web, store, journal, multitude, service, load, pbx  # noqa: E402,F401
+from . import restarts, reading, flood, identity, routing, dialog, wake, standards, streams, flows, edge, web, store, journal, multitude, service, load, pbx, silence  # noqa: E402,F401

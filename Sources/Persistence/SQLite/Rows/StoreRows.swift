@@ -20,6 +20,7 @@ extension Connection {
         case .callsClosed(let ids): for id in ids { try removeOpenCall(id) }
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
+            try pruneRefused(before: date)
         }
         return true
     }
@@ -50,6 +51,7 @@ extension Connection {
 
     private func write(_ change: TimelineChange) throws(SQLError) {
         switch change {
+        case .record(let record) where record.refusal != nil: try writeRefused(record)
         case .record(let record):
             try write(record)
             if record.hasOpening { try removeOpenCall(record.id) }

@@ -1,3 +1,4 @@
+import Bytes
 import PushDelivery
 import Registration
 import Storage
@@ -12,8 +13,8 @@ extension Connection {
             """
             INSERT INTO push_record (user, domain, call_id, call_ref, kind, calls, device, requested_at, omission, app, code,
             delivery, tries, answer, status, reason, dead_since, provider_id, sent, answered, registered, invited, rang,
-            ended, ending, ending_status, received, followed, read, sign)
-            VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+            ended, ending, ending_status, received, followed, read, sign, source, peer)
+            VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
             """
         ) { values in
             values.add(record.user)
@@ -46,13 +47,15 @@ extension Connection {
             values.add(orNull: marks.followed)
             values.add(number: marks.read?.milliseconds ?? (counts ? nil : 0))
             values.add(word: record.sign)
+            values.add(record.source)
+            values.add(record.peer)
         }
     }
 
     private static let columns = """
         user, domain, call_id, call_ref, kind, calls, device, requested_at, omission, app, code, delivery, tries, answer,
         status, reason, dead_since, provider_id, sent, answered, registered, invited, rang, ended, ending, ending_status,
-        received, followed, read, sign
+        received, followed, read, sign, source, peer
         """
 
     /// Rows are only ever deleted from the front, so their numbers tell how many there are. The first that is to stay ends
@@ -72,8 +75,15 @@ extension Connection {
         if let old { try run("DELETE FROM push_record WHERE id <= ?", old) }
     }
 
-    /// The last records of the subject, the oldest first.
+    /// The last records of the subject, the oldest first, those of refused requests among them.
     func timeline(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
+        let refusals = try refusals(of: subject, limit: limit)
+        let records = try pushes(of: subject, limit: limit)
+        guard !refusals.isEmpty else { return records }
+        return (records + refusals).sorted { $0.requestedAt < $1.requestedAt }.suffix(limit)
+    }
+
+    private func pushes(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.columns) FROM push_record WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
         // Calls and users are looked for by reading through the table, from its end: operators ask for them now and then,
@@ -86,6 +96,11 @@ extension Connection {
                 try statement("\(selection) call_id = ? AND call_id != '' \(order)", with: callID, limit)
             case .call(let callRef): try statement("\(selection) call_ref = ? \(order)", with: callRef, limit)
             case .push(let code): try statement("\(selection) code = ? \(order)", with: code, limit)
+            case .source(let address):
+                try statement(
+                    "\(selection) substr(source, 1, ?) = ? \(order)", with: address.count + 1,
+                    ByteString("\(address):"), limit)
+            case .number(let user): try statement("\(selection) user = ? \(order)", with: user, limit)
             }
         return try values(of: rows) { $0.storedTimelineRecord }.reversed()
     }
@@ -124,6 +139,8 @@ extension Statement {
         record.marks.followed = date(27)
         record.marks.read = date(28)
         record.sign = optionalText(29).flatMap(TimelineRecord.SignOfLife.init(rawValue:))
+        record.source = byteString(30)
+        record.peer = byteString(31)
         return record
     }
 

@@ -1,0 +1,84 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import Storage
+import Timekeeping
+
+/// Requests that were refused, as SQL.
+extension Connection {
+    func writeRefused(_ record: TimelineRecord) throws(SQLError) {
+        try run(
+            """
+            INSERT INTO refused_request (share, kind, user, domain, peer, source, call_id, requested_at, refusal, status, reason)
+            VALUES (?,?,?,?,?,?,?,?,?,?,?)
+            """
+        ) { values in
+            values.add(record.share.rawValue)
+            values.add(record.kind.rawValue)
+            values.add(record.user)
+            values.add(record.host)
+            values.add(record.peer)
+            values.add(record.source)
+            values.add(record.callID)
+            values.add(record.requestedAt)
+            values.add(word: record.refusal)
+            values.add(record.endStatus ?? 0)
+            values.add(record.reason)
+        }
+    }
+
+    /// Forgets what is older, and of each share the oldest beyond its number.
+    func pruneRefused(before date: UnixTime) throws(SQLError) {
+        for share in RefusalShare.allCases {
+            try run(
+                """
+                DELETE FROM refused_request WHERE share = ?1 AND (requested_at < ?2 OR id <= coalesce(
+                    (SELECT id FROM refused_request WHERE share = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?3), 0))
+                """, share.rawValue, date, share.records)
+        }
+    }
+
+    /// The last of the subject, the oldest first. A user is who was called, and who called.
+    func refusals(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
+        let selection = "SELECT \(Self.refusedColumns) FROM refused_request WHERE"
+        let order = "ORDER BY id DESC LIMIT ?"
+        let rows: Statement
+        switch subject {
+        case .user(let aor):
+            let peer = ByteString("\(aor.user)@\(aor.host)")
+            rows = try statement(
+                "\(selection) user = ? AND domain = ? OR peer IN ('sip:' || ?3, 'sips:' || ?3) \(order)",
+                with: aor.user, aor.host, peer, limit)
+        case .callID(let callID):
+            rows = try statement("\(selection) call_id = ? AND call_id != '' \(order)", with: callID, limit)
+        case .source(let address):
+            rows = try statement(
+                "\(selection) substr(source, 1, ?) = ? \(order)", with: address.count + 1, ByteString("\(address):"),
+                limit)
+        case .number(let user): rows = try statement("\(selection) user = ? \(order)", with: user, limit)
+        case .call, .push: return []
+        }
+        return try values(of: rows) { $0.storedRefusal }.reversed()
+    }
+
+    private static let refusedColumns =
+        "share, kind, user, domain, peer, source, call_id, requested_at, refusal, status, reason"
+}
+
+extension Statement {
+    /// The row as a value; `nil` for one that this program cannot have written.
+    fileprivate var storedRefusal: TimelineRecord? {
+        guard let share = RefusalShare(rawValue: text(0)), let kind = TimelineRecord.Kind(rawValue: text(1)),
+            let refusal = Refusal(rawValue: text(8)), let status = UInt16(exactly: integer(9))
+        else { return nil }
+        var record = TimelineRecord(
+            id: .init(rawValue: 0), kind: kind, user: byteString(2), host: byteString(3), device: .nobody,
+            callRef: nil, callID: byteString(6), requestedAt: UnixTime(milliseconds: integer(7)), omission: nil)
+        record.peer = byteString(4)
+        record.source = byteString(5)
+        record.refused(refusal, status, share: share)
+        record.reason = text(10)
+        return record
+    }
+}

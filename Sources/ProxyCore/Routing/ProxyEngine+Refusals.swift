@@ -1,0 +1,194 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import Telemetry
+import Timekeeping
+
+/// Requests that are refused: each leaves a line at the default level, a call a counter, and a record as well.
+extension ProxyEngine {
+    /// Refuses a request, and tells of it.
+    func refuse(
+        _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, of sender: Sender? = nil,
+        fields: [AddedField] = [], now: Moment
+    ) {
+        noteRefused(incoming, status, because: refusal, of: sender, now: now)
+        refuse(incoming, status, fields: fields, now: now)
+    }
+
+    /// A request is refused.
+    func noteRefused(
+        _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, of sender: Sender? = nil, now: Moment
+    ) {
+        let request = incoming.request
+        guard request.method != .ack, request.method != .cancel else { return }
+        let share: RefusalShare
+        if incoming.isTrusted {
+            share = .trusted
+        } else if case .user = sender {
+            share = .user
+        } else {
+            share = .stranger
+        }
+        let isCall = request.method == .invite
+        noteRefused(
+            RefusedCall(request), request.method, from: incoming.flow.remote, status, because: refusal, share,
+            isRecorded: isCall, now: now)
+    }
+
+    private func noteRefused(
+        _ call: @autoclosure () -> RefusedCall, _ method: Method, from source: Endpoint, _ status: Status,
+        because refusal: Refusal, _ share: RefusalShare, isRecorded: Bool, now: Moment
+    ) {
+        if method == .invite { counters.count(Counter(refusal)) }
+        let telling = refusals.refused(share, at: source.address, now: now.instant)
+        guard telling.suppressed != nil || isRecorded && telling.isRecorded else { return }
+        let call = call()
+        if let suppressed = telling.suppressed {
+            log.notice(
+                method == .invite ? "call refused" : "request refused",
+                [
+                    .aor: .described(call.callee), .caller: .bytes(call.caller), .source: .described(source),
+                    .callID: .bytes(call.callID), .method: .text("\(method)"), .status: .number(Int(status.code)),
+                    .reason: .text(refusal.words), .suppressed: .number(suppressed),
+                ])
+        }
+        guard isRecorded, telling.isRecorded else { return }
+        record(.call, call, from: source, status, refusal, share, now: now)
+    }
+
+    /// A REGISTER is refused. What the log says is told by whoever refuses it.
+    ///
+    /// - Returns: how many lines were left out before; `nil` when there is to be no line.
+    func noteRefusedRegister(
+        _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because refusal: Refusal,
+        _ reason: StaticString, now: Moment
+    ) -> Int? {
+        let telling = refusals.refused(
+            incoming.isTrusted ? .trusted : .stranger, at: incoming.flow.remote.address, now: now.instant)
+        if telling.isRecorded {
+            var call = RefusedCall(incoming.request)
+            if let aor { call = RefusedCall(callee: aor.shortened(), caller: call.caller, callID: call.callID) }
+            record(
+                .register, call, from: incoming.flow.remote, status, refusal,
+                incoming.isTrusted ? .trusted : .stranger, reason: "\(reason)", now: now)
+        }
+        return telling.suppressed
+    }
+
+    private func record(
+        _ kind: TimelineRecord.Kind, _ call: RefusedCall, from source: Endpoint, _ status: Status, _ refusal: Refusal,
+        _ share: RefusalShare, reason: String = "", now: Moment
+    ) {
+        guard ledger.timeline.isOn else { return }
+        var record = TimelineRecord(
+            id: .absent, kind: kind, user: call.callee.user, host: call.callee.host, device: .nobody, callRef: nil,
+            callID: call.callID, requestedAt: now.date, omission: nil)
+        record.source = ByteString("\(source)")
+        record.peer = call.caller
+        record.reason = reason
+        record.refused(refusal, status.code, share: share)
+        act(.trace([.record(record)]))
+    }
+
+    // MARK: Who was asked for a password
+
+    /// The sender of a request was asked for a password, having shown none. A phone that is registered from that very place
+    /// is asked each time, and nothing is kept of that.
+    func noteAsked(_ incoming: IncomingRequest, now: Moment) {
+        let request = incoming.request
+        guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
+        let due = refusals.asked(
+            { RefusedCall(request) }, callID: request.callID, at: incoming.flow.remote, now: now.instant)
+        if let due { _ = timers.schedule(.refusalsDue, at: due) }
+    }
+
+    /// Whether the user in From has registered from where the request comes from.
+    private func isPhoneOfOurs(_ incoming: IncomingRequest) -> Bool {
+        guard let home = identity.home(of: incoming.request.from.uri),
+            let user = AddressOfRecord(incoming.request.from.uri, home: home)
+        else { return false }
+        let source = incoming.flow.remote
+        return registrar.bindings.device(of: user) { $0.remote == source } != nil
+    }
+
+    /// Calls whose senders have shown no password are refused for good.
+    func refusalsDue(now: Moment) {
+        let (silent, next) = refusals.silent(now: now.instant)
+        for asked in silent {
+            noteRefused(
+                asked.call, .invite, from: asked.source, .proxyAuthenticationRequired, because: .notTrusted, .stranger,
+                isRecorded: true, now: now)
+        }
+        if let next { _ = timers.schedule(.refusalsDue, at: next) }
+    }
+}
+
+extension RefusedCall {
+    init(_ request: SIPRequest) {
+        let uri = request.uri
+        callee = AddressOfRecord(user: uri.user?.percentDecoded() ?? .empty, host: uri.host.lowercased()).shortened()
+        caller =
+            AddressOfRecord(request.from.uri).map { ByteString("sip:\($0)") }?.shortened()
+            ?? request.from.uri.text.shortened()
+        callID = request.callID.shortened()
+    }
+}
+
+extension AddressOfRecord {
+    fileprivate func shortened() -> AddressOfRecord {
+        AddressOfRecord(user: user.shortened(), host: host.shortened())
+    }
+}
+
+extension ByteString {
+    fileprivate func shortened() -> ByteString { self[0..<min(count, RefusedCall.longest)].compacted() }
+}
+
+extension Refusal {
+    /// As log lines say it.
+    var words: String {
+        switch self {
+        case .foreignDomain: "the domain is none of domains"
+        case .otherIdentity: "From is not the user whose password was shown"
+        case .forgedRoute: "its Route is none that was made here"
+        case .unknownUser: "no such user"
+        case .notTrusted: "not listed under trusted, and shows no password"
+        case .wrongPassword: "wrong user or password"
+        case .noContact: "the user has no contact"
+        case .notSecure: "it is for a sips: address, and there is no protected way"
+        case .calleeLimit: "too many calls for this user"
+        case .callerLimit: "too many calls of this caller"
+        case .tooManyCalls: "more calls than limits.calls"
+        case .noRoom: "no room for more requests"
+        case .overload: "more comes than can be served"
+        case .draining: "the daemon is about to end"
+        case .wrongLogins: "too many wrong passwords"
+        case .register: "not accepted"
+        }
+    }
+}
+
+extension Counter {
+    /// Of calls that were refused.
+    init(_ refusal: Refusal) {
+        switch refusal {
+        case .foreignDomain: self = .callForeignDomain
+        case .otherIdentity: self = .callOtherIdentity
+        case .forgedRoute: self = .callForgedRoute
+        case .unknownUser: self = .callUnknownUser
+        case .notTrusted: self = .callNotTrusted
+        case .wrongPassword: self = .callWrongPassword
+        case .noContact: self = .callNoContact
+        case .notSecure: self = .callNotSecure
+        case .calleeLimit: self = .callCalleeLimit
+        case .callerLimit: self = .callCallerLimit
+        case .tooManyCalls: self = .callTooManyCalls
+        case .noRoom: self = .callNoRoom
+        case .overload: self = .callOverload
+        case .draining: self = .callDraining
+        case .wrongLogins, .register: self = .callWrongLogins
+        }
+    }
+}
