@@ -165,7 +165,10 @@ let package = Package(
         // What the tests of everything that lives on an event loop share.
         .target(
             name: "LoopTesting",
-            dependencies: ["HTTP2Connections", "HTTP1Connections", "HTTPClient", "Reactor", "Crypto", "Addressing"],
+            dependencies: [
+                "ScenarioReplay", "HTTP2Connections", "HTTP1Connections", "HTTPClient", "Reactor", "Crypto",
+                "Addressing",
+            ],
             path: "Tests/LoopTesting", swiftSettings: strict),
         module(
             "TestSupport",
@@ -175,7 +178,7 @@ let package = Package(
             ]),
         tests("AddressingTests", ["Addressing"]),
         tests("BytesTests", ["Bytes"]),
-        tests("CollectionsTests", ["Collections"]),
+        tests("CollectionsTests", ["TestSupport", "Collections"]),
         tests("CompressionTests", ["TestSupport", "Compression", "Bytes"]),
         tests("CryptoTests", ["TestSupport", "Crypto", "Bytes", "Timekeeping"]),
         tests("HTTP2Tests", ["HTTP2"]),
@@ -269,7 +272,9 @@ let package = Package(
                 "TestSupport", "PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Bytes", "Addressing",
                 "Timekeeping",
             ]),
-        tests("ReactorTests", ["TestSupport", "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        tests(
+            "ReactorTests",
+            ["TestSupport", "LoopTesting", "ScenarioReplay", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         tests("ResolverTests", ["TestSupport", "Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
         tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests(
@@ -284,7 +289,7 @@ let package = Package(
         tests(
             "SIPTransactionsTests",
             ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
-        tests("SettingsTests", ["Settings"]),
+        tests("SettingsTests", ["TestSupport", "Settings"]),
         tests("StorageTests", ["TestSupport", "Storage"]),
         tests(
             "sippushdTests",

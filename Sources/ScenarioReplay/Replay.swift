@@ -6,7 +6,6 @@ package struct Replay {
     private let options: ReplayOptions
     private let scenarios: URL
     private let programs: URL
-    private var ports = LocalPorts()
 
     /// - Parameters:
     ///   - options: what to play, against what.
@@ -21,7 +20,7 @@ package struct Replay {
     ///
     /// - Returns: whether all went well.
     /// - Throws: ``ReplayError`` when a scenario does not exist or cannot be read.
-    package mutating func run() throws(ReplayError) -> Bool {
+    package func run() throws(ReplayError) -> Bool {
         let played = try readScenarios()
         if options.isListOnly {
             for scenario in played { say("\(scenario.name): \(scenario.about)") }
@@ -44,12 +43,14 @@ package struct Replay {
         return failures.isEmpty
     }
 
-    private mutating func play(_ scenario: Scenario) -> Bool {
+    private func play(_ scenario: Scenario) -> Bool {
         let folder = FileManager.default.temporaryDirectory
             .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
             try create(folder)
-            let places = places(of: scenario)
+            // Those of one scenario are free again for the next.
+            var ports = LocalPorts()
+            let places = try places(of: scenario, &ports)
             let stage =
                 if let target = options.target {
                     Stage(target: target, programs: programs, folder: folder)
@@ -78,14 +79,20 @@ package struct Replay {
     }
 
     /// The first step of a place that wishes an address gives it to all.
-    private mutating func places(of scenario: Scenario) -> [String: Place] {
+    private func places(
+        of scenario: Scenario, _ ports: inout LocalPorts
+    ) throws(ReplayError) -> [String: Place] {
         var places: [String: Place] = [:]
         var pbxPort = options.target?.pbxPort
         for step in scenario.steps {
             guard let name = step.place else { continue }
             if places[name] == nil {
                 let isTrusted = step.role == .pbx && pbxPort != nil
-                places[name] = Place(port: (isTrusted ? pbxPort : nil) ?? ports.take())
+                if isTrusted, let pbxPort {
+                    places[name] = Place(port: pbxPort)
+                } else {
+                    places[name] = Place(port: try ports.take())
+                }
                 if isTrusted { pbxPort = nil }
             }
             if let address = step.address { places[name]?.address = address }

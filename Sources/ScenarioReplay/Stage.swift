@@ -61,7 +61,8 @@ final class Stage {
     ) throws(ReplayError) {
         let record = folder.appending(path: "pushes.jsonl")
         let configuration = folder.appending(path: "sippushd.yaml")
-        let ports = Ports(sip: ports.take(), secure: ports.take(), web: ports.take(), api: ports.take())
+        let ports = Ports(
+            sip: try ports.take(), secure: try ports.take(), web: try ports.take(), api: try ports.take())
         api = "127.0.0.1:\(ports.api)"
         anyKey = nil
         sippushd = programs.appending(path: "sippushd").path

@@ -1,8 +1,15 @@
+import Foundation
+
 /// SplitMix64: the same seed gives the same day, on every machine.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
     package init(seed: UInt64) { state = seed }
+
+    /// The seed of this run: 1, unless `SIPPUSHD_TEST_SEED` names another, as `etc/nightly` does.
+    package init() {
+        self.init(seed: ProcessInfo.processInfo.environment["SIPPUSHD_TEST_SEED"].flatMap { UInt64($0) } ?? 1)
+    }
 
     package mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15

@@ -1,4 +1,5 @@
 import Collections
+import TestSupport
 import Testing
 
 @Suite("Age list")
@@ -24,7 +25,7 @@ struct AgeListTests {
     }
 
     @Test func `it does what a plain array does`() {
-        var generator = SystemRandomNumberGenerator()
+        var generator = SeededGenerator()
         var list = AgeList<Int>()
         var model: [(element: Int, place: AgeList<Int>.Place)] = []
         for step in 0..<5000 {

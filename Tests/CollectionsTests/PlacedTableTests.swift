@@ -1,4 +1,5 @@
 import Collections
+import TestSupport
 import Testing
 
 @Suite("Tables whose records keep their places")
@@ -25,7 +26,7 @@ struct PlacedTableTests {
     }
 
     @Test func `it behaves like a dictionary`() {
-        var numbers = SystemRandomNumberGenerator()
+        var numbers = SeededGenerator()
         var table = PlacedTable<Int, Int>(empty: 0)
         var model: [Int: Int] = [:]
         for step in 0..<20_000 {
@@ -46,7 +47,7 @@ struct PlacedTableTests {
 @Suite("Lists that mostly have one element")
 struct ShortListTests {
     @Test func `it behaves like an array`() {
-        var numbers = SystemRandomNumberGenerator()
+        var numbers = SeededGenerator()
         var list = ShortList<Int>()
         var model: [Int] = []
         for step in 0..<5000 {

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Collections
@@ -43,7 +44,7 @@ struct QueueTests {
     }
 
     @Test func `any mixture comes out as it went in`() {
-        var random = SystemRandomNumberGenerator()
+        var random = SeededGenerator()
         for _ in 0..<50 {
             var queue = Queue<Int>()
             var (next, expected) = (0, 0)

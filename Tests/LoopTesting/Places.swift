@@ -1,7 +1,7 @@
 package import Addressing
 package import Crypto
-import Foundation
 package import Reactor
+import ScenarioReplay
 import Testing
 
 /// Phones, PBXs and bystanders on real sockets: whatever reaches one of them is told with the name of its place.
@@ -10,6 +10,7 @@ package actor Places {
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     private var sockets: [String: UDPSocket] = [:]
     private var listeners: [StreamListener] = []
+    private var reserved: [ReservedPort] = []
     private var connections: [StreamConnection] = []
     private var phones: [String: StreamConnection] = [:]
     /// Those of them that are browsers.
@@ -111,33 +112,14 @@ package actor Places {
         return all
     }
 
-    /// A port that nobody has; a daemon cannot say which one the kernel gave it for TCP. Each is given out once, and the
-    /// kernel gives none of these to whoever asks for any (`ip_local_port_range`), so that nobody takes it meanwhile.
+    /// A port that nobody has; a daemon cannot say which one the kernel gave it for TCP. It is reserved until these places
+    /// are closed.
     package func freePort() throws -> Endpoint {
-        for _ in 0..<Self.ports.count {
-            let port = Self.nextPort.withLock { next in
-                defer { next = next + 1 < Self.ports.upperBound ? next + 1 : Self.ports.lowerBound }
-                return next
-            }
-            if Self.isFree(port) { return Endpoint(.loopbackV4, port) }
-        }
-        throw NoPort()
+        guard let port = ReservedPort.any() else { throw NoPort() }
+        reserved.append(port)
+        return Endpoint(.loopbackV4, port.number)
     }
 
-    /// Looked up in the kernel's tables, where ports are in hex. Not by binding it: a program that another test is just starting
-    /// would hold the socket for a moment longer.
-    private static func isFree(_ port: UInt16) -> Bool {
-        let digits = String(port, radix: 16, uppercase: true)
-        return ["udp", "tcp"].allSatisfy { table in
-            guard let file = FileHandle(forReadingAtPath: "/proc/net/\(table)") else { return true }
-            var text = Data()
-            while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
-            return !String(decoding: text, as: UTF8.self).contains(":\(digits) ")
-        }
-    }
-
-    private static let ports: Range<UInt16> = 20_000..<32_000
-    private static let nextPort = Locked(UInt16.random(in: ports))
     private struct NoPort: Error {}
 
     package func close() {
@@ -147,6 +129,7 @@ package actor Places {
         connections = []
         phones = [:]
         browsers = [:]
+        reserved = []
     }
 
     private static func text(_ bytes: Span<UInt8>) -> String {

@@ -86,7 +86,8 @@ struct StoreFaultTests {
 /// In the child: writes rows, notes each acknowledged one in the journal, kills itself in the middle.
 private func writeUntilKilled(path: String, journal: String, first: UInt64) throws {
     let descriptor = unsafe open(journal, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-    let end = first + UInt64.random(in: 100...3000)
+    var random = SeededGenerator()
+    let end = first + UInt64.random(in: 100...3000, using: &random)
     let log = Log(level: .error, sink: StandardErrorSink()) { UnixTime(milliseconds: 0) }
     let writer = try StoreWriter(path: path, log: log) { results in
         var ids = results.filter(\.isStored).compactMap(\.number)

@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import LoopTesting
 import Reactor
+import ScenarioReplay
 import Testing
 
 /// Sockets that somebody else has opened for this process.
@@ -10,10 +11,6 @@ import Testing
 struct SocketHandoverTests {
     /// A copy of a socket's descriptor, at a number that is told as the first of those handed over.
     private func copy(_ descriptor: Int32) -> Int32 { fcntl(descriptor, F_DUPFD_CLOEXEC, 700) }
-
-    /// An address that no other test uses, and a port that the kernel gives to nobody by itself: a test that binds one port
-    /// for UDP and TCP could not have it for both otherwise.
-    private var ownPlace: Endpoint { Endpoint(IPAddress(v4: 0x7f00_0a02), .random(in: 20_000..<32_000)) }
 
     private func environment(_ count: Int, for process: Int32 = getpid(), names: String = "") -> [String: String] {
         ["LISTEN_FDS": "\(count)", "LISTEN_PID": "\(process)", "LISTEN_FDNAMES": names]
@@ -42,7 +39,10 @@ struct SocketHandoverTests {
     @Test func `a socket of another kind is nobody's, and keeps its name`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
-                let opened = try UDPSocket(boundTo: ownPlace, on: bench.loop)
+                // For UDP and TCP.
+                let port = try #require(ReservedPort.any())
+                defer { withExtendedLifetime(port) {} }
+                let opened = try UDPSocket(boundTo: Endpoint(.loopbackV4, port.number), on: bench.loop)
                 let number = try #require(bench.loop.handover.opened.first?.descriptor)
                 let first = copy(number)
                 bench.loop.handover = SocketHandover(
@@ -79,7 +79,7 @@ struct SocketHandoverTests {
     }
 
     @Test func `a manager hears what it is told, with the sockets that are left to it`() throws {
-        let path = NSTemporaryDirectory() + "notify-\(UInt32.random(in: 0 ... .max))"
+        let path = NSTemporaryDirectory() + "notify-\(UUID().uuidString)"
         let manager = try Listener(at: path)
         let variables = ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "\(getpid())"]
         let service = try #require(ServiceManager(environment: variables, process: getpid()))

@@ -1,6 +1,7 @@
 import Addressing
 import LoopTesting
 import Reactor
+import ScenarioReplay
 import Testing
 
 @Suite("UDP socket", .timeLimit(.minutes(10)))
@@ -139,9 +140,9 @@ struct UDPSocketTests {
     @Test func `a port can be used by one socket and again after it closed`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
-                // An address that no other test uses, and a port that the kernel gives to nobody by itself: others would be
-                // given the free one.
-                let local = Endpoint(IPAddress(v4: 0x7f00_0a01), .random(in: 20_000..<32_000))
+                let port = try #require(ReservedPort.any())
+                defer { withExtendedLifetime(port) {} }
+                let local = Endpoint(.loopbackV4, port.number)
                 let first = try UDPSocket(boundTo: local, on: bench.loop)
                 #expect { try UDPSocket(boundTo: first.local, on: bench.loop) } throws: {
                     ($0 as? SystemError)?.isAddressInUse == true

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import threading
 
-from sip import Agent, Stream, fresh, hang_up
+from sip import Agent, Stream, chance, fresh, hang_up
 
 
 class Authority:
@@ -60,7 +60,7 @@ class Sealed:
     """A TLS socket that one thread may read while another writes."""
 
     def __init__(self, plain, made, name=None, server=False, session=None):
-        plain.settimeout(6)
+        plain.settimeout(48)
         self.socket = made.wrap_socket(
             plain, server_hostname=None if server else name, server_side=server, session=session)
         # Before anybody reads: while tickets come in, the handshake counts as not done.
@@ -109,7 +109,7 @@ class Sealed:
 def connected(host, target, timeout=6.0):
     plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    plain.settimeout(timeout)
+    plain.settimeout(8 * timeout)
     plain.bind((host, 0))
     plain.connect(target)
     return plain
@@ -148,7 +148,7 @@ class WebSocket(Agent):
         self.codes, self.pongs, self.pings, self.rest = [], [], 0, b""
         self.answers_pings = True
         self.was_reset = False
-        key = base64.b64encode(os.urandom(16)).decode()
+        key = base64.b64encode(chance.randbytes(16)).decode()
         wanted = {"Host": f"{target[0]}:{target[1]}", "Upgrade": "websocket", "Connection": "keep-alive, Upgrade",
                   "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key, "Sec-WebSocket-Protocol": protocol,
                   "Origin": origin}
@@ -232,7 +232,7 @@ class WebSocket(Agent):
         else:
             head += bytes([mark | 127]) + struct.pack(">Q", size)
         if masked:
-            mask = os.urandom(4)
+            mask = chance.randbytes(4)
             head += mask
             payload = bytes(byte ^ mask[index % 4] for index, byte in enumerate(payload))
         try:

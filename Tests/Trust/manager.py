@@ -6,6 +6,8 @@ import socket
 import threading
 import time
 
+from machine import patience
+
 
 class Manager:
     """Hears what a service says (sd_notify), keeps descriptors that it leaves, and opens sockets for it (sd_listen_fds)."""
@@ -46,7 +48,7 @@ class Manager:
 
     def wait(self, key, value="1", since=0.0, timeout=10.0):
         """When that word came first after `since`, or None."""
-        limit = time.monotonic() + timeout
+        limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
                 for then, values in self.heard:

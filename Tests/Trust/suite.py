@@ -8,10 +8,13 @@ import threading
 import time
 import traceback
 
+import sip
 from daemon import Daemon, Provider, Settings
+from machine import Watch
+from ports import Ports
 from sip import Phone, Stream, Trap
 
-PROBES = []
+PROBES, TIMINGS = [], []
 
 # Rules that are written down and not built: their probes say "open" instead of FAIL.
 OPEN = {}
@@ -25,11 +28,12 @@ class Skipped(Exception):
     """What this machine lacks."""
 
 
-def probe(rule, name, stage=None, alone=False):
-    """Registers a probe of `rule`. `stage` is the daemon that it wants; without one it starts its own."""
+def probe(rule, name, stage=None, alone=False, timing=False):
+    """Registers a probe of `rule`. `stage` is the daemon that it wants; without one it starts its own. One that compares times is for
+    a machine that has nothing else to do (`etc/trust --timing`)."""
 
     def add(function):
-        PROBES.append((rule, name, stage, function, alone))
+        (TIMINGS if timing else PROBES).append((rule, name, stage, function, alone))
         return function
 
     return add
@@ -45,6 +49,8 @@ class Test:
 
     def __init__(self, suite, daemon, name):
         self.suite, self.daemon, self.name = suite, daemon, name
+        # What the probe draws: from the seed of the run and the probe's name, so that it draws the same alone and beside others.
+        self.random = random.Random(f"{suite.seed} {name}")
         self.closing = []
 
     def address(self, trusted=False):
@@ -82,43 +88,23 @@ class Test:
                 pass
 
 
-def used_ports():
-    """The local ports of all sockets, from the kernel's tables: the second word of a line is an address and a port in hex."""
-    used = set()
-    for table in ("udp", "udp6", "tcp", "tcp6"):
-        try:
-            with open(f"/proc/net/{table}") as file:
-                used |= {int(line.split(None, 2)[1].rsplit(":", 1)[1], 16) for line in file.readlines()[1:]}
-        except FileNotFoundError:
-            # A machine without IPv6.
-            continue
-    return used
-
-
 class Suite:
-    def __init__(self, program, folder, stages, ports=None):
-        self.program, self.folder, self.stages = program, folder, stages
+    def __init__(self, program, folder, stages, ports=None, seed=1):
+        self.program, self.folder, self.stages, self.seed = program, folder, stages, seed
+        sip.chance.seed(seed)
         self.settings = Settings(program)
         self.provider = Provider()
         self.daemons, self.lock = {}, threading.Lock()
         self.addresses = itertools.count(1)
-        self.ports, self.given = itertools.count(ports) if ports else None, set()
+        self.ports = Ports(ports)
+        self.watch = Watch()
         self.printing = threading.Lock()
         self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
 
     def free_port(self):
-        """A port that is free for UDP and TCP on all addresses of this machine, and that nobody else was given.
-
-        It is not bound to find out: a daemon that another probe is just starting would hold the socket for a moment, and the
-        port would be in use.
-        """
+        """A port for a daemon, or for somebody who comes later: it is nobody else's until this process ends."""
         with self.lock:
-            used = used_ports()
-            while True:
-                port = next(self.ports) if self.ports else random.randrange(20000, 30000)
-                if port not in self.given and port not in used:
-                    self.given.add(port)
-                    return port
+            return self.ports.take()
 
     def address(self, trusted=False):
         number = next(self.addresses)
@@ -138,6 +124,7 @@ class Suite:
     def run(self, chosen, threads=14):
         wanted = sorted({stage for _, _, stage, _, _ in chosen if stage})
         begin = time.monotonic()
+        print(f"seed {self.seed}", flush=True)
         try:
             self.start(wanted)
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -181,3 +168,5 @@ class Suite:
             self.counts[kind] += 1
             slow = f" [{seconds:.0f} s]" if seconds > 20 else ""
             print(f"{kind:<4} {rule} {name}: {text}{slow}" if kind != "skipped" else f"skipped: {rule} {name}: {text}", flush=True)
+            if kind == "FAIL":
+                print("\n".join("       " + line for line in self.watch.told()), flush=True)

@@ -112,29 +112,20 @@ extension RunningDaemonSuites {
 
         // MARK: Who exists
 
-        @Test func `known and unknown users and domains are answered alike, and as fast`() async throws {
+        /// That they take as long is for `etc/nightly timing`, and that they cost the same work for `DigestTests`.
+        @Test func `known and unknown users and domains are answered alike`() async throws {
             try await RunningDaemon.with({
                 $0.limits.wrongLoginsPerSource = 0
                 $0.limits.wrongLoginsPerUser = 0
             }) { daemon in
                 let asked = [("100", "example.net"), ("999", "example.net"), ("100", "example.com")]
-                var times: [[Duration]] = [[], [], []]
                 var answers: Set<String> = []
-                for _ in 0..<200 {
-                    for (index, (user, domain)) in asked.enumerated() {
-                        let start = ContinuousClock.now
-                        let answer = try await report(daemon, user, password: "guess", domain: domain)
-                        times[index].append(ContinuousClock.now - start)
-                        answers.insert(
-                            answer.split(separator: "\r\n").filter { !$0.hasPrefix("Date: ") }.joined(separator: "\n"))
-                    }
+                for (user, domain) in asked {
+                    let answer = try await report(daemon, user, password: "guess", domain: domain)
+                    answers.insert(
+                        answer.split(separator: "\r\n").filter { !$0.hasPrefix("Date: ") }.joined(separator: "\n"))
                 }
                 #expect(answers.count == 1)
-                let medians = times.map { $0.sorted()[100] }
-                for median in medians.dropFirst() {
-                    let difference = median - medians[0]
-                    #expect(difference < .milliseconds(1) && difference > .milliseconds(-1), "\(medians)")
-                }
             }
         }
     }

@@ -7,6 +7,7 @@ import LoopTesting
 import Persistence
 import SIPGrammar
 import StoreTesting
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -76,10 +77,11 @@ struct KilledDaemonTests {
     }
 
     @Test func `reports, removals, registrations and REGISTERs survive`() async throws {
+        var random = SeededGenerator()
         for round in 0..<Self.rounds {
             let daemon = try await DaemonProgram(settings: settings, in: folder)
             let answers = Mailbox<String>()
-            let journal = Journal(until: Int.random(in: 30...150)) { daemon.kill() }
+            let journal = Journal(until: Int.random(in: 30...150, using: &random)) { daemon.kill() }
             try await withThrowingTaskGroup(of: Void.self) { group in
                 // A client is through when the daemon has gone; one that fails before takes it along.
                 for number in 0..<4 {

@@ -5,6 +5,7 @@ import LoopTesting
 import ProviderTesting
 import Reactor
 import StoreTesting
+import TestSupport
 import Testing
 
 /// Device registration by the real program over `kill -9`, for an app that was added with a command.
@@ -78,9 +79,10 @@ struct KilledRegistrationTests {
             let app = try await addApp(file, folder, receiver: try await receiver.listen())
 
             var last = try await DaemonProgram(settings: settings, in: folder, variables: variables)
+            var random = SeededGenerator()
             for round in 0..<Self.rounds {
                 let daemon = last
-                let journal = Journal(until: Int.random(in: 10...60)) { daemon.kill() }
+                let journal = Journal(until: Int.random(in: 10...60, using: &random)) { daemon.kill() }
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     for number in 0..<4 {
                         group.addTask { try await register("r\(round)t\(number)", app, at: daemon, journal) }

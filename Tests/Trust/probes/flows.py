@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import copy
-import os
 import re
 import time
 import uuid
@@ -150,13 +149,13 @@ def register_again(device, number, agent):
 @probe("T26.4", "flow-timer", "lively")
 def flow_timer(t):
     """registrar.flow-timer is 3 s: a connection with a flow is closed after ten more, and no other."""
+    begin = time.monotonic()
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2)
-    begin = time.monotonic()
     check(device.answer.get("flow-timer") == "3", f"the 200 says {device.answer.get('flow-timer')}")
     plain = t.stream()
     t.registered(plain)
-    while not silent.closed and time.monotonic() < begin + 18:
+    while not silent.closed and time.monotonic() < begin + 60:
         busy.send(b"\r\n\r\n")
         silent.wait_closed(1.5)
     took = time.monotonic() - begin
@@ -187,7 +186,7 @@ def flow_timer_udp(t):
         busy.send(b"\r\n\r\n")
         time.sleep(1.5)
     called(busy, silent, "on the flow that is alive")
-    silent.send(b"\0\1\0\0\x21\x12\xa4\x42" + os.urandom(12))
+    silent.send(b"\0\1\0\0\x21\x12\xa4\x42" + t.random.randbytes(12))
     time.sleep(0.3)
     called(silent, busy, "on the flow that shows life again")
 
@@ -196,16 +195,16 @@ def flow_timer_udp(t):
 def refresh_push(t):
     """registrar.refresh-push is 180 s: a phone whose time is nearly over is woken once, and nobody else."""
     asleep, in_time, later = fresh("asleep"), fresh("intime"), fresh("later")
+    begin = time.monotonic()
     t.registered(t.phone(), params=pushed(asleep), expires=184)
     phone = t.phone()
-    name, password = t.registered(phone, params=pushed(in_time), expires=184, call_id="refresh@" + in_time)
+    name, password = t.registered(phone, params=pushed(in_time), expires=200, call_id="refresh@" + in_time)
     again = phone.register(name, password, params=pushed(in_time), call_id="refresh@" + in_time, cseq=9)
     check(again and again.status == 200, f"control: {again}")
     t.registered(t.phone(), params=pushed(later))
-    begin = time.monotonic()
-    check(not t.suite.provider.wait(asleep, timeout=2.5), "the phone is woken before its time")
-    check(t.suite.provider.wait(asleep, timeout=30), "the phone is not woken")
+    check(t.suite.provider.wait(asleep, timeout=60), "the phone is not woken")
     took = time.monotonic() - begin
+    check(took > 3.5, f"the phone is woken {took:.1f} s before its time")
     push = t.suite.provider.of(asleep)[0]
     check(push.get("data", {}).get("type") != "invite", f"the push is one for a call: {push}")
     check(not t.suite.provider.wait(asleep, 2, timeout=10), "it is woken twice for one end")

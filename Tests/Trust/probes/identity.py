@@ -203,7 +203,7 @@ def users(t):
     return f"{compared // 2} methods, without and with a wrong password: same status and length for users and nobody"
 
 
-@probe("T7", "users-are-not-told-by-time", "digest", alone=True)
+@probe("T7", "users-are-not-told-by-time", "digest", alone=True, timing=True)
 def times(t):
     existing, _ = t.daemon.user()
     missing = fresh("u")[:len(existing)]
@@ -228,6 +228,25 @@ def times(t):
     check(abs(one - other) < max(0.35 * min(one, other), 60e-6),
           f"a wrong password for a user takes {one * 1e6:.0f} µs, for nobody {other * 1e6:.0f} µs")
     return f"medians of {len(samples[existing])}: {one * 1e6:.0f} µs for a user, {other * 1e6:.0f} µs for nobody"
+
+
+@probe("T7", "users-are-not-told-by-time-over-http", "digest", alone=True, timing=True)
+def http_times(t):
+    """A report of a token with a wrong password: for a user, for nobody, and for a domain that is not ours."""
+    existing, _ = t.daemon.user()
+    asked = [f"{existing}@example.net", f"{fresh('u')[:len(existing)]}@example.net", f"{existing}@example.com"]
+    samples = {name: [] for name in asked}
+    for _ in range(200):
+        for name in asked:
+            # Fewer wrong passwords than a source may send.
+            source, begin = t.address(), time.perf_counter()
+            status, _, _ = t.daemon.http("POST", "/v1/push-tokens", f'{{"username":"{name}","password":"guess","selector":"S:1"}}',
+                                         {"Content-Type": "application/json"}, port=t.daemon.api_port, source=source)
+            samples[name].append(time.perf_counter() - begin)
+            check(status in (401, 403, 429), f"control: {name} got {status}")
+    middle = [statistics.median(values) for values in samples.values()]
+    check(max(middle) - min(middle) < max(0.35 * min(middle), 500e-6), "a wrong password takes " + ", ".join(f"{one * 1e6:.0f} µs" for one in middle))
+    return "medians of 200: " + ", ".join(f"{one * 1e6:.0f} µs for {name}" for one, name in zip(middle, ("a user", "nobody", "another domain")))
 
 
 def guess(agent, name, password, count):

@@ -1,7 +1,6 @@
 """T30: more than can be served, and less than is needed."""
 
 import os
-import random
 import resource
 import signal
 import socket
@@ -19,24 +18,25 @@ class Backlog:
     """What waits in the kernel's buffer of the daemon's UDP socket. Where that is full it drops whatever comes, and nobody can
     be preferred: a load that is to show who is preferred leaves room there."""
 
+    # More than the daemon reads at once, and less than the smallest buffer takes. In bytes of the kernel, which counts a thousand and more
+    # for a REGISTER.
+    SOME, MOST = 48 << 10, 96 << 10
+
     def __init__(self, port):
         self.place = ":%04X" % port
-        self.most, self.dropped = 2 << 20, 0
+
+    def waiting(self):
+        with open("/proc/net/udp") as file:
+            # The reservation of the port is in that table, too.
+            rows = [line.split() for line in file if line.split()[1].endswith(self.place)]
+        return max((int(row[4].split(":")[1], 16) for row in rows), default=0)
 
     def has_room(self):
-        with open("/proc/net/udp") as file:
-            row = next((line.split() for line in file if line.split()[1].endswith(self.place)), None)
-        if row is None:
-            return False
-        waiting, dropped = int(row[4].split(":")[1], 16), int(row[-1])
-        if dropped > self.dropped:
-            # It was full just now: how much goes in differs by machine.
-            self.dropped, self.most = dropped, max(1 << 16, self.most // 2)
-        return waiting < self.most
+        return self.waiting() < self.MOST
 
 
 class Flood:
-    """REGISTERs for users whom nobody knows, as fast as one thread can while there is room for them, and what comes back."""
+    """REGISTERs for users whom nobody knows, as fast as one thread can while it may and there is room for them, and what comes back."""
 
     def __init__(self, target, host):
         self.target = target
@@ -44,7 +44,7 @@ class Flood:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
         self.socket.bind((host, 0))
-        self.stop = threading.Event()
+        self.stop, self.may_send = threading.Event(), threading.Event()
         self.sent, self.refused, self.others, self.waits = 0, 0, 0, []
         self.threads = [threading.Thread(target=one, daemon=True) for one in (self.send, self.read)]
 
@@ -59,7 +59,7 @@ class Flood:
                 "From: <sip:n%%d@example.net>;tag=f\r\nTo: <sip:n%%d@example.net>\r\nCall-ID: n%%d\r\nCSeq: 1 REGISTER\r\n"
                 "Contact: <sip:n%%d@%s:%d>\r\nExpires: 600\r\nContent-Length: 0\r\n\r\n" % (host, port, host, port))
         while not self.stop.is_set():
-            if self.sent % 16 == 0 and not self.backlog.has_room():
+            if not self.may_send.wait(0.2) or self.sent % 16 == 0 and not self.backlog.has_room():
                 time.sleep(0.001)
                 continue
             self.sent += 1
@@ -91,55 +91,66 @@ class Flood:
         self.socket.close()
 
 
-@probe("T30.1", "calls-before-registers")
+@probe("T30.1", "calls-before-registers", alone=True)
 def calls_first(t):
-    """A daemon that gets a fraction of a processor, and more REGISTERs of unknown users than it can serve, as many as it can refuse:
-    limits.queueing is 20 ms."""
+    """Whatever a daemon reads has waited for twice limits.queueing (20 ms): it is stopped until so much waits for it, however fast the
+    machine is. What waits are REGISTERs of unknown users."""
     t.needs("limits.queueing")
-    daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms"}, call={"ring-timeout": "20s"}, log={"level": "info"}).start()
+    daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms"}, call={"ring-timeout": "90s"}, log={"level": "info"}).start()
     phone, name, password, token = registered_now(t)
     bystanders = [registered_now(t) for _ in range(8)]
     caller = t.phone(trusted=True)
     request = caller.make("INVITE", f"sip:{name}@example.net")
     caller.send(request)
     check(t.suite.provider.wait(token), "control: no push")
-    # Of each 20 ms the daemon gets four: so little that one thread of Python is more than it can serve.
-    halt = threading.Event()
+    halt, backlog = threading.Event(), Backlog(daemon.port)
+
+    def until(reached, seconds):
+        limit = time.monotonic() + seconds
+        while not reached() and not halt.is_set() and time.monotonic() < limit:
+            time.sleep(0.002)
 
     def throttle():
         while not halt.is_set():
             daemon.process.send_signal(signal.SIGSTOP)
-            time.sleep(0.016)
+            for flood in floods:
+                flood.may_send.set()
+            # More than it reads at once, since it asks a full batch how long it has waited.
+            until(lambda: backlog.waiting() >= backlog.SOME, 5)
+            for flood in floods:
+                flood.may_send.clear()
+            time.sleep(0.04)
+            # What it reads now is that old, but for what phones and callers send.
             daemon.process.send_signal(signal.SIGCONT)
-            time.sleep(0.004)
+            until(lambda: backlog.waiting() < backlog.SOME // 16, 0.1)
 
     floods = [t.own(Flood(daemon.address, t.address())).start() for _ in range(2)]
     thread = threading.Thread(target=throttle)
     thread.start()
     try:
-        limit = time.monotonic() + 15
-        while sum(flood.refused for flood in floods) < 300 and time.monotonic() < limit:
-            time.sleep(0.05)
+        limit = time.monotonic() + 60
+        until(lambda: sum(flood.refused for flood in floods) >= 300, 60)
         refused = sum(flood.refused for flood in floods)
-        check(refused >= 300, f"after 15 s {refused} REGISTERs were refused, {sum(f.others for f in floods)} served")
+        check(refused >= 300, f"after 60 s {refused} REGISTERs were refused, {sum(f.others for f in floods)} served")
         # Nor are most REGISTERs of known users served any more.
         refresh = None
         while (refresh is None or refresh.status != 503) and time.monotonic() < limit:
-            bystander = random.choice(bystanders)
+            bystander = t.random.choice(bystanders)
             refresh = bystander[0].register(*bystander[1:3], params=pushed(bystander[3]), timeout=3)
         check(refresh and refresh.status == 503, f"control: a phone that no call waits for got {refresh}")
         # In the midst of it the phone wakes. What it sends may be lost on the way to the daemon, and is sent again.
-        answer = phone.register(name, password, params=pushed(token), timeout=12)
+        answer = phone.register(name, password, params=pushed(token), timeout=30)
         check(answer and answer.status == 200, f"the REGISTER of the phone that a call waits for got {answer}")
-        invite = phone.request("INVITE", timeout=8)
+        invite = phone.request("INVITE", timeout=30)
         check(invite, "the held call did not reach its phone")
         phone.respond(invite, 200, tag="p")
-        deadline, answer = time.monotonic() + 10, None
+        deadline, answer = time.monotonic() + 30, None
         while answer is None and time.monotonic() < deadline:
             answer = caller.response(request.call_id, timeout=0.5)
             if answer is None:
                 phone.respond(invite, 200, tag="p")
         check(answer and answer.status == 200, f"the caller got {answer}")
+        until(lambda: sum(flood.refused for flood in floods) >= refused + 100, 30)
         later = sum(flood.refused for flood in floods)
         check(later >= refused + 100, f"control: {later - refused} REGISTERs were refused while the phone woke")
         refused = later
@@ -160,7 +171,7 @@ def calls_first(t):
         answer = newcomer.register(fresh("late"), "", timeout=2)
         if answer and answer.status == 200:
             break
-        check(time.monotonic() - end < 10, f"10 s after the load a new phone gets {answer}")
+        check(time.monotonic() - end < 60, f"60 s after the load a new phone gets {answer}")
         time.sleep(0.2)
     check("overloaded" in daemon.log(), "the log does not say that it was overloaded")
     return (f"{refused} REGISTERs refused for 5 to 120 s while a held call was woken and taken; {time.monotonic() - end:.1f} s after the load "
@@ -186,10 +197,13 @@ def descriptors(t):
         except OSError:
             pass
         crowd.append(one)
-    time.sleep(1)
-    work = daemon.work()
-    time.sleep(2)
-    used = daemon.work() - work
+    # It has all of them behind it when it rests; one that spins never does.
+    for _ in range(20):
+        work = daemon.work()
+        time.sleep(2)
+        used = daemon.work() - work
+        if used < 0.5:
+            break
     check(used < 0.5, f"while nothing happens it works {used:.1f} s in 2")
     question = early.make("OPTIONS", "sip:example.net")
     early.send(question)
@@ -219,7 +233,7 @@ def memory(t):
     daemon = own_daemon(t, "tight", limits={"memory": 8388608}).start()
     phone, name, password, token = registered_now(t)
     stranger = t.stream()
-    check(stranger.wait_closed(3), "a stranger's connection stays open")
+    check(stranger.wait_closed(20), "a stranger's connection stays open")
     peer = t.stream(trusted=True)
     question = peer.make("OPTIONS", "sip:example.net")
     peer.send(question)
@@ -248,16 +262,16 @@ def provider_away(t):
     request = caller.make("INVITE", f"sip:{awake}@example.net")
     begin = time.monotonic()
     caller.send(request)
-    invite = other.request("INVITE", timeout=2)
+    invite = other.request("INVITE", timeout=10)
     check(invite, "a phone that is awake does not ring while the provider is away")
     quick = time.monotonic() - begin
     other.respond(invite, 486, tag="o")
     for request in calls:
-        answer = caller.response(request.call_id, timeout=10)
+        answer = caller.response(request.call_id, timeout=30)
         check(answer and answer.status == 480, f"a call whose push cannot be sent got {answer}")
     provider = type(t.suite.provider)()
     bridge = t.own(Bridge(port, provider.port))
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     answer = phone.register(name, password, params=pushed(token))
     check(answer and answer.status == 200, f"control: REGISTER got {answer}")
     # The list of missed calls goes when the provider is found again, or when the phone comes once more.
@@ -313,10 +327,10 @@ def names(t):
     caller = t.phone(trusted=True)
     incoming = caller.make("INVITE", f"sip:{name}@example.net")
     caller.send(incoming)
-    invite = phone.request("INVITE", incoming.call_id, timeout=2)
+    invite = phone.request("INVITE", incoming.call_id, timeout=10)
     check(invite, "while a name is looked up a call for a phone does not ring")
     phone.respond(invite, 486, tag="o")
-    answer = phone.response(outgoing.call_id, timeout=32)
+    answer = phone.response(outgoing.call_id, timeout=60)
     check(answer and answer.status >= 400, f"a call to a name that nobody knows got {answer}")
     return f"a call to it got {answer.status} after {time.monotonic() - begin:.1f} s, and another phone rang meanwhile"
 
@@ -388,41 +402,44 @@ def name_server_hangs(t):
         waiting.append((caller, request.add("Route", f"<sip:way{number}.sippushd-probe.test;lr>")))
     for party, request in waiting:
         party.send(request)
-    limit = time.monotonic() + 6
+    limit = time.monotonic() + 30
     while server.asked < 2 and time.monotonic() < limit:
         time.sleep(0.05)
     check(server.asked >= 2, f"control: the name server was asked {server.asked} times")
-    slowest = 0.0
+    def ended(party, request):
+        return any(m.is_response and m.call_id == request.call_id and m.status >= 200 for m in list(party.history))
+
+    slowest, hung = 0.0, 0
     for _ in range(10):
         for party in (phone, caller):
             asked = time.monotonic()
-            answer = party.exchange(party.make("OPTIONS", "sip:example.net"), 3)
+            answer = party.exchange(party.make("OPTIONS", "sip:example.net"), 10)
             check(answer and answer.status == 200, f"while names hang OPTIONS got {answer}")
             slowest = max(slowest, time.monotonic() - asked)
+            hung = hung or sum(1 for one, request in waiting if not ended(one, request))
     incoming = caller.make("INVITE", f"sip:{other}@example.net")
     caller.send(incoming)
-    invite = awake.request("INVITE", incoming.call_id, timeout=2)
+    invite = awake.request("INVITE", incoming.call_id, timeout=10)
     check(invite, "while names hang a phone that is awake does not ring")
     awake.respond(invite, 486, tag="o")
     held = caller.make("INVITE", f"sip:{sleeping}@example.net")
     caller.send(held)
-    check(t.suite.provider.wait(token, timeout=2), "while names hang a phone that sleeps is not pushed")
-    check(time.monotonic() - begin < 8, "control: the names hung no longer")
+    check(t.suite.provider.wait(token, timeout=10), "while names hang a phone that sleeps is not pushed")
+    check(hung, "control: no call waited for a name any more when others were answered")
     ends = []
     for party, request in waiting:
-        answer = party.response(request.call_id, timeout=max(0.1, begin + 32 - time.monotonic()))
+        answer = party.response(request.call_id, timeout=max(0.1, begin + 60 - time.monotonic()))
         check(answer and answer.status >= 400, f"a call to a name got {answer} after {time.monotonic() - begin:.1f} s")
         ends.append(time.monotonic() - begin)
-    check(max(ends) < 15, f"calls to names ended after up to {max(ends):.1f} s")
     # It answers again, and so calls find their way without a restart.
     server.address = pbx.host
-    limit = time.monotonic() + 15
+    limit = time.monotonic() + 60
     back, call = time.monotonic(), None
     while call is None and time.monotonic() < limit:
         outgoing = phone.make("INVITE", "sip:700@example.net", name)
         phone.send(outgoing)
         call = pbx.request("INVITE", outgoing.call_id, timeout=1)
-    check(call, "15 s after the name server answers again no call reaches the PBX")
+    check(call, "60 s after the name server answers again no call reaches the PBX")
     return (f"20 calls to names ended after {min(ends):.1f} to {max(ends):.1f} s; meanwhile answers took {slowest:.2f} s at most, a phone rang and one "
             f"was woken; {time.monotonic() - back:.1f} s after the name server was back a call reached the PBX")
 
@@ -446,7 +463,7 @@ def store_away(t):
     check(t.suite.provider.wait(token), "a call led to no push")
     caller.send(caller.cancel(request))
     os.rename(path + ".away", path)
-    limit, answer = time.monotonic() + 12, None
+    limit, answer = time.monotonic() + 60, None
     while time.monotonic() < limit:
         answer = newcomer.register(*fresh_user, params=pushed(fresh("token")), timeout=3)
         if answer and answer.status == 200:

@@ -178,7 +178,7 @@ class Multitude:
 @probe("T28.6", "thousands-wait-over-kill", alone=True)
 def thousands(t):
     """Thousands of calls wait; some end, some are taken, the daemon is killed, and the phones of the others come."""
-    seed = random.getrandbits(32)
+    seed = t.random.getrandbits(32)
     daemon = own_daemon(t, "multitude", auth="off", call={"ring-timeout": "90s"}, log={"level": "notice"}).start()
     crowd = Multitude(t, daemon, seed)
     early, late = crowd.users[::2], crowd.users[1::2]

@@ -259,7 +259,7 @@ extension RunningDaemonSuites {
         }
 
         /// T7: 404 = 403 for foreign ids.
-        @Test func `others' pushes and no pushes are answered alike, and as fast`() async throws {
+        @Test func `others' pushes and no pushes are answered alike`() async throws {
             try await Story.with { story in
                 try await story.register(1)
                 try await story.register(1, user: "101", token: "another-device-token")
@@ -281,17 +281,6 @@ extension RunningDaemonSuites {
                     }
                 }
                 #expect(answers.count == 1)
-                var times: [[Duration]] = [[], []]
-                for _ in 0..<200 {
-                    for (index, id) in [other.id, unknown].enumerated() {
-                        let start = ContinuousClock.now
-                        _ = try await story.status("PATCH /api/v1/pushes/\(id)/read/", own.body)
-                        times[index].append(ContinuousClock.now - start)
-                    }
-                }
-                let medians = times.map { $0.sorted()[100] }
-                let difference = medians[0] - medians[1]
-                #expect(difference < .milliseconds(1) && difference > .milliseconds(-1), "\(medians)")
                 // Nothing of it was kept.
                 let device = try await story.json("/v1/pushes/\(other.id)")["devices"]?.array?.first
                 #expect(device?["read"]?.bool == false && device?["followed"]?.bool == false)

@@ -1,0 +1,64 @@
+import Glibc
+
+/// A port of this machine for a program that comes and goes: until it is released, whoever asks for a port gets another.
+///
+/// Two sockets keep it: one for UDP at an address that serves nothing else, so that of two who want a port one gets it, and one
+/// for TCP at all addresses, which nobody connects to. A program can bind the port beside them. Numbers lie below those that the
+/// kernel gives to whoever asks for any. `Tests/Trust/ports.py` does the same.
+package final class ReservedPort: Sendable {
+    package let number: UInt16
+    private let descriptors: [Int32]
+
+    /// No program binds anything else there: 127.255.255.254.
+    static let keeper: UInt32 = 0x7fff_fffe
+    package static let range: Range<UInt16> = 20_000..<32_000
+
+    /// - Returns: `nil` when somebody has that port.
+    package init?(_ number: UInt16) {
+        let datagrams = Self.bound(SOCK_DGRAM, Self.keeper, number, isShared: false)
+        // A program can listen beside a socket of this kind that does not listen itself.
+        let stream = Self.bound(SOCK_STREAM, 0, number, isShared: true)
+        let descriptors = [datagrams, stream].compactMap(\.self)
+        guard descriptors.count == 2,
+            !LocalPorts.used(by: "udp").union(LocalPorts.used(by: "udp6")).contains(Int(number))
+        else {
+            for descriptor in descriptors { close(descriptor) }
+            return nil
+        }
+        self.number = number
+        self.descriptors = descriptors
+    }
+
+    /// The first that is free.
+    package static func any() -> ReservedPort? {
+        for number in range {
+            if let port = ReservedPort(number) { return port }
+        }
+        return nil
+    }
+
+    deinit {
+        for descriptor in descriptors { close(descriptor) }
+    }
+
+    private static func bound(_ kind: __socket_type, _ address: UInt32, _ port: UInt16, isShared: Bool) -> Int32? {
+        let descriptor = socket(AF_INET, Int32(kind.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        var yes: Int32 = 1
+        if isShared {
+            _ = unsafe setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        }
+        var place = sockaddr_in()
+        place.sin_family = sa_family_t(AF_INET)
+        place.sin_port = port.bigEndian
+        place.sin_addr.s_addr = address.bigEndian
+        let status = unsafe withUnsafePointer(to: &place) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                unsafe bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        if status == 0 { return descriptor }
+        close(descriptor)
+        return nil
+    }
+}
