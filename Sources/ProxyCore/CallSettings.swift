@@ -10,6 +10,9 @@ package struct CallSettings: SettingsGroup {
     /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
+    /// A call asks the connection of a phone that it wakes, and its UDP flow, whether the phone is awake.
+    package var asksConnections = true
+    package var asksDatagrams = false
     /// Calls that wait or ring are kept for the next run of the program.
     package var journal = true
     /// A request inside a dialog wakes its phone.
@@ -38,7 +41,17 @@ package struct CallSettings: SettingsGroup {
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
             "A phone that sent anything on its flow within this time, be it a keep-alive, gets the INVITE at once, with the "
-                + "push beside it. 0s: only the push, and the INVITE when the phone registers or its flow shows life."),
+                + "push beside it. One that says nothing for three seconds is waited for like any that sleeps. 0s: only the "
+                + "push, and the INVITE when the phone registers or its flow shows life."),
+        .bool(
+            "ask-connections", \.asksConnections,
+            "Send an OPTIONS with the push to a phone whose TCP, TLS or WebSocket connection is open. A phone that answers is "
+                + "awake and gets the INVITE at once; any other is waited for. Connections of trusted peers and edges are not asked."
+        ),
+        .bool(
+            "ask-udp", \.asksDatagrams,
+            "Do the same for phones on UDP. It needs ask-connections. A phone that sleeps then gets up to eleven datagrams for "
+                + "each call, which may wake its radio."),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
             "How long requests inside a call pass after it was made. Each one in the second half of that time makes it as "

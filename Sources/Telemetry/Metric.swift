@@ -26,6 +26,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
     case callDraining, callWrongLogins
+    case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported
     case messageStored, messageDelivered, messageGivenUp, messageExpired
@@ -94,6 +95,10 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .heldCancelled: Self.held("cancelled")
         case .heldTimedOut: Self.held("timed-out")
         case .heldDeviceGone: Self.held("device-gone")
+        case .phoneAsked:
+            MetricName("sippushd_phones_asked_total", "Open connections asked by OPTIONS whether their phone is awake.")
+        case .phoneAnswered:
+            MetricName("sippushd_phones_answered_total", "Phones that answered that question.")
         case .pushWithoutApp:
             MetricName("sippushd_pushes_without_app_total", "Pushes to tokens of no app that is configured.")
         case .refreshPush:

@@ -161,6 +161,9 @@ extension SimulatedWorld {
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {
                 phones[phone].dialogs[key]?.isAcknowledged = true
             }
+        case .options:
+            // The system of a phone that dozes holds its connection, and says nothing.
+            if random.chance(plan.awake) { answer(.ok) }
         default: answer(.ok)
         }
     }

@@ -63,6 +63,7 @@ struct ForkTests {
             case .giveUp: "give up"
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
             case .stopWaiting(let branch): "drop \(branch)"
+            case .hangUp(let response, let branch): "hang up \(branch) after \(response.status)"
             }
         }
     }
@@ -102,6 +103,42 @@ struct ForkTests {
             orders = text(fork.failed(branch, with: Status(code: code), response: response(Status(code: code))))
         }
         #expect(orders == [order])
+    }
+
+    @Test func `an operator's status goes up before the phones are cancelled, and nothing follows it`() {
+        var fork = fork()
+        let orders = fork.dismissed(with: 486)
+        #expect(text(orders) == ["respond 486", "cancel 1 dismissed(486)", "cancel 2 dismissed(486)", "drop 2"])
+        #expect(text(fork.failed(0, with: 487, response: response(487))).isEmpty)
+        #expect(text(fork.successReceived(response(200), on: 1, from: Self.second)) == ["hang up 1 after 200"])
+        #expect(fork.phase == .ended && !fork.isAnswered)
+    }
+
+    @Test func `a device that says nothing is waited for, and its late answer has the call`() {
+        var fork = Self.sent(Self.first)
+        fork.fellSilent(0)
+        #expect(fork.isWaiting && fork.branches[0].client == Self.first)
+        fork.heard(0, Self.second)
+        #expect(fork.isWaiting)
+        fork.heard(0, Self.first)
+        #expect(!fork.isWaiting)
+        #expect(text(fork.provisionalReceived(response(180), on: 0)) == ["relay 180"])
+    }
+
+    @Test(arguments: ["deadline", "caller", "gone"])
+    func `a silent device's request is taken back when its branch ends`(cause: String) {
+        var fork = Self.sent(Self.first)
+        fork.fellSilent(0)
+        let orders =
+            switch cause {
+            case "deadline": fork.deadlineReached()
+            case "caller": fork.cancelReceived()
+            default: fork.failed(0, with: .temporarilyUnavailable, response: nil)
+            }
+        #expect(text(orders).contains { $0.hasPrefix("cancel 1 ") }, "\(text(orders))")
+        #expect(fork.phase == .ended)
+        // A phone that answers all the same is connected, as after any CANCEL that was crossed.
+        #expect(text(fork.successReceived(response(200), on: 0, from: Self.first)) == ["relay 200"])
     }
 
     @Test func `nobody woke: 480`() {

@@ -23,16 +23,34 @@ struct OperatorOrderTests {
         #expect(story(bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
     }
 
-    @Test func `a phone that rings is cancelled first, and its 487 does not reach the caller`() throws {
+    @Test func `the caller of a phone that rings hears at once, and the phone's 487 does not reach it`() throws {
         let bench = EngineBench.registered()
         bench.invite()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         bench.receive(SIPText.response(180, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
         let call = try #require(bench.engine.heldCalls.first)
         #expect(bench.engine.callDismissed(call.id, with: 480, now: bench.now))
-        #expect(story(bench.take()) == ["cancel > phone"])
+        #expect(story(bench.take()) == ["480 invite > pbx", "cancel > phone"])
         let end = bench.receive(SIPText.response(487, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
-        #expect(story(end).contains("480 invite > pbx"))
+        #expect(story(end) == ["ack > phone"])
+    }
+
+    @Test func `a phone that answers a call which an operator has ended is hung up, unheard by the caller`() throws {
+        let bench = EngineBench.registered()
+        bench.invite()
+        let invite = try #require(sentRequest(bench.register(cseq: 2)))
+        let call = try #require(bench.engine.heldCalls.first)
+        #expect(bench.engine.callDismissed(call.id, with: 603, now: bench.now))
+        #expect(story(bench.take()) == ["603 invite > pbx"])
+        let answer = SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@10.1.1.1")
+            .replacing("Record-Route: ", with: "Record-Route: <sip:edge.example.net;lr>\r\nRecord-Route: ")
+        let end = bench.receive(answer)
+        #expect(story(end) == ["ack > phone", "bye > phone"])
+        for request in end.compactMap({ sentRequest([$0]) }) {
+            #expect(request.frame.values(of: .route).map(\.string) == ["<sip:edge.example.net;lr>"])
+        }
+        // The caller's CANCEL comes too late, and is answered as such.
+        #expect(story(bench.cancel()) == ["200 cancel > pbx"])
     }
 
     @Test func `calls are listed in pages, oldest first, each once`() {

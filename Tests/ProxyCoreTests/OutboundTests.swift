@@ -130,7 +130,7 @@ struct OutboundTests {
     @Test(arguments: [1, 2])
     func `whichever flow comes back brings the call`(number: Int) {
         let phone = FlowBench.asleep()
-        #expect(phone.call() == ["100 invite > pbx", "push invite tok1"])
+        #expect(phone.call() == ["100 invite > pbx", "push invite tok1", "options > 2"])
         #expect(phone.register(number, at: 20).contains("invite > 20"))
     }
 

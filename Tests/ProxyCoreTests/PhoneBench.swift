@@ -22,10 +22,15 @@ final class PhoneBench {
     /// Those that the phone was sent, in their order.
     private(set) var invites: [SIPRequest] = []
     private(set) var cancels: [SIPRequest] = []
+    private(set) var questions: [SIPRequest] = []
     private var records: [TimelineRecord] = []
 
     init(_ transport: Transport = .udp, _ change: (inout ProxySettings) -> Void = { _ in }) {
-        bench = EngineBench(change)
+        // Questions have tests of their own.
+        bench = EngineBench {
+            $0.call.asksConnections = false
+            change(&$0)
+        }
         self.transport = transport
     }
 
@@ -140,6 +145,7 @@ final class PhoneBench {
                 invites.append(request)
             }
             if request.method == .cancel { cancels.append(request) }
+            if request.method == .options { questions.append(request) }
             return "\(request.method) > \(place)"
         }
     }

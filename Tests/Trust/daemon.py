@@ -50,6 +50,8 @@ class Provider:
                 if "refused" in str(push.get("to", "")):
                     answer = json.dumps({"success": 0, "failure": 1, "results": [
                         {"error": "MismatchSenderId " + push["to"]}]}).encode()
+                elif str(push.get("to", "")).startswith("dead"):
+                    answer = b'{"success":0,"failure":1,"results":[{"error":"NotRegistered"}]}'
                 with provider.changed:
                     provider.pushes.append((time.monotonic(), push, dict(self.headers), self.path))
                     provider.changed.notify_all()

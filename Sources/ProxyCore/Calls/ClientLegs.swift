@@ -2,13 +2,15 @@ import Addressing
 import SIPGrammar
 import SIPTransactions
 
-/// The core's client transactions, each with what it serves: a branch of a fork, or a farewell to a phone.
+/// The core's client transactions, each with what it serves: a branch of a fork, a farewell to a phone, or a question to one.
 struct ClientLegs: ~Copyable {
     enum Owner {
         /// A request on its way to a next hop.
         case branch(BranchLeg)
         /// An INVITE to a phone whose call is over.
         case farewell(Farewell)
+        /// An OPTIONS that asks whether a phone is awake.
+        case question
     }
 
     private var owners = TransactionNotes<ClientTransactionID, Owner>()
@@ -24,6 +26,12 @@ struct ClientLegs: ~Copyable {
     }
 
     mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
+
+    mutating func startQuestion(_ client: ClientTransactionID) { owners[client] = .question }
+
+    func isQuestion(_ client: ClientTransactionID) -> Bool {
+        if case .question? = owners[client] { true } else { false }
+    }
 
     /// The transaction is over, or its answer is of no interest any more.
     ///

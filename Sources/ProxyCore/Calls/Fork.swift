@@ -21,6 +21,8 @@ package struct Fork: Sendable {
         case declined
         /// The caller gave up. Next: `answered` (a 2xx that crossed the CANCEL), `ended`.
         case cancelled
+        /// An operator ended the call: the caller has its final response, the phones are being cancelled. Next: `ended`.
+        case dismissed
         /// A 2xx went upstream; later 2xx of other branches follow it. Next: `ended`.
         case answered
         /// The final response went upstream and no branch is left.
@@ -51,6 +53,8 @@ package struct Fork: Sendable {
         case cancel(ClientTransactionID, CancelReason)
         /// This branch no longer waits for its device; its push, if not sent yet, is dropped.
         case stopWaiting(branch: Int)
+        /// The device answered a call whose caller has got a refusal: its call is acknowledged and ended at once.
+        case hangUp(SIPResponse, branch: Int)
     }
 
     package let isInvite: Bool
@@ -82,7 +86,9 @@ package struct Fork: Sendable {
             case .succeeded, .silent, .cancelled, nil: break
             }
         }
-        if isAnswered || wasAnswered && branches.allSatisfy(\.isEnded) { phase = .ended }
+        if phase == .dismissed, !isAnswered { phase = .declined }
+        if isAnswered, phase != .dismissed || branches.allSatisfy(\.isEnded) { phase = .ended }
+        if wasAnswered, branches.allSatisfy(\.isEnded) { phase = .ended }
     }
 
     /// What the end of a branch says of the whole.
@@ -98,7 +104,7 @@ package struct Fork: Sendable {
             wasAnsweredElsewhere = true
         case .cancelled(.declinedElsewhere): phase = .declined
         case .cancelled(.dismissed(let status)):
-            phase = .declined
+            phase = .dismissed
             best.decide(status)
         case .cancelled(.moved), .failed, .gaveUp, .silent: break
         }
@@ -156,14 +162,23 @@ package struct Fork: Sendable {
         branches[branch].state = .resolving(ticket)
     }
 
+    /// Nothing has come back for the request: the branch waits for its device, whose late answer counts.
+    package mutating func fellSilent(_ branch: Int) {
+        guard case .calling(let client) = branches[branch].state else { return }
+        branches[branch].state = .silent(client)
+    }
+
     /// The request was sent.
     package mutating func sent(_ branch: Int, as client: ClientTransactionID, on flow: Flow) {
         branches[branch].state = .calling(client)
         branches[branch].flow = flow
     }
 
-    /// Its present transaction had a response.
-    package mutating func heard(_ branch: Int) { branches[branch].wasHeard = true }
+    /// A transaction of the branch had a response. A device that was silent is there after all when it is the present one.
+    package mutating func heard(_ branch: Int, _ client: ClientTransactionID) {
+        branches[branch].wasHeard = true
+        if branches[branch].state == .silent(client) { branches[branch].state = .calling(client) }
+    }
 
     // MARK: Its push, its record and its place among the called devices
 
@@ -230,12 +245,13 @@ package struct Fork: Sendable {
         case .calling(let present) where client != nil && present != client:
             return orders + [.cancel(present, .moved)]
         case .waiting: return orders + [.stopWaiting(branch: branch)]
+        case .silent(let present): return orders + [.stopWaiting(branch: branch), .cancel(present, .moved)]
         case .unsent, .calling, .resolving, .ended: return orders
         }
     }
 
     private mutating func relayed(_ response: SIPResponse, on branch: Int) -> [Order] {
-        branches[branch].end = .succeeded
+        if phase != .dismissed { branches[branch].end = .succeeded }
         switch phase {
         case .proceeding, .declined, .cancelled:
             phase = .answered
@@ -243,6 +259,7 @@ package struct Fork: Sendable {
             return [.relay(response)] + endOthers(.answeredElsewhere) + closeIfDone()
         case .answered:
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
+        case .dismissed: return [.hangUp(response, branch: branch)] + closeIfDone()
         case .ended:
             // A retransmission by the device, which waits for the caller's ACK.
             return isInvite ? [.relay(response)] : []
@@ -253,13 +270,13 @@ package struct Fork: Sendable {
     package mutating func failed(_ branch: Int, with status: Status, response: SIPResponse?) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         if response != nil { noteDevice(branch, status) }
+        var orders = letGo(of: branch)
         branches[branch].state = .ended
         if branches[branch].end == nil { branches[branch].end = response == nil ? .gaveUp(status) : .failed(status) }
         best.consider(status, response)
-        var orders: [Order] = []
         if status.statusClass == 6, phase == .proceeding {
             phase = .declined
-            orders = endOthers(.declinedElsewhere(status))
+            orders += endOthers(.declinedElsewhere(status))
         }
         return orders + closeIfDone()
     }
@@ -281,14 +298,11 @@ package struct Fork: Sendable {
         return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
     }
 
-    /// An operator ends it: the caller gets this status when the phones that ring have been cancelled.
-    ///
-    /// It has to be better than the 487 with which they answer that.
+    /// An operator ends it: the caller gets this status at once, and phones that have the call are cancelled.
     package mutating func dismissed(with status: Status) -> [Order] {
         guard phase == .proceeding else { return [] }
-        phase = .declined
-        best.decide(status)
-        return endOthers(.dismissed(status)) + closeIfDone()
+        phase = .dismissed
+        return [.respond(status)] + endOthers(.dismissed(status)) + closeIfDone()
     }
 
     /// The time to wait for devices is over (R18).
@@ -304,7 +318,7 @@ package struct Fork: Sendable {
     /// The request cannot, or shall not, be answered any more where it was sent: the branch waits for its device again. If a
     /// 2xx of that transaction comes, it still counts.
     package mutating func recalled(_ branch: Int) {
-        guard case .calling(let client) = branches[branch].state else { return }
+        guard let client = branches[branch].client else { return }
         branches[branch].former.append(client)
         branches[branch].hasMoved = true
         branches[branch].wasHeard = false
@@ -375,6 +389,13 @@ package struct Fork: Sendable {
 
     // MARK: Choosing
 
+    /// The branch of a silent device ends. The INVITE may reach the device yet: it is taken back then, but a 2xx counts.
+    private mutating func letGo(of branch: Int) -> [Order] {
+        guard case .silent(let client) = branches[branch].state else { return [] }
+        branches[branch].former.append(client)
+        return isInvite ? [.cancel(client, .moved)] : []
+    }
+
     private mutating func noteDevice(_ branch: Int, _ status: Status) {
         guard branches.indices.contains(branch), status.code >= 180, status != .requestTimeout,
             status != .serviceUnavailable
@@ -389,8 +410,12 @@ package struct Fork: Sendable {
         for index in branches.indices {
             if !branches[index].isEnded, branches[index].end == nil { branches[index].end = .cancelled(reason) }
             switch branches[index].state {
-            case .waiting:
+            case .waiting, .silent:
                 orders.append(.stopWaiting(branch: index))
+                if case .silent(let client) = branches[index].state {
+                    branches[index].former.append(client)
+                    if isInvite { orders.append(.cancel(client, reason)) }
+                }
                 branches[index].state = .ended
             case .unsent, .resolving:
                 branches[index].state = .ended
@@ -406,7 +431,7 @@ package struct Fork: Sendable {
         guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
         defer { phase = .ended }
         switch phase {
-        case .answered, .ended: return []
+        case .answered, .dismissed, .ended: return []
         case .cancelled: return [best.orderAfterCancel]
         case .proceeding, .declined: return [best.order(isInvite: isInvite)]
         }

@@ -14,9 +14,12 @@ package struct ForkBranch: Sendable {
         case waiting
         /// Its next hop is being looked up. Next: `calling`, `ended`.
         case resolving(ResolutionTicket)
-        /// The request was sent in this client transaction. Next: `ended`; `waiting` when its device has moved, or its
-        /// connection has ended.
+        /// The request was sent in this client transaction. Next: `silent`, `ended`; `waiting` when its device has moved, or
+        /// its connection has ended.
         case calling(ClientTransactionID)
+        /// The request was sent and nothing came back: the device may sleep, and the branch waits for it. The transaction goes
+        /// on. Next: `calling` when its device speaks, `waiting` when the device has moved, `ended`.
+        case silent(ClientTransactionID)
         case ended
     }
 
@@ -115,7 +118,21 @@ package struct ForkBranch: Sendable {
         if contact == old { contact = heir }
     }
 
-    package var isWaiting: Bool { state == .waiting }
+    /// Whether its device is waited for.
+    package var isWaiting: Bool {
+        switch state {
+        case .waiting, .silent: true
+        case .unsent, .resolving, .calling, .ended: false
+        }
+    }
+
+    /// The transaction of the request that was sent last and has no final response.
+    package var client: ClientTransactionID? {
+        switch state {
+        case .calling(let client), .silent(let client): client
+        case .unsent, .waiting, .resolving, .ended: nil
+        }
+    }
     package var isEnded: Bool { state == .ended }
 
     /// Whether it stands for that binding, or was sent to it.

@@ -125,6 +125,15 @@ extension ProxyEngine {
         reportMissedCalls(to: farewell.device, of: farewell.offer.aor, now: now)
     }
 
+    /// A phone has answered a call that an operator has ended.
+    func hangUp(_ branch: Int, of call: Call, _ answer: SIPResponse, now: Moment) {
+        let answering = call.fork.branches[branch]
+        guard let offer = call.offer, let device = answering.addressee, let flow = answering.flow,
+            let listener = identity.listener(for: flow), let incoming = revive(call)
+        else { return }
+        hangUp(Farewell(offer, to: device, on: flow, from: listener, incoming), answer, now: now)
+    }
+
     /// A phone that answers by itself was quicker than the CANCEL: nobody is there, so we acknowledge and end the call.
     private func hangUp(_ farewell: Farewell, _ answer: SIPResponse, now: Moment) {
         guard let ack = transactions.makeClientTransaction() else { return }
@@ -149,7 +158,7 @@ extension ProxyEngine {
         out.append(Self.remoteTarget(of: answer) ?? invite.uri.text)
         out.append(" SIP/2.0\r\nVia: ")
         out.append(via(for: client, listener: farewell.listener, farewell.invite))
-        for route in answer.frame.values(of: .recordRoute).reversed() {
+        for route in Self.routesToPhone(answer, identity).reversed() {
             out.append("\r\nRoute: ")
             out.append(route)
         }
@@ -165,6 +174,14 @@ extension ProxyEngine {
         method.append(to: &out)
         out.append("\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n")
         return out
+    }
+
+    /// The edges between us and the phone: what stands above our own Record-Route.
+    private static func routesToPhone(_ answer: SIPResponse, _ identity: LocalIdentity) -> [ByteString] {
+        Array(
+            answer.frame.values(of: .recordRoute).prefix { value in
+                NameAddress(value).map { !identity.isUs($0.uri) } ?? false
+            })
     }
 
     /// The URI of its Contact.

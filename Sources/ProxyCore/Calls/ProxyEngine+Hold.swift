@@ -80,7 +80,8 @@ extension ProxyEngine {
         }
         for branch in call.fork.branches.indices
         where call.fork.branches[branch].isWaiting && !call.fork.branches[branch].hasMoved {
-            ledger.ended(branch, of: call, .timeOver, now: now, into: &actions)
+            let isSilent = call.fork.branches[branch].client != nil
+            ledger.ended(branch, of: call, isSilent ? .noAnswer : .timeOver, now: now, into: &actions)
         }
         change(call, now: now) { $0.deadlineReached() }
     }

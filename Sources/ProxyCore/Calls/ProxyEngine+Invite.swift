@@ -79,8 +79,13 @@ extension ProxyEngine {
         if treatment == .wake {
             call.fork.waits(branch)
             armHold(of: call, now: now)
+            if offer.mayPush { ask(target, now: now) }
         } else {
             sendToDevice(incoming, for: branch, of: call, to: target, now: now)
+            // With further flows the silence is watched already.
+            if treatment == .ringAndWake, !registrar.bindings.hasFurtherFlows(target.binding) {
+                armSilence(of: call, now: now)
+            }
         }
     }
 
@@ -115,7 +120,7 @@ extension ProxyEngine {
         return isLive(target, now: now) ? .ringAndWake : .wake
     }
 
-    private func isLive(_ target: ForkTarget, now: Moment) -> Bool {
+    func isLive(_ target: ForkTarget, now: Moment) -> Bool {
         guard let life else { return false }
         return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
             || life.wasAlive(target.flow, now: now.instant)

@@ -110,7 +110,7 @@ extension ForkBranch {
         let stage: UInt8 =
             switch state {
             case .waiting: 1
-            case .unsent, .resolving, .calling: 2
+            case .unsent, .resolving, .calling, .silent: 2
             case .ended: 3
             }
         return stage | (wasWoken ? 4 : 0) | (deviceKnows ? 8 : 0) | (hasMoved ? 16 : 0) | (end != nil ? 32 : 0)

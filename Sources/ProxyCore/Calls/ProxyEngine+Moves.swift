@@ -41,10 +41,12 @@ extension ProxyEngine {
     /// A call waits for the device. Its flow is watched, unless it says nothing of this device alone: those of trusted
     /// peers and of edge proxies carry many.
     func watch(_ target: ForkTarget) {
-        guard target.isReachable, !target.flow.isClosed, target.path.isEmpty, !isTrusted(target.flow) else {
-            return
-        }
-        calls.devices.watch(target.flow, of: target.id)
+        if isWatched(target) { calls.devices.watch(target.flow, of: target.id) }
+    }
+
+    /// Whether a sign of life on its flow is the device's own.
+    func isWatched(_ target: ForkTarget) -> Bool {
+        target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
 
     // MARK: The device is there
@@ -78,13 +80,16 @@ extension ProxyEngine {
                     if branch.device == device { call.fork.diverted(index, to: nil) }
                     deliver(index, of: call, to: target, now: now)
                 case .calling where isOnItsWay(branch, by: target, now: now): break
-                case .calling(let client) where branch.addressee == device && branch.way != target.way:
+                case .calling(let client), .silent(let client):
+                    guard branch.addressee == device else { continue }
+                    if branch.way == target.way {
+                        withTransactions { $0.peerReturned(client, now: now.instant, into: &$1) }
+                        continue
+                    }
                     call.fork.recalled(index)
                     withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
                     deliver(index, of: call, to: target, now: now)
-                case .calling(let client) where branch.addressee == device:
-                    withTransactions { $0.peerReturned(client, now: now.instant, into: &$1) }
-                case .unsent, .calling, .resolving, .ended: break
+                case .unsent, .resolving, .ended: break
                 }
             }
         }
@@ -180,7 +185,7 @@ extension ProxyEngine {
             return true
         }
         let branch = leg.call.fork.branches[leg.branch]
-        guard branch.state == .calling(client), let target = target(of: leg, now: now) else { return false }
+        guard branch.client == client, let target = target(of: leg, now: now) else { return false }
         legs.lost(client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)

@@ -3,6 +3,7 @@ import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions
+import Telemetry
 import Timekeeping
 
 /// Responses on their way upstream, and the orders forks give.
@@ -11,6 +12,7 @@ extension ProxyEngine {
         switch legs[client] {
         case .branch(let leg)?: received(response, of: client, leg, now: now)
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
+        case .question?: if response.status.isFinal { counters.count(.phoneAnswered) }
         case nil: break
         }
     }
@@ -19,7 +21,7 @@ extension ProxyEngine {
         if received.status.isProvisional, leg.detour != nil {
             legs.arrived(client, isRinging: received.status != .trying)
         }
-        leg.call.fork.heard(leg.branch)
+        leg.call.fork.heard(leg.branch, client)
         guard received.status != .trying else { return }
         let response = stripped(received, of: leg)
         // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3). But
@@ -82,7 +84,7 @@ extension ProxyEngine {
         switch legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
         case .farewell?: farewellEnded(client, now: now)
-        case nil: break
+        case .question?, nil: break
         }
     }
 
@@ -188,6 +190,7 @@ extension ProxyEngine {
         case .stopWaiting(let branch):
             ledger.drop(branch, of: call, into: &actions)
             tellEnd(of: call, to: branch, now: now)
+        case .hangUp(let response, let branch): hangUp(branch, of: call, response, now: now)
         }
     }
 

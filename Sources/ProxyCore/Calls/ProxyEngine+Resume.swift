@@ -161,7 +161,7 @@ extension ProxyEngine {
         case (.ended, _): break
         case (.called, let sent?) where isWayOpen(sent.flow, of: call):
             take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
-            if call.dialogRequest != nil { armSilence(of: call, now: now) }
+            if call.dialogRequest != nil || call.offer != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
             // The name says whom its certificate has to name.
             if let upstream = settings.upstream { lookUp(upstream, toSend: .again(sent), for: index, of: call) }

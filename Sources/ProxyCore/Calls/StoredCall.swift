@@ -171,7 +171,7 @@ extension StoredCall.Branch {
     init(_ branch: ForkBranch, code: PushCode?, sent: StoredCall.SentINVITE? = nil) {
         switch branch.state {
         case .waiting: stage = .waiting
-        case .unsent, .resolving, .calling: stage = .called
+        case .unsent, .resolving, .calling, .silent: stage = .called
         case .ended: stage = .ended
         }
         device = branch.device

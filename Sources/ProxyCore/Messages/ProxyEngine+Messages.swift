@@ -51,13 +51,22 @@ extension ProxyEngine {
             messages.fellAsleep(target.id, of: aor)
             watch(target)
         }
-        for target in recipients where awake.contains(target.id) { sendNext(to: target.id, of: aor, now: now) }
+        for target in recipients where awake.contains(target.id) {
+            sendNext(to: target.id, of: aor, now: now)
+            if mayBeGone(target, now: now), messages[message.id] != nil { wake(target.id, for: message, now: now) }
+        }
         guard messages[message.id] != nil else { return }
         if awake.count == recipients.count {
             arm(message, at: min(now.instant + Self.patience, message.holdUntil))
         } else {
             waitForPhones(message, now: now)
         }
+    }
+
+    /// A fresh contact on UDP says nothing of its phone: it is woken beside the try, unless it was here a moment ago.
+    private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
+        target.canBeWoken && !target.flow.transport.isReliable && target.path.isEmpty && !isTrusted(target.flow)
+            && now.date - target.registeredAt >= settings.call.skipPushWithin && !isLive(target, now: now)
     }
 
     /// RFC 3428 section 7: somebody keeps it for the phone.
@@ -352,7 +361,7 @@ extension ProxyEngine {
                 refused(message, response, by: delivery.device, now: now)
             }
         case .respond, .giveUp: cameBack(message, from: delivery.device, isSilent: true, now: now)
-        case .cancel, .stopWaiting: break
+        case .cancel, .stopWaiting, .hangUp: break
         }
     }
 

@@ -191,7 +191,13 @@ extension ProxyEngine {
         for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest, offersReuse: Bool = false
     ) -> ByteString {
         let hash = RequestValidation.loopHash(incoming.request, fromTrusted: incoming.isTrusted)
-        return ByteString(capacity: listener.sentBy.count + 88) { via in
+        return via(for: client, listener: listener, loopHash: hash, offersReuse: offersReuse)
+    }
+
+    func via(
+        for client: ClientTransactionID, listener: Listener, loopHash hash: UInt64, offersReuse: Bool = false
+    ) -> ByteString {
+        ByteString(capacity: listener.sentBy.count + 88) { via in
             via.append("SIP/2.0/")
             via.append(text: listener.transport.viaName)
             via.append(" ")

@@ -1,5 +1,8 @@
 """The probes, by chapters of docs/Trust.md, and the daemons that they share."""
 
+import importlib
+import pkgutil
+
 STAGES = {
     # Phones prove themselves, and call by way of the PBX.
     "digest": {
@@ -37,4 +40,7 @@ STAGES = {
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }
 
-from . import restarts, reading, flood, identity, routing, dialog, wake, standards, streams, flows, edge, web, store, journal, multitude, service, load, pbx, silence  # noqa: E402,F401
+# The order of the first decides what runs first; the others follow by name.
+from . import restarts, reading, flood, identity, routing, dialog, wake, standards, streams, flows, edge, web, store  # noqa: E402,F401
+for _, chapter, _ in pkgutil.iter_modules(__path__):
+    importlib.import_module(f".{chapter}", __name__)

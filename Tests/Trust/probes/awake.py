@@ -1,0 +1,115 @@
+"""T34: phones that are awake although they say nothing."""
+
+import time
+
+from sip import fresh
+from suite import check, probe
+from .wake import call, pushed, sleeper
+
+
+def questions(phone, seconds):
+    """How many questions come within that time."""
+    count, until = 0, time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        count += phone.take(lambda m: m.method == "OPTIONS", left) is not None
+    return count
+
+
+@probe("T34.1", "asked-phone-rings-at-once", "direct")
+def asked(t):
+    """An open connection is asked with the push, and the phone that answers gets its call there, once."""
+    t.needs("call.ask-connections")
+    phone, name, password, token = sleeper(t, t.stream())
+    caller, request = call(t, name)
+    question = phone.take(lambda m: m.method == "OPTIONS", 3)
+    check(question, "the open connection was not asked")
+    check(token.encode() not in question.raw and b"700" not in question.raw, f"the question says too much: {question.raw}")
+    check(phone.request("INVITE", request.call_id, 0.5) is None, "the INVITE came before the phone said anything")
+    check(t.suite.provider.wait(token), "no push beside the question")
+    phone.respond(question, 405, tag="q")
+    invite = phone.request("INVITE", request.call_id, 2)
+    check(invite, "the answer did not let the call out")
+    phone.respond(invite, 180, tag="b")
+    answer = phone.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    check(phone.request("INVITE", fresh("none"), 0.1) is None and phone.take(
+        lambda m: m.method == "INVITE" and m.branch != invite.branch, 0.5) is None, "the phone rang twice")
+    phone.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the caller got {answer}")
+    return "asked on its connection, the INVITE after the answer, one ring"
+
+
+@probe("T34.1", "who-is-not-asked", "direct")
+def not_asked(t):
+    """Nobody is asked over UDP, on a connection that others opened, or more than once while no answer has come."""
+    t.needs("call.ask-connections")
+    phone, name, *_ = sleeper(t, t.phone())
+    caller, request = call(t, name)
+    check(questions(phone, 0.7) == 0, "a phone on UDP was asked")
+    caller.send(caller.cancel(request))
+    phone, name, *_ = sleeper(t, t.stream())
+    other = t.stream(phone.host)
+    calls = [call(t, name) for _ in range(3)]
+    check(questions(phone, 1) == 1, "three calls did not share one question")
+    check(questions(other, 0.2) == 0, "a connection that is not the phone's was asked")
+    for number, (caller, request) in enumerate(calls):
+        check(phone.request("INVITE", request.call_id, 0.1) is None, f"call {number} did not wait")
+        caller.send(caller.cancel(request))
+    return "nobody over UDP, one question for three calls, none to another connection of that host"
+
+
+@probe("T34.2", "silent-phone-is-waited-for", "open")
+def silent(t):
+    """A phone that showed life lately and says nothing to its INVITE is waited for: its token's death ends the call at once."""
+    t.needs("call.ring-live-flow-within")
+    phone, token = t.phone(), fresh("dead")
+    name, _ = t.registered(phone, params=pushed(token))
+    phone.send(b"\r\n\r\n")
+    time.sleep(0.2)
+    caller, request = call(t, name)
+    check(phone.request("INVITE", request.call_id, 2), "control: the live flow did not get the INVITE")
+    answer = caller.response(request.call_id, "INVITE", 8)
+    check(answer and answer.status == 480, f"the dead token did not end the call: {answer}")
+    return "480 to the caller when the phone had said nothing for three seconds and its token was dead"
+
+
+@probe("T34.3", "message-is-pushed-beside-its-try", "direct")
+def message(t):
+    """A MESSAGE for a fresh contact on UDP goes there, and the phone is pushed in the same moment."""
+    phone, name, password, token = sleeper(t)
+    caller = t.phone(trusted=True)
+    request = caller.make("MESSAGE", f"sip:{name}@example.net", "700")
+    request.add("Content-Type", "text/plain")
+    request.body = b"hello"
+    caller.send(request)
+    got = phone.request("MESSAGE", request.call_id, 2)
+    check(got, "control: no MESSAGE at the phone")
+    check(t.suite.provider.wait(token, timeout=2), "no push beside the try")
+    phone.respond(got, 200, tag="m")
+    answer = caller.response(request.call_id, "MESSAGE")
+    check(answer and answer.status == 200, f"the sender got {answer}")
+    return "the push left before the phone had been silent for three seconds"
+
+
+@probe("T34.4", "held-end-is-heard-at-once", "direct")
+def ended(t):
+    """`held end` ends the call for its caller while a phone rings, and a phone that answers all the same is hung up."""
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    answer = phone.register(name, password, params=pushed(token))
+    check(answer and answer.status == 200, f"control: {answer}")
+    invite = phone.request("INVITE", request.call_id, 3)
+    check(invite, "control: no INVITE")
+    phone.respond(invite, 180, tag="b")
+    check(caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
+    done = t.daemon.command("held", "end", request.call_id, "--status", "486")
+    check(done.returncode == 0, f"held end: {done.stderr}")
+    answer = caller.response(request.call_id, "INVITE", 2)
+    check(answer and answer.status == 486, f"the caller got {answer}")
+    check(phone.request("CANCEL", request.call_id, 2), "the phone was not cancelled")
+    # It was quicker than the CANCEL.
+    phone.respond(invite, 200, tag="b")
+    check(phone.request("ACK", request.call_id, 2) and phone.request("BYE", request.call_id, 2), "the phone that answered was not hung up")
+    check(caller.take(lambda m: m.call_id == request.call_id and m.status == 200, 0.5) is None, "the caller got a 200 after its 486")
+    return "486 to the caller before the phone's 487, and ACK and BYE to the phone that answered"
