@@ -31,6 +31,8 @@ package final class ProxyEngine {
     var refusals = Refusals()
     /// How many log lines there may be about REGISTERs that are challenged.
     var challengedRegisters = LogRateLimit()
+    /// Lines about challenges in realms of ours.
+    var unanswerableLines = LogRateLimit()
 
     var calls: Calls
     var legs = ClientLegs()

@@ -83,6 +83,7 @@ package struct ProxySettings: Sendable {
     package var stripped = HeaderFilter(names: ["X-*"])
     /// Where calls from phones go; `nil` lets phones call each other directly.
     package var upstream: NextHop?
+    package var upstreamHosts = UpstreamHosts.ofUpstream
     /// Digest authentication of phones.
     package var authenticates = true
     package var digest = DigestSettings()

@@ -16,6 +16,7 @@ extension DaemonSettings {
         engine.trusted = trusted
         engine.stripped = HeaderFilter(names: stripHeaders)
         engine.upstream = upstream
+        engine.upstreamHosts = upstreamHosts.map { .listed($0.map { ByteString($0.lowercased()) }) } ?? .ofUpstream
         engine.authenticates = auth == .digest
         engine.digest = digest
         engine.registrar = registrar
@@ -67,6 +68,7 @@ extension DaemonSettings {
         trusted = other.trusted
         stripHeaders = other.stripHeaders
         upstream = other.upstream
+        upstreamHosts = other.upstreamHosts
         tls = other.tls
         call = other.call
         messages = other.messages

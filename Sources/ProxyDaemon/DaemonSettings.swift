@@ -57,6 +57,7 @@ package struct DaemonSettings: SettingsGroup {
     package var trusted: [TrustedPeer] = []
     package var stripHeaders = ["X-*"]
     package var upstream: NextHop?
+    package var upstreamHosts: [String]?
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
     package var digest = DigestSettings()
@@ -106,6 +107,10 @@ package struct DaemonSettings: SettingsGroup {
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
             "Where calls from phones go: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without it phones call each other directly."
+        ),
+        .value(
+            "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
+            "Hosts in a Request-URI that stand for the first domain: what the PBX writes into From, and phones redial. Without this setting they are the host of upstream and its addresses; [] is none."
         ),
         .group("tls", \.tls, "TLS for SIP."),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),

@@ -4,11 +4,16 @@ package import Bytes
 @usableFromInline
 package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
     case other
-    case accept, allow, authorization, callID, contact, contentLength, contentType, cseq, date, diversion, event
+    case accept, alertInfo, allow
+    /// Answer-Mode, Priv-Answer-Mode and what else asks a phone to answer by itself.
+    case answerMode
+    case authorization, callID, callInfo, contact, contentLength, contentType, cseq, date, diversion, event
     case expires, featureCaps, from, historyInfo, maxBreadth, maxForwards, minExpires, pAccessNetworkInfo
     case pAssertedIdentity
     /// Any that begins with `P-Charging-`.
     case pCharging
+    /// Any other that begins with `P-`.
+    case pOther
     case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// The header fields that are removed from the requests and responses of peers that are not trusted (T9.7).
+/// The header fields that are removed from the requests and responses of peers that are not trusted (T9.7, T9.13, T9.14).
 ///
 /// It works on the names that the reader found, so that no other spelling escapes it, be it in another case, in a
 /// compact form, or with blanks before the colon.
@@ -19,13 +19,25 @@ package struct HeaderFilter: Hashable, Sendable {
     /// 7315).
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
-        .pAccessNetworkInfo,
+        .pAccessNetworkInfo, .pOther,
+    ]
+
+    /// The fields that make a phone answer by itself. Of some only harmless values pass.
+    package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
+
+    /// The fields with `P-` that a phone may send. Networks tell each other all others (RFC 5727 section 4), and what a phone
+    /// writes there would be believed by whoever stands behind us.
+    private static let harmless: [StaticString] = [
+        // What becomes of the sender's own sound before the answer (RFC 5009). It names nobody.
+        "p-early-media",
+        // How well the sender heard, as telephones of AVM, Grandstream and snom write it into BYE.
+        "p-rtp-stat",
     ]
 
     /// - Parameters:
     ///   - known: names that are always removed.
     ///   - names: others, each with a `*` at its end or without.
-    package init(_ known: [HeaderName] = HeaderFilter.identity, names: [String]) {
+    package init(_ known: [HeaderName] = HeaderFilter.identity + HeaderFilter.commands, names: [String]) {
         self.known = known.reduce(0) { $0 | $1.bit }
         self.names = names.map { name in
             let text = Array(name.lowercased().utf8)
@@ -36,7 +48,7 @@ package struct HeaderFilter: Hashable, Sendable {
 
     /// Whether the row of that field must not go on.
     package func removes(_ field: HeaderField, of bytes: ByteString) -> Bool {
-        if known & field.name.bit != 0 { return true }
+        if known & field.name.bit != 0, !Self.isHarmless(field, of: bytes) { return true }
         guard !names.isEmpty, !field.row.isEmpty, !field.name.isNeeded else { return false }
         return bytes.withSpan { bytes in
             let end = Self.nameEnd(bytes, field.row)
@@ -44,6 +56,19 @@ package struct HeaderFilter: Hashable, Sendable {
             for wanted in names where Self.matches(bytes, name, wanted) { return true }
             guard name.count == 1, let long = CompactForm.name(of: bytes[name.lowerBound]) else { return false }
             return self.names(it: long)
+        }
+    }
+
+    private static func isHarmless(_ field: HeaderField, of bytes: ByteString) -> Bool {
+        switch field.name {
+        case .pOther:
+            bytes.withSpan { bytes in
+                let name = field.row.lowerBound..<nameEnd(bytes, field.row)
+                return harmless.contains { bytes.equalsIgnoringCase(name, $0) }
+            }
+        case .alertInfo: bytes[field.value].withSpan { HarmlessValue.namesTones($0) }
+        case .callInfo: bytes[field.value].withSpan { HarmlessValue.namesPurposes($0) }
+        default: false
         }
     }
 

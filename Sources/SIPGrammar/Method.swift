@@ -64,6 +64,13 @@ package enum Method: Hashable, Sendable {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
 
+    /// As it stands in a start line.
+    package var name: ByteString {
+        var name: [UInt8] = []
+        append(to: &name)
+        return ByteString(name)
+    }
+
     private var knownName: StaticString {
         switch self {
         case .invite: "INVITE"

@@ -39,6 +39,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let busyHere: Status = 486
     package static let requestTerminated: Status = 487
     package static let serverError: Status = 500
+    package static let badGateway: Status = 502
     package static let serviceUnavailable: Status = 503
     package static let pushNotSupported: Status = 555
 
@@ -70,6 +71,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
         case 486: "Busy Here"
         case 487: "Request Terminated"
         case 500: "Server Internal Error"
+        case 502: "Bad Gateway"
         case 503: "Service Unavailable"
         case 505: "Version Not Supported"
         case 513: "Message Too Large"

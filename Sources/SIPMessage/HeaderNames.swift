@@ -49,11 +49,7 @@ enum HeaderNames {
                 && (range.count <= 16 || bytes.equalsIgnoringCase(range, lowercase))
         }
         let first = UInt8(truncatingIfNeeded: word)
-        if range.count > 11, first == UInt8(ascii: "p"),
-            bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-")
-        {
-            return .pCharging
-        }
+        if range.count > 2, UInt16(truncatingIfNeeded: word) == 0x2d70 { return privateName(bytes, range) }
         switch range.count {
         case 1: return compact(first)
         case 2: return isName("to") ? .to : .other
@@ -90,14 +86,22 @@ enum HeaderNames {
         case 8: return isName("replaces") ? .replaces : .other
         case 9:
             switch first {
+            case UInt8(ascii: "c"): return isName("call-info") ? .callInfo : .other
             case UInt8(ascii: "s"): return isName("supported") ? .supported : .other
             case UInt8(ascii: "t"): return isName("timestamp") ? .timestamp : .other
             case UInt8(ascii: "d"): return isName("diversion") ? .diversion : .other
             default: return .other
             }
-        case 10: return isName("user-agent") ? .userAgent : .other
+        case 10:
+            switch first {
+            case UInt8(ascii: "u"): return isName("user-agent") ? .userAgent : .other
+            case UInt8(ascii: "a"):
+                return isName("alert-info") ? .alertInfo : isName("autoanswer") ? .answerMode : .other
+            default: return .other
+            }
         case 11:
             switch first {
+            case UInt8(ascii: "a"): return isName("answer-mode") || isName("auto-answer") ? .answerMode : .other
             case UInt8(ascii: "m"):
                 return isName("max-breadth") ? .maxBreadth : isName("min-expires") ? .minExpires : .other
             case UInt8(ascii: "r"): return isName("retry-after") ? .retryAfter : .other
@@ -106,6 +110,7 @@ enum HeaderNames {
             }
         case 12:
             switch first {
+            case UInt8(ascii: "a"): return isName("answer-after") ? .answerMode : .other
             case UInt8(ascii: "m"): return isName("max-forwards") ? .maxForwards : .other
             case UInt8(ascii: "c"): return isName("content-type") ? .contentType : .other
             case UInt8(ascii: "r"): return isName("record-route") ? .recordRoute : .other
@@ -121,15 +126,24 @@ enum HeaderNames {
             }
         case 14: return isName("content-length") ? .contentLength : .other
         case 15: return isName("remote-party-id") ? .remotePartyID : .other
-        case 16: return isName("www-authenticate") ? .wwwAuthenticate : .other
+        case 16:
+            return isName("www-authenticate")
+                ? .wwwAuthenticate : isName("priv-answer-mode") ? .answerMode : .other
         case 18: return isName("proxy-authenticate") ? .proxyAuthenticate : .other
-        case 19:
-            return isName("p-asserted-identity")
-                ? .pAssertedIdentity : isName("proxy-authorization") ? .proxyAuthorization : .other
-        case 20: return isName("p-preferred-identity") ? .pPreferredIdentity : .other
-        case 21: return isName("p-access-network-info") ? .pAccessNetworkInfo : .other
+        case 19: return isName("proxy-authorization") ? .proxyAuthorization : .other
         default: return .other
         }
+    }
+
+    /// A name that begins with `P-` (RFC 5727 section 4).
+    private static func privateName(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
+        if range.count > 11, bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-") {
+            return .pCharging
+        }
+        if bytes.equalsIgnoringCase(range, "p-asserted-identity") { return .pAssertedIdentity }
+        if bytes.equalsIgnoringCase(range, "p-preferred-identity") { return .pPreferredIdentity }
+        if bytes.equalsIgnoringCase(range, "p-access-network-info") { return .pAccessNetworkInfo }
+        return .pOther
     }
 
     private static func compact(_ letter: UInt8) -> HeaderName {
@@ -160,7 +174,7 @@ extension HeaderName {
     /// Whether it stands for one name, and not for any that this program does not know or that begins in some way.
     var isWhole: Bool {
         switch self {
-        case .other, .pCharging: false
+        case .other, .pCharging, .pOther: false
         default: true
         }
     }

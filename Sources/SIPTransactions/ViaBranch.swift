@@ -9,6 +9,9 @@ package struct BranchKey: Sendable {
         self.second = second
     }
 
+    /// A hash of two words that nobody can compute without the key.
+    package func hash(_ word0: UInt64, _ word1: UInt64) -> UInt64 { sipHash(word0, word1, self) }
+
     /// Appends the branch parameter for the Via of this transaction's request, with the hash that detects loops
     /// (RFC 5393 section 4.2.2).
     package func appendBranch(for id: ClientTransactionID, loopHash: UInt64, to out: inout ByteSink) {

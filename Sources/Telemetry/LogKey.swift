@@ -13,6 +13,7 @@ package enum LogKey: String, CaseIterable, Sendable {
     case callID = "call-id"
     case method
     case caller
+    case realm
 
     // How it went
     case status

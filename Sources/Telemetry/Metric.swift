@@ -18,6 +18,8 @@ package enum Counter: Int, CaseIterable, Sendable {
     case requestOther
     case response1xx, response2xx, response3xx, response4xx, response5xx, response6xx
     case rejectedMalformed, rejectedTooLarge, rejectedOverload
+    case refusedWithoutDialog, refusedWithoutTrust, refusedCommand, refusedName
+    case challengeUnanswerable
     case registerAccepted, registerRefused
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
@@ -58,6 +60,14 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .rejectedMalformed: Self.rejected("malformed")
         case .rejectedTooLarge: Self.rejected("too-large")
         case .rejectedOverload: Self.rejected("overload")
+        case .refusedWithoutDialog: Self.refusedByRule("needs-dialog")
+        case .refusedWithoutTrust: Self.refusedByRule("needs-trust")
+        case .refusedCommand: Self.refusedByRule("command")
+        case .refusedName: Self.refusedByRule("other-name")
+        case .challengeUnanswerable:
+            MetricName(
+                "sippushd_unanswerable_challenges_total",
+                "Challenges of next hops in a realm of ours, which were answered 502.")
         case .registerAccepted: Self.register("accepted")
         case .registerRefused: Self.register("refused")
         case .bindingCreated: Self.binding("created")
@@ -154,6 +164,12 @@ package enum Counter: Int, CaseIterable, Sendable {
     private static func rejected(_ reason: String) -> MetricName {
         MetricName(
             "sippushd_sip_rejected_total", labels: "reason=\"\(reason)\"", "Messages refused before any rule saw them.")
+    }
+
+    private static func refusedByRule(_ rule: String) -> MetricName {
+        MetricName(
+            "sippushd_requests_refused_total", labels: "rule=\"\(rule)\"",
+            "Requests that their sender may not send, or not so.")
     }
 
     private static func register(_ outcome: String) -> MetricName {

@@ -10,6 +10,10 @@ extension DeviceExplanation {
         case .foreignDomain: "the call\(caller) came; its domain is none of ours, \(got)"
         case .otherIdentity: "the call\(caller) came; its From is not the user whose password was shown, \(got)"
         case .forgedRoute: "the call\(caller) came; its Route was not made here, \(got)"
+        case .needsTrust: "the request\(caller) came; only trusted peers send it outside a dialog, \(got)"
+        case .command: "the request\(caller) came; only trusted peers send a NOTIFY of that event, \(got)"
+        case .otherName: "the request\(caller) came; its From is not the one that began the dialog, \(got)"
+        case .needsDialog: "the request\(caller) came; its To has no tag, \(got)"
         case .unknownUser: "the call\(caller) came; nobody is called \(record.aor), \(got)"
         case .notTrusted:
             "the call\(caller) came; the address is not listed under trusted, \(got) and showed no password"
@@ -41,6 +45,9 @@ extension DeviceExplanation {
             "The phone must call as the user whose password it has: look at its user name and authentication name."
         case .forgedRoute:
             "The caller repeats a Route of another call, or of a store that is gone; a new call has none."
+        case .needsTrust, .command: "If \(address) is your PBX, list it under trusted and send SIGHUP."
+        case .otherName: "The phone must say the same address and display name in all of its requests."
+        case .needsDialog: "The sender has lost its dialog, or never had one."
         case .unknownUser:
             "Nobody has that name: a phone must register with it first; sippushd user add gives it a password."
         case .notTrusted:

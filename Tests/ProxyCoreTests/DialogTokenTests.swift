@@ -71,6 +71,23 @@ struct DialogTokenTests {
         }
     }
 
+    @Test func `the names of phones come back, and those of peers are none`() throws {
+        let sides = try sides()
+        for caller in sides {
+            for callee in sides where caller.party.isPhone || callee.party.isPhone {
+                let names = DialogNames(
+                    key: 0xfe_dcba,
+                    caller: caller.party.isPhone ? DialogNames.Caller(uri: 0x12_3456, name: 0) : nil,
+                    callee: callee.party.isPhone ? 0xff_ffff : nil)
+                let token = DialogToken(made: UnixTime(seconds: 5), caller: caller, callee: callee, names: names)
+                let bytes = token.encoded(in: Self.run)
+                #expect(DialogToken(bytes, in: Self.run) == token)
+                #expect(DialogToken(Array(bytes.dropLast()), in: Self.run) == nil)
+                #expect(DialogToken(bytes + [0], in: Self.run) == nil)
+            }
+        }
+    }
+
     @Test func `what is cut short or too long is none`() throws {
         let sides = try sides()
         let bytes = DialogToken(made: UnixTime(seconds: 5), caller: sides[2], callee: sides[0]).encoded(in: 1)
@@ -79,10 +96,12 @@ struct DialogTokenTests {
     }
 
     /// Record-Route is written into every message of a dialog.
-    @Test func `a call from a PBX to a phone, both over UDP, takes 60 characters, one over TCP 71`() throws {
+    @Test func `a call from a PBX to a phone, both over UDP, takes 68 characters, one over TCP 79`() throws {
         let sides = try sides()
-        for (callee, length) in [(sides[3], 60), (sides[2], 71)] {
-            let token = DialogToken(made: UnixTime(seconds: 1_790_000_000), caller: sides[0], callee: callee)
+        let names = DialogNames(key: 1, caller: nil, callee: 2)
+        for (callee, length) in [(sides[3], 68), (sides[2], 79)] {
+            let token = DialogToken(
+                made: UnixTime(seconds: 1_790_000_000), caller: sides[0], callee: callee, names: names)
             let text = DialogSeal.forTests.seal(token.encoded(in: 1), ByteString("call"), ByteString("tag"))
             #expect(text.count == length)
         }

@@ -218,13 +218,13 @@ struct DialogTrustTests {
         #expect(story(shared.receive(other.fromPBX("BYE"), on: EngineBench.pbxFlow)) == ["480 bye > pbx"])
     }
 
-    @Test func `a phone with a token whose connection is gone is 480 until it comes again, where it may not be woken`()
+    @Test func `a phone with a token whose connection is gone is 500 until it comes again, where it may not be woken`()
         throws
     {
         let call = try Call(EngineBench { $0.call.wakesInDialogs = false }, phone: EngineBench.tcpPhone)
         call.bench.engine.flowClosed(EngineBench.tcpPhone, now: call.bench.now)
         call.bench.take()
-        #expect(story(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow)) == ["480 info > pbx"])
+        #expect(story(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow)) == ["500 info > pbx"])
         #expect(call.bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).isEmpty)
     }
 

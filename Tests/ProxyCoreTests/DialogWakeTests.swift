@@ -16,6 +16,8 @@ private final class TalkBench {
     let invite: SIPRequest
     let answer: SIPResponse
     private(set) var received: [SIPRequest] = []
+    /// Of the last answer to the PBX.
+    private(set) var retryAfter: String?
 
     init(_ transport: Transport = .tcp, _ change: (inout ProxySettings) -> Void = { _ in }) throws {
         self.transport = transport
@@ -91,6 +93,9 @@ private final class TalkBench {
     private func said(_ actions: [ProxyAction]) -> [String] {
         actions.compactMap { action in
             guard case .send(let bytes, let flow) = action, flow.remote != EngineBench.pbx else {
+                if case .send(let bytes, _) = action {
+                    retryAfter = SIPText.readResponse(bytes)?.frame.firstValue(of: .retryAfter)?.string
+                }
                 if case .push(let push) = action, case .notification(let notification) = push.message {
                     return notification.isSilent ? "silent push \(notification.destinationContent)" : "push"
                 }
@@ -162,13 +167,42 @@ struct DialogWakeTests {
         #expect(talk.received.map(\.cseq.number) == [2, 3, 4])
     }
 
-    @Test func `nobody comes: 480 in time, and nothing after it`() throws {
+    /// RFC 5057: a 480 would end the call, and a BYE does that anyway.
+    @Test(arguments: [("BYE", "480"), ("INFO", "500"), ("UPDATE", "500"), ("REFER", "500")])
+    func `nobody comes: an answer in time that ends no call, and nothing after it (T27.4)`(
+        method: String, status: String
+    ) throws {
         let talk = try TalkBench()
         _ = talk.closed(1)
-        _ = talk.send("BYE")
-        #expect(talk.pass(.seconds(19)) == ["100 bye > pbx"])
-        #expect(talk.pass(.seconds(2)) == ["480 bye > pbx"])
+        _ = talk.send(method)
+        #expect(talk.pass(.seconds(19)) == ["100 \(method.lowercased()) > pbx"])
+        #expect(talk.pass(.seconds(2)) == ["\(status) \(method.lowercased()) > pbx"])
+        #expect(talk.retryAfter == (status == "500" ? "10" : nil))
         #expect(talk.register(at: 2) == [])
+    }
+
+    @Test func `nobody comes for a re-INVITE: it can be tried again, and the call goes on (T27.4)`() throws {
+        let talk = try TalkBench()
+        _ = talk.closed(1)
+        _ = talk.send("INVITE")
+        #expect(talk.pass(.seconds(29)) == [])
+        #expect(talk.pass(.seconds(2)).first == "500 invite > pbx")
+        #expect(talk.retryAfter == "10")
+        _ = talk.register(at: 2)
+        #expect(talk.send("INFO", 3) == ["info > 2"])
+    }
+
+    @Test func `a phone on UDP that was woken for a re-INVITE and says nothing is 500 (T27.4)`() throws {
+        let talk = try TalkBench(.udp)
+        _ = talk.send("INVITE")
+        #expect(talk.pass(.seconds(40)).contains("500 invite > pbx"))
+        #expect(talk.retryAfter == "10")
+    }
+
+    @Test func `what the phone itself answers goes on as it is`() throws {
+        let talk = try TalkBench()
+        _ = talk.send("INFO")
+        #expect(talk.answers(480, at: 1) == ["480 info > pbx"])
     }
 
     @Test func `a re-INVITE that is given up is 487, and the phone hears nothing of it`() throws {

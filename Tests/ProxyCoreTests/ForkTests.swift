@@ -60,6 +60,7 @@ struct ForkTests {
             case .relayChallenge(let response, let others):
                 "relay \(response.status) with \(others.map { "\($0.status)" }.joined(separator: ","))"
             case .respond(let status): "respond \(status)"
+            case .respondInstead(of: let response, let status): "respond \(status) for \(response.status)"
             case .giveUp: "give up"
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
             case .stopWaiting(let branch): "drop \(branch)"
@@ -149,7 +150,7 @@ struct ForkTests {
 
     @Test func `a lone 503 goes up as 500`() {
         var fork = Self.sent(Self.first)
-        #expect(text(fork.failed(0, with: 503, response: response(503))) == ["respond 500"])
+        #expect(text(fork.failed(0, with: 503, response: response(503))) == ["respond 500 for 503"])
     }
 
     @Test func `6xx ends the call for all, and goes up when the cancelled ones are over`() {

@@ -175,7 +175,7 @@ import Timekeeping
         bench.accepted(1)
         bench.crash(downFor: .seconds(20))
         #expect(bench.pass(.seconds(9)) == [])
-        #expect(bench.pass(.seconds(2)).first == "480 invite > pbx")
+        #expect(bench.pass(.seconds(2)).first == "500 invite > pbx")
     }
 
     @Test func `a re-INVITE to the upstream goes on`() throws {

@@ -27,7 +27,9 @@ struct BestResponse: Sendable {
     func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
         // A 503 speaks of one next hop, not of this proxy.
-        if status == .serviceUnavailable { return .respond(.serverError) }
+        if status == .serviceUnavailable {
+            return response.map { .respondInstead(of: $0, .serverError) } ?? .respond(.serverError)
+        }
         if let response {
             let isChallenge = Self.isChallenge(status) && !challenges.isEmpty
             return isChallenge ? .relayChallenge(response, others: challenges) : .relay(response)

@@ -48,6 +48,8 @@ package struct Fork: Sendable {
         case relayChallenge(SIPResponse, others: [SIPResponse])
         /// Send a response of our own upstream.
         case respond(Status)
+        /// The same in the place of this response, which speaks of a next hop alone.
+        case respondInstead(of: SIPResponse, Status)
         /// Send nothing at all: a non-INVITE that no branch answered (RFC 4320 section 4.2).
         case giveUp
         case cancel(ClientTransactionID, CancelReason)

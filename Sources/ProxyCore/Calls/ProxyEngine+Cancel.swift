@@ -55,7 +55,7 @@ extension ProxyEngine {
             forward(incoming, next, on: hop, pass, now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
-            guard let home = identity.home(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
+            guard let home = targetHome(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
             else { break }
             if !incoming.isTrusted, let upstream = settings.upstream {
                 guard callersBinding(incoming) != nil else { break }

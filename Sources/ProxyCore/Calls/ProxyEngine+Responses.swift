@@ -46,6 +46,9 @@ extension ProxyEngine {
             return
         } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
             return
+        } else if isUnanswerable(response) {
+            noteUnanswerable(response, of: leg, now: now)
+            change(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
         } else {
             change(leg.call, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
         }
@@ -177,10 +180,9 @@ extension ProxyEngine {
         case .relayChallenge(let response, let others):
             guard let bytes = upstream(response, of: call, adding: others.flatMap(Self.challenges)) else { return }
             respond(server, response.status, bytes, of: call, now: now)
-        case .respond(let status):
-            guard let incoming = revive(call) else { return }
-            let bytes = incoming.response(status, toTag: tags.next(), fields: [])
-            respond(server, status, bytes, of: call, now: now)
+        case .respond(let status): respond(server, status, insteadOf: nil, of: call, now: now)
+        case .respondInstead(of: let response, let status):
+            respond(server, status, insteadOf: response, of: call, now: now)
         case .giveUp:
             // The transactions send no 408 to a non-INVITE, they only let go of it (RFC 4320 section 4.2).
             respond(server, .requestTimeout, [], now: now)
@@ -192,6 +194,17 @@ extension ProxyEngine {
             tellEnd(of: call, to: branch, now: now)
         case .hangUp(let response, let branch): hangUp(branch, of: call, response, now: now)
         }
+    }
+
+    /// Sends a final response of our own.
+    private func respond(
+        _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: Call, now: Moment
+    ) {
+        guard let incoming = revive(call) else { return }
+        let (status, fields) = ownAnswer(
+            status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
+        let bytes = incoming.response(status, toTag: tags.next(), fields: fields)
+        respond(server, status, bytes, of: call, now: now)
     }
 
     private func respond(

@@ -13,6 +13,14 @@ package struct DialogSide: Hashable, Sendable {
         case phone(DeviceID)
         /// A phone that was not registered there: the hash of the AOR whose password it had shown, or 0 without a password.
         case caller(UInt64)
+
+        /// Whether it is held to its name (T20.7).
+        package var isPhone: Bool {
+            switch self {
+            case .peer, .upstream: false
+            case .phone, .caller: true
+            }
+        }
     }
 
     package let party: Party
@@ -34,23 +42,33 @@ package struct DialogToken: Hashable, Sendable {
     package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
+    /// `nil` where neither side is held to its name, and in tokens of builds that did not write it.
+    package let names: DialogNames?
 
-    package init(made: UnixTime, caller: DialogSide, callee: DialogSide) {
+    package init(made: UnixTime, caller: DialogSide, callee: DialogSide, names: DialogNames? = nil) {
         self.made = made
         self.caller = caller
         self.callee = callee
+        self.names = names
     }
 
     /// What is to be sealed. Numbers of connections mean something in one run of the program only, so its mark goes with
     /// them.
     package func encoded(in run: UInt32) -> [UInt8] {
-        [UInt8](capacity: 80) { out in
+        [UInt8](capacity: 96) { out in
             out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
             Self.encode(caller, into: &out)
             Self.encode(callee, into: &out)
             if Self.number(of: caller.flow) != nil || Self.number(of: callee.flow) != nil {
                 out.append(big: UInt64(run), count: 4)
             }
+            guard let names else { return }
+            out.append(big: UInt64(names.key), count: 3)
+            if let caller = names.caller {
+                out.append(big: UInt64(caller.uri), count: 3)
+                out.append(big: UInt64(caller.name), count: 3)
+            }
+            if let callee = names.callee { out.append(big: UInt64(callee), count: 3) }
         }
     }
 
@@ -66,10 +84,36 @@ package struct DialogToken: Hashable, Sendable {
             guard let number = Self.take(4, of: bytes, at: &index) else { return nil }
             isOfThisRun = number == UInt64(run)
         }
+        var names: DialogNames?
+        if index < bytes.count {
+            guard let read = Self.names(bytes, at: &index, caller.party, callee.party) else { return nil }
+            names = read
+        }
         guard index == bytes.count else { return nil }
         self.init(
             made: UnixTime(seconds: Int64(seconds)), caller: caller.side(isOfThisRun: isOfThisRun),
-            callee: callee.side(isOfThisRun: isOfThisRun))
+            callee: callee.side(isOfThisRun: isOfThisRun), names: names)
+    }
+
+    /// The names of those sides that are phones; the other sides have none.
+    private static func names(
+        _ bytes: Span<UInt8>, at index: inout Int, _ caller: DialogSide.Party, _ callee: DialogSide.Party
+    ) -> DialogNames? {
+        guard let key = take(3, of: bytes, at: &index) else { return nil }
+        var first: DialogNames.Caller?
+        if caller.isPhone {
+            guard let uri = take(3, of: bytes, at: &index), let name = take(3, of: bytes, at: &index) else {
+                return nil
+            }
+            first = DialogNames.Caller(
+                uri: UInt32(truncatingIfNeeded: uri), name: UInt32(truncatingIfNeeded: name))
+        }
+        var second: UInt32?
+        if callee.isPhone {
+            guard let uri = take(3, of: bytes, at: &index) else { return nil }
+            second = UInt32(truncatingIfNeeded: uri)
+        }
+        return DialogNames(key: UInt32(truncatingIfNeeded: key), caller: first, callee: second)
     }
 
     // MARK: One side: flags, listener, holder, connection, address, port, and what its party has

@@ -13,14 +13,31 @@ extension ProxyEngine {
             return
         }
         guard admits(incoming, pass, now: now) else { return }
+        if let breach = breach(of: incoming, pass) {
+            // Its sender has proved itself. In a transaction its ACK ends here; without one it would go to the other side.
+            guard let incoming = begun(incoming, now: now) else { return }
+            return refuse(incoming, by: breach, now: now)
+        }
         renew(pass, now: now)
         let next = withoutGRUU(next, pass, now: now)
         if let request = dialogRequest(pass, next) { return sendInDialog(incoming, request, now: now) }
         guard let hop = dialogHop(pass, next, now: now) else {
-            refuse(incoming, .temporarilyUnavailable, fields: next.isSecure ? [sipsNotAllowed] : [], now: now)
+            if next.isSecure {
+                refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
+            } else {
+                let (status, fields) = ownAnswer(.temporarilyUnavailable, to: incoming.request)
+                refuse(incoming, status, fields: fields, now: now)
+            }
             return
         }
         forward(incoming, next, on: hop, pass, now: now)
+    }
+
+    /// Why a phone may not send this inside its dialog.
+    private func breach(of incoming: IncomingRequest, _ pass: DialogPass) -> RequestRules.Breach? {
+        guard !pass.isFromPeer else { return nil }
+        if !keepsItsName(incoming, pass) { return .otherName }
+        return incoming.isTrusted ? nil : RequestRules.insideDialogs(incoming.request)
     }
 
     /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17). Where another

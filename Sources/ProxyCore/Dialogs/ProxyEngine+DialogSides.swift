@@ -2,6 +2,7 @@ import Addressing
 import Bytes
 import Registration
 import SIPGrammar
+import SIPTransactions
 import Timekeeping
 
 /// Who the two sides of a dialog are, and whether a request comes from the one that its tag names (T20.2, T20.4).
@@ -11,7 +12,14 @@ extension ProxyEngine {
     /// What goes into our Record-Route.
     func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
         let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
-        let token = DialogToken(made: now.date, caller: callersSide(incoming), callee: callee)
+        let caller = callersSide(incoming)
+        let (holdsCaller, holdsCallee) = (caller.party.isPhone, callee.party.isPhone)
+        var names: DialogNames?
+        if holdsCaller || holdsCallee {
+            names = DialogNames(
+                of: incoming.request, transactions.branchKey, holdsCaller: holdsCaller, holdsCallee: holdsCallee)
+        }
+        let token = DialogToken(made: now.date, caller: caller, callee: callee, names: names)
         return functions.seal.seal(
             token.encoded(in: run), incoming.request.callID, incoming.request.from.tag ?? .empty)
     }
@@ -101,6 +109,26 @@ extension ProxyEngine {
     private func isSame(_ flow: Flow, _ other: Flow) -> Bool {
         guard flow.transport == other.transport, flow.remote == other.remote else { return false }
         return !flow.transport.isReliable || (flow.isConnection && flow.connection == other.connection)
+    }
+
+    // MARK: Who it says that it is
+
+    /// Whether From is who the sender was when the dialog was made (T20.7), or who it has registered as.
+    ///
+    /// What ends or acknowledges something shows nobody a name, and passes whatever it says.
+    func keepsItsName(_ incoming: IncomingRequest, _ pass: DialogPass) -> Bool {
+        let request = incoming.request
+        switch request.method {
+        case .bye, .prack, .ack, .cancel: return true
+        case .invite, .register, .options, .update, .info, .refer, .message, .subscribe, .notify, .publish, .other:
+            guard let names = pass.token.names else { return true }
+            if names.admits(request.from, ofCaller: pass.isFromCaller) { return true }
+            guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
+                let home = identity.home(of: request.from.uri)
+            else { return false }
+            // It was called by another name, and says its own (RFC 4916).
+            return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
+        }
     }
 
     // MARK: The trusted side

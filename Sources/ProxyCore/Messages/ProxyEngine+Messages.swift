@@ -360,7 +360,7 @@ extension ProxyEngine {
             } else {
                 refused(message, response, by: delivery.device, now: now)
             }
-        case .respond, .giveUp: cameBack(message, from: delivery.device, isSilent: true, now: now)
+        case .respond, .respondInstead, .giveUp: cameBack(message, from: delivery.device, isSilent: true, now: now)
         case .cancel, .stopWaiting, .hangUp: break
         }
     }

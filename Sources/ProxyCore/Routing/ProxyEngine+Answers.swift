@@ -12,6 +12,27 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: tags.next(), fields: fields), now: now)
     }
 
+    /// The final response of our own to a request that was, or should have been, sent on.
+    ///
+    /// - Parameters:
+    ///   - status: for a request outside a dialog.
+    ///   - request: it may be inside one.
+    ///   - response: what it stands for, if anything. Its Reason says why the call failed, which no status does (RFC 6432).
+    ///   - wasWoken: its phone was woken for it.
+    /// - Returns: status and fields.
+    func ownAnswer(
+        _ status: Status, to request: SIPRequest, insteadOf response: SIPResponse? = nil, wasWoken: Bool = false
+    ) -> (Status, [AddedField]) {
+        var fields = response?.frame.values(of: .reason).map { AddedField("Reason", $0) } ?? []
+        if status == .badGateway { fields.append(warning(Self.unanswerable)) }
+        guard request.to.tag != nil else { return (status, fields) }
+        let inside = DialogStatus.inside(status, request.method, wasWoken: wasWoken)
+        if inside == .serverError, request.method != .bye {
+            fields.append(Self.retryAfter(seconds: DialogStatus.retryAfter))
+        }
+        return (inside, fields)
+    }
+
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
         counters.count(Counter(status))
         withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }

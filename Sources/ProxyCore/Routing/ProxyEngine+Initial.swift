@@ -13,7 +13,7 @@ extension ProxyEngine {
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
         let named = deviceNamed(byPURR: next.requestURI)
-        let home = named?.aor.host ?? identity.home(of: next.requestURI)
+        let home = named?.aor.host ?? targetHome(of: next.requestURI)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
@@ -22,6 +22,9 @@ extension ProxyEngine {
             // Inside a dialog, but not one that was made through here.
             refuse(incoming, .callDoesNotExist, now: now)
             return
+        }
+        if let breach = RequestRules.outsideDialogs(request.method, fromTrusted: incoming.isTrusted) {
+            return refuse(incoming, by: breach, now: now)
         }
         guard !isDraining || request.method != .invite else {
             refuse(
@@ -87,6 +90,13 @@ extension ProxyEngine {
             identity.isDomain(aor.host)
         else { return nil }
         return aor.host
+    }
+
+    /// The domain whose user a Request-URI names; the upstream's own host stands for the first one (T9.19).
+    func targetHome(of uri: SIPURI) -> ByteString? {
+        if let home = identity.home(of: uri) { return home }
+        return settings.upstreamHosts.name(uri, of: settings.upstream, at: upstreamPlaces)
+            ? identity.domains.first : nil
     }
 
     // MARK: To the PBX

@@ -41,7 +41,7 @@ extension ProxyEngine {
         _ call: @autoclosure () -> RefusedCall, _ method: Method, from source: Endpoint, _ status: Status,
         because refusal: Refusal, _ share: RefusalShare, isRecorded: Bool, now: Moment
     ) {
-        if method == .invite { counters.count(Counter(refusal)) }
+        if method == .invite || refusal.isOfAnyMethod { counters.count(Counter(refusal)) }
         let telling = refusals.refused(share, at: source.address, now: now.instant)
         guard telling.suppressed != nil || isRecorded && telling.isRecorded else { return }
         let call = call()
@@ -50,7 +50,7 @@ extension ProxyEngine {
                 method == .invite ? "call refused" : "request refused",
                 [
                     .aor: .described(call.callee), .caller: .bytes(call.caller), .source: .described(source),
-                    .callID: .bytes(call.callID), .method: .text("\(method)"), .status: .number(Int(status.code)),
+                    .callID: .bytes(call.callID), .method: .bytes(method.name), .status: .number(Int(status.code)),
                     .reason: .text(refusal.words), .suppressed: .number(suppressed),
                 ])
         }
@@ -147,12 +147,27 @@ extension ByteString {
 }
 
 extension Refusal {
+    /// Whether it is counted for other requests than calls as well.
+    fileprivate var isOfAnyMethod: Bool {
+        switch self {
+        case .needsTrust, .command, .otherName, .needsDialog: true
+        case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
+            .notSecure, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload, .draining, .wrongLogins,
+            .register:
+            false
+        }
+    }
+
     /// As log lines say it.
     var words: String {
         switch self {
         case .foreignDomain: "the domain is none of domains"
         case .otherIdentity: "From is not the user whose password was shown"
         case .forgedRoute: "its Route is none that was made here"
+        case .needsTrust: "only who is listed under trusted sends this method outside a dialog"
+        case .command: "only who is listed under trusted sends a NOTIFY of this event"
+        case .otherName: "From is not the one that began the dialog"
+        case .needsDialog: "the method needs a dialog, and To has no tag"
         case .unknownUser: "no such user"
         case .notTrusted: "not listed under trusted, and shows no password"
         case .wrongPassword: "wrong user or password"
@@ -177,6 +192,10 @@ extension Counter {
         case .foreignDomain: self = .callForeignDomain
         case .otherIdentity: self = .callOtherIdentity
         case .forgedRoute: self = .callForgedRoute
+        case .needsTrust: self = .refusedWithoutTrust
+        case .command: self = .refusedCommand
+        case .otherName: self = .refusedName
+        case .needsDialog: self = .refusedWithoutDialog
         case .unknownUser: self = .callUnknownUser
         case .notTrusted: self = .callNotTrusted
         case .wrongPassword: self = .callWrongPassword

@@ -7,6 +7,12 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case otherIdentity = "other-identity"
     /// Its Route holds a token that was not made here.
     case forgedRoute = "forged-route"
+    /// Outside a dialog only a trusted peer may send that method.
+    case needsTrust = "needs-trust"
+    /// Only a trusted peer may send a NOTIFY of that event.
+    case command
+    /// A phone names somebody else in From than at the beginning of its dialog.
+    case otherName = "other-name"
     // 404
     case unknownUser = "unknown-user"
     // 407
@@ -18,6 +24,9 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case noContact = "no-contact"
     /// It is for a `sips:` address, and there is no protected hop.
     case notSecure = "not-secure"
+    // 481
+    /// The method needs a dialog, and To has no tag.
+    case needsDialog = "needs-dialog"
     // 486
     /// As many calls to this user are under way as there may be.
     case calleeLimit = "callee-limit"

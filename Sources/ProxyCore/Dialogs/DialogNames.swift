@@ -1,0 +1,100 @@
+import Bytes
+import Registration
+import SIPGrammar
+import SIPTransactions
+
+/// Who the two sides of a dialog were at its beginning, as far as they are phones: hashes of their URIs, and of the name
+/// that the caller gave itself (T20.7).
+///
+/// Their key stands beside them in the sealed token, so that nobody can look for two names with one hash.
+package struct DialogNames: Hashable, Sendable {
+    /// 24 bits.
+    package let key: UInt32
+    /// `nil` for a side that may change its name, as a trusted peer may (RFC 4916).
+    package let caller: Caller?
+    package let callee: UInt32?
+
+    package struct Caller: Hashable, Sendable {
+        /// 24 bits each. The name is zero when there was none.
+        let uri, name: UInt32
+
+        package init(uri: UInt32, name: UInt32) {
+            self.uri = uri
+            self.name = name
+        }
+    }
+
+    package init(key: UInt32, caller: Caller?, callee: UInt32?) {
+        self.key = key
+        self.caller = caller
+        self.callee = callee
+    }
+
+    /// Of the request that makes the dialog.
+    ///
+    /// - Parameters:
+    ///   - request: its From and To are the names.
+    ///   - secret: what nobody else knows.
+    ///   - holdsCaller: whether the caller is a phone.
+    ///   - holdsCallee: whether the called one is.
+    init(of request: SIPRequest, _ secret: BranchKey, holdsCaller: Bool, holdsCallee: Bool) {
+        var callID = FNV1a()
+        callID.mix(request.callID)
+        var tag = FNV1a()
+        tag.mix(request.from.tag ?? .empty)
+        let key = UInt32(truncatingIfNeeded: secret.hash(callID.value, tag.value) >> 40)
+        self.key = key
+        caller =
+            holdsCaller
+            ? Caller(uri: Self.hash(request.from.uri, key), name: Self.hash(request.from.displayName, key)) : nil
+        callee = holdsCallee ? Self.hash(request.to.uri, key) : nil
+    }
+
+    /// Whether a phone may write that From in a request inside the dialog.
+    ///
+    /// A caller may leave its name out, and not change it. The one who is called has said no name at the beginning: what stands
+    /// in To are the caller's words. Some phones (JsSIP) write their own name into From from then on, others none.
+    func admits(_ from: NameAddress, ofCaller isCaller: Bool) -> Bool {
+        guard isCaller else { return callee.map { $0 == Self.hash(from.uri, key) } ?? true }
+        guard let caller else { return true }
+        let name = Self.hash(from.displayName, key)
+        return caller.uri == Self.hash(from.uri, key) && (name == 0 || name == caller.name)
+    }
+
+    // MARK: Hashes
+
+    /// User and host; of a URI that is not SIP's all before its parameters. Spellings of one user are one.
+    private static func hash(_ uri: SIPURI, _ key: UInt32) -> UInt32 {
+        var hash = NameHash(key)
+        switch uri.scheme {
+        case .sip, .sips:
+            hash.mix((uri.user ?? .empty).percentDecoded())
+            hash.mix(uri.host.lowercased())
+        case .tel, .other: hash.mix(uri.address.lowercased())
+        }
+        return hash.value
+    }
+
+    /// Without its quotes; zero for none.
+    private static func hash(_ name: ByteString?, _ key: UInt32) -> UInt32 {
+        guard let text = name?.unquoted().trimmed(), !text.isEmpty else { return 0 }
+        var hash = NameHash(key)
+        hash.mix(text)
+        return max(hash.value, 1)
+    }
+
+    private struct NameHash {
+        private let key: BranchKey
+        private var state: UInt64 = 0
+
+        init(_ key: UInt32) { self.key = BranchKey(UInt64(key), 0x6469_616c_6f67) }
+
+        mutating func mix(_ text: ByteString) {
+            var state = state
+            text.withSpan { $0.forEachWord { state = key.hash(state, $0) } }
+            self.state = key.hash(state, UInt64(text.count) | 1 << 63)
+        }
+
+        var value: UInt32 { UInt32(truncatingIfNeeded: state >> 40) }
+    }
+}

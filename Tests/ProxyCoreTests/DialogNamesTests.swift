@@ -1,0 +1,187 @@
+import Addressing
+import Bytes
+import ProxyCore
+import Registration
+import SIPGrammar
+import Telemetry
+import Testing
+import TestSupport
+import Timekeeping
+
+/// A phone in a call with the PBX, whichever of them has called.
+private struct Talk {
+    let bench: EngineBench
+    /// As the phone writes them.
+    let from, to, callID: String
+    let routes: [String]
+    /// As the PBX writes them.
+    let invite: SIPRequest
+    let answer: SIPResponse
+
+    /// The PBX calls bob.
+    init(calling header: String, token: String? = nil) throws {
+        bench = EngineBench()
+        bench.register(token: token)
+        let text = bench.inviteText().replacing("To: <sip:bob@example.net>", with: "To: \(header)")
+        let sent = try #require(readRequest(text))
+        let delivered = try #require(sentRequest(bench.receive(text, from: EngineBench.pbx)))
+        answer = try #require(
+            sentResponse(bench.receive(SIPText.response(200, to: delivered, tag: "b", contact: "sip:bob@192.0.2.5"))))
+        invite = sent
+        from = "\(header);tag=b"
+        to = delivered.frame.firstValue(of: .from)?.string ?? ""
+        callID = delivered.callID.string
+        routes = delivered.frame.values(of: .recordRoute).map(\.string)
+    }
+
+    /// Bob calls the PBX.
+    init(calledBy header: String) throws {
+        bench = EngineBench.authenticating()
+        let registered = bench.receiveProved(bench.registerText(token: nil), as: "bob")
+        _ = bench.commitAll(in: registered)
+        let text = bench.phoneText().replacing("From: <sip:bob@example.net>", with: "From: \(header)")
+        let delivered = try #require(sentRequest(bench.receiveProved(text, as: "bob")))
+        let ok = SIPText.response(200, to: delivered, tag: "b", contact: "sip:200@10.0.0.2")
+        answer = try #require(sentResponse(bench.receive(ok, from: EngineBench.pbx)))
+        invite = delivered
+        from = "\(header);tag=fp1"
+        to = answer.frame.firstValue(of: .to)?.string ?? ""
+        callID = "p1"
+        routes = answer.frame.values(of: .recordRoute).reversed().map(\.string)
+    }
+
+    /// A request of the phone.
+    func send(
+        _ method: String, on other: EngineBench? = nil, from name: String? = nil, extra: [String] = [],
+        number: Int = 20, branch: String? = nil
+    ) -> [String] {
+        let tag = from.split(separator: ";tag=").last ?? ""
+        return story(
+            (other ?? bench).receive(
+                SIPText.bytes(
+                    [
+                        "\(method) sip:103@10.0.0.2:5060 SIP/2.0",
+                        "Via: SIP/2.0/UDP 192.0.2.5:40000;rport;branch=z9hG4bK\(branch ?? "d\(method)\(number)")",
+                        "From: \(name.map { "\($0);tag=\(tag)" } ?? from)", "To: \(to)", "Call-ID: \(callID)",
+                        "CSeq: \(number) \(method)", "Max-Forwards: 70",
+                    ] + routes.map { "Route: \($0)" } + extra)))
+    }
+}
+
+@Suite("From inside a dialog is who began it (T20.7)")
+struct DialogNamesTests {
+    private static let others = [
+        "<sip:boss@example.net>", "\"Boss\" <sip:boss@example.net>", "<sip:bob@elsewhere.invalid>",
+        "<tel:+31201234567>",
+        "<sip:example.net>", "<sip:anonymous@anonymous.invalid>", "<sip:bob2@example.net>", "<sip:bo@bexample.net>",
+    ]
+
+    private func passes(_ story: [String], _ method: String) -> Bool { story.last == "\(method.lowercased()) > pbx" }
+
+    @Test(arguments: ["INVITE", "UPDATE", "INFO", "MESSAGE", "REFER", "SUBSCRIBE"])
+    func `a phone that was called keeps its URI`(method: String) throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        #expect(passes(talk.send(method), method))
+        for (number, other) in Self.others.enumerated() {
+            #expect(
+                talk.send(method, from: other, number: 30 + number) == ["403 \(method.lowercased()) > phone"],
+                "\(other)")
+        }
+        #expect(talk.bench.engine.counters[.refusedName] == UInt64(Self.others.count))
+    }
+
+    @Test(arguments: ["INVITE", "UPDATE", "INFO", "MESSAGE"])
+    func `a phone that has called keeps its URI and its name`(method: String) throws {
+        let talk = try Talk(calledBy: "\"Bob\" <sip:bob@example.net>")
+        #expect(passes(talk.send(method), method))
+        let others = Self.others + ["\"The Boss\" <sip:bob@example.net>", "Boss <sip:bob@example.net>"]
+        for (number, other) in others.enumerated() {
+            #expect(
+                talk.send(method, from: other, number: 30 + number) == ["403 \(method.lowercased()) > phone"],
+                "\(other)")
+        }
+        let nameless = try Talk(calledBy: "<sip:bob@example.net>")
+        #expect(nameless.send(method, from: "\"Boss\" <sip:bob@example.net>").first?.hasPrefix("403") == true)
+    }
+
+    @Test(arguments: [
+        "<sip:bob@example.net>", "sip:bob@example.net", "<sip:b%6Fb@EXAMPLE.net:5060;user=phone>",
+        "<sips:bob@example.net>",
+        "Bob <sip:bob@example.net>", "\"B\\ob\" <sip:bob@example.net>",
+    ])
+    func `spellings of it are the same`(name: String) throws {
+        #expect(passes(try Talk(calledBy: "\"Bob\" <sip:bob@example.net>").send("INFO", from: name), "INFO"))
+    }
+
+    @Test func `one that was called by another name may say its own, as it is registered, and its own name with it`()
+        throws
+    {
+        let talk = try Talk(calling: "\"Sales\" <sip:sales@example.net>")
+        #expect(passes(talk.send("UPDATE"), "UPDATE"))
+        #expect(passes(talk.send("UPDATE", from: "\"Bob\" <sip:bob@example.net>", number: 21), "UPDATE"))
+        #expect(talk.send("UPDATE", from: "<sip:boss@example.net>", number: 22) == ["403 update > phone"])
+    }
+
+    @Test(arguments: ["BYE", "PRACK"])
+    func `what ends or acknowledges something passes, whatever name it says`(method: String) throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        #expect(passes(talk.send(method, from: "<sip:boss@example.net>"), method))
+    }
+
+    @Test func `the ACK of a re-INVITE that was refused ends here`() throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        let boss = "<sip:boss@example.net>"
+        #expect(talk.send("INVITE", from: boss) == ["403 invite > phone"])
+        #expect(talk.send("ACK", from: boss, branch: "dINVITE20").isEmpty)
+        #expect(talk.send("ACK") == ["ack > pbx"])
+    }
+
+    @Test func `it stays so after the phone has signed out, and in the next run of the program`() throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        talk.bench.register(token: nil, cseq: 3, expires: 0)
+        #expect(passes(talk.send("INFO"), "INFO"))
+        #expect(talk.send("UPDATE", from: "<sip:boss@example.net>") == ["403 update > phone"])
+        let later = EngineBench(seed: 2)
+        #expect(passes(talk.send("INFO", on: later, number: 21), "INFO"))
+        #expect(talk.send("UPDATE", on: later, from: "<sip:boss@example.net>") == ["403 update > phone"])
+    }
+
+    /// RFC 4916: whom the call is connected to may change, and the PBX knows.
+    @Test func `the PBX may say another name`() throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        for (number, method) in ["INVITE", "UPDATE"].enumerated() {
+            let text = SIPText.dialogRequest(
+                method, cseq: 2 + number, invite: talk.invite, answer: talk.answer, at: EngineBench.pbx,
+                branch: "c\(number)"
+            ).replacing("\"Caller 103\" <sip:103@example.net>", with: "\"Desk\" <sip:104@example.net>")
+            #expect(story(talk.bench.receive(text, from: EngineBench.pbx)).last == "\(method.lowercased()) > phone")
+        }
+    }
+
+    // MARK: T9.15
+
+    @Test(arguments: [
+        "talk", "hold", "check-sync;reboot=true", "ACTION-URI", "service-control", "ua-profile", "", "x.winfo",
+    ])
+    func `a phone does not command the other side by a NOTIFY in their call (T9.15)`(event: String) throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        #expect(talk.send("NOTIFY", extra: ["Event: \(event)"]) == ["403 notify > phone"])
+        #expect(talk.send("NOTIFY", extra: ["o: \(event)"], number: 21) == ["403 notify > phone"])
+        #expect(talk.send("NOTIFY", extra: ["Event: refer", "o: \(event)"], number: 22) == ["403 notify > phone"])
+        #expect(talk.bench.engine.counters[.refusedCommand] == 3)
+    }
+
+    @Test(arguments: ["refer;id=2", "Dialog", "presence.winfo", "message-summary", "conference ;x"])
+    func `it tells what becomes of a transfer, and whatever was subscribed to (T9.15)`(event: String) throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        #expect(passes(talk.send("NOTIFY", extra: ["Event: \(event)"]), "NOTIFY"))
+    }
+
+    @Test func `the PBX commands phones inside calls (T9.15)`() throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        let text = SIPText.dialogRequest(
+            "NOTIFY", cseq: 2, invite: talk.invite, answer: talk.answer, at: EngineBench.pbx, branch: "n"
+        ).replacing("Max-Forwards:", with: "Event: talk\r\nMax-Forwards:")
+        #expect(story(talk.bench.receive(text, from: EngineBench.pbx)) == ["notify > phone"])
+    }
+}
