@@ -31,6 +31,8 @@ struct HeaderFilterTests {
     static let names = [
         "P-Asserted-Identity", "P-Preferred-Identity", "Remote-Party-ID", "Diversion", "History-Info",
         "P-Charging-Vector", "P-Charging-Function-Addresses", "P-Charging-Anything", "P-Access-Network-Info",
+        "P-Asserted-Service", "P-Served-User", "P-A", "P-Early-Media-Not", "Answer-Mode", "Priv-Answer-Mode",
+        "Alert-Info",
         "X-Account", "X-a",
     ]
 

@@ -38,16 +38,12 @@ def refused(t, agent, request, victim, status, what, user=None):
 
 def passes(agent, request, victim, what, user=None):
     """Sends it, with a password if one is asked for; it arrives and is answered."""
-    agent.send(request)
-    got = victim.request(request.method, request.call_id, 1)
-    if not got and user:
-        answer = agent.response(request.call_id, request.method, 3)
+    if user:
+        answer = agent.exchange(request)
         check(answer and answer.status == 407, f"{what}: {answer and answer.start}")
-        if request.method == "INVITE":
-            agent.send(agent.ack_failure(request, answer))
         request = request.renewed().add(*credentials(answer, *user, request.method, request.uri))
-        agent.send(request)
-        got = victim.request(request.method, request.call_id, 3)
+    agent.send(request)
+    got = victim.request(request.method, request.call_id)
     check(got, f"{what} does not arrive ({agent.response(request.call_id, timeout=0.5)})")
     victim.respond(got, 486 if request.method == "INVITE" else 200, tag=fresh("t"))
     answer = agent.response(request.call_id, request.method)
