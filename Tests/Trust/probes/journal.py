@@ -6,6 +6,7 @@ import subprocess
 import time
 
 from daemon import Daemon
+from machine import patience
 from sip import Dialog, Listener, credentials, fresh
 from suite import check, probe
 from .dialog import works
@@ -47,7 +48,7 @@ def finals(caller, request, seconds=1.0):
 
 def again(caller, request, status, seconds=3.0):
     """Whether the same final response comes once more within the time."""
-    limit = time.monotonic() + seconds
+    limit = time.monotonic() + patience(seconds)
     with caller.changed:
         while True:
             if any(m.call_id == request.call_id and m.status == status for m in caller.repeats):

@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 
+from machine import patience
 from sip import Message, fresh, hang_up
 from suite import check, probe
 from .store import own_daemon
@@ -117,7 +118,7 @@ class Multitude:
 
     def run(self, requests, until, seconds):
         """Sends them, a few at a time, and everything once more that has no answer, until that is true."""
-        requests, limit = collections.deque(requests), time.monotonic() + seconds
+        requests, limit = collections.deque(requests), time.monotonic() + patience(seconds)
         while requests or self.under_way or not until():
             now = time.monotonic()
             if now > limit:

@@ -11,6 +11,7 @@ import time
 
 from daemon import Daemon
 from edge import SecureStream, context
+from machine import patience
 from manager import Manager
 from sip import Stream, fresh
 from suite import Skipped, check, probe
@@ -85,7 +86,7 @@ def kept(t):
     daemon, manager = managed(t, "kept")
     daemon.start()
     check(manager.wait("READY"), "no READY=1")
-    limit = time.monotonic() + 3
+    limit = time.monotonic() + patience(3)
     while len(manager.kept) < 4 and time.monotonic() < limit:
         time.sleep(0.05)
     check(len(manager.kept) == 4, f"it left {sorted(manager.kept)}: not the four that it listens on")
@@ -99,7 +100,7 @@ def kept(t):
     daemon.write_settings()
     begin = time.monotonic()
     daemon.launch()
-    limit = time.monotonic() + 3
+    limit = time.monotonic() + patience(3)
     while any(str(old) in name for name in manager.kept) and time.monotonic() < limit:
         time.sleep(0.05)
     check(manager.times("FDSTOREREMOVE", begin), "what an earlier run has left and nobody needs is not given back")

@@ -2,6 +2,7 @@
 
 import time
 
+from machine import patience
 from sip import fresh
 from suite import check, probe
 from .routing import call
@@ -15,7 +16,7 @@ def quiet(t, name, **settings):
 
 def line_with(daemon, *words, timeout=8.0):
     """The first line that has all of these words."""
-    limit = time.monotonic() + timeout
+    limit = time.monotonic() + patience(timeout)
     while time.monotonic() < limit:
         for line in daemon.log().splitlines():
             if all(word in line for word in words):
@@ -26,7 +27,7 @@ def line_with(daemon, *words, timeout=8.0):
 
 def explained(daemon, name, *words, timeout=8.0):
     """What explain says of a name, once it has all of these words."""
-    limit = time.monotonic() + timeout
+    limit = time.monotonic() + patience(timeout)
     while True:
         answer = daemon.command("explain", name)
         text = answer.stdout + answer.stderr

@@ -11,6 +11,7 @@ import threading
 import time
 
 from daemon import Daemon, PUSHES
+from machine import patience
 from sip import Dialog, fresh
 from suite import Skipped, check, probe
 from .dialog import Call, outgoing, works
@@ -78,7 +79,7 @@ def acknowledged(t):
     threads = [threading.Thread(target=register, args=(users[n::6],)) for n in range(6)]
     for thread in threads:
         thread.start()
-    limit = time.monotonic() + 10
+    limit = time.monotonic() + patience(10)
     while len(kept) < 25 and time.monotonic() < limit:
         time.sleep(0.002)
     daemon.kill()
@@ -248,12 +249,12 @@ def full_disk(t):
             if answer and answer.status >= 500:
                 break
         check(answers[-1] and answers[-1] >= 500, f"with a full disk REGISTERs get {answers[-3:]}")
-        limit = time.monotonic() + 5
+        limit = time.monotonic() + patience(5)
         while ready() == 200 and time.monotonic() < limit:
             time.sleep(0.2)
         check(ready() == 503, "/readyz says 200 while commits fail")
         os.remove(filler)
-        limit = time.monotonic() + 15
+        limit = time.monotonic() + patience(15)
         while time.monotonic() < limit:
             phone, token = t.phone(), fresh("token")
             answer = phone.register(*user, params=pushed(token))

@@ -3,6 +3,7 @@
 import concurrent.futures
 import time
 
+from machine import patience
 from sip import Dialog, credentials, fresh
 from suite import check, probe
 
@@ -52,7 +53,7 @@ def tokens(t):
     meant = odd.replace("%22", '"').replace("%0d%0a", "\r\n").replace("%20", " ").replace("%7b", "{").replace("%7d", "}").replace("%25", "%")
     name, password = t.registered(phone, params=pushed(odd))
     caller, request = call(t, name)
-    limit = time.monotonic() + 5
+    limit = time.monotonic() + patience(5)
     got = None
     while not got and time.monotonic() < limit:
         with t.suite.provider.changed:
@@ -115,7 +116,7 @@ def per_device(t):
     for number in range(8):
         caller, request = call(t, name)
         # A push that has not left is withdrawn with its call.
-        limit = time.monotonic() + (6 if number < 3 else 0.1)
+        limit = time.monotonic() + patience(6 if number < 3 else 0.1)
         while len(pushes()) <= number and time.monotonic() < limit:
             time.sleep(0.02)
         caller.send(caller.cancel(request))
