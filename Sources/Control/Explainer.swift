@@ -78,7 +78,7 @@ final class Explainer: Sendable {
         report.records = engine.timeline
             .underWay {
                 $0.callID == callID || ($0.user == aor?.user && $0.host == aor?.host)
-                    || (ref != nil && $0.callRef == ref) || $0.code?.description == name
+                    || (ref != nil && $0.callRef == ref) || $0.code?.description == name || $0.isFor(callID)
             }
             .map { TimelineReport($0) }
         if let aor {

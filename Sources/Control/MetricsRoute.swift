@@ -14,8 +14,11 @@ struct MetricsRoute {
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
-            let families = MetricFamily.pushes(reports()) + [.build] + MetricFamily.process()
-            var figures = await door.ask(.everything) { engine, _ in engine.figures }
+            var (figures, servers) = await door.ask(.everything) { engine, _ in
+                (engine.figures, engine.upstreamWatch.health.servers)
+            }
+            let families =
+                MetricFamily.pushes(reports()) + [.upstream(servers), .build] + MetricFamily.process()
             figures.merge(self.figures())
             call.answer(
                 HTTPResponse(
@@ -26,6 +29,17 @@ struct MetricsRoute {
 }
 
 extension MetricFamily {
+    /// Which servers of the upstream are there. One that is not known yet has no sample.
+    static func upstream(_ servers: [UpstreamHealth.Server]) -> MetricFamily {
+        var family = MetricFamily(
+            "sippushd_upstream_up", .gauge,
+            "1 while a server that phones' calls go to answers, 0 while it does not.")
+        for server in servers where server.state != .unknown {
+            family.add(server.state == .up ? 1 : 0, [.server: "\(server.hop.endpoint)"])
+        }
+        return family
+    }
+
     static var build: MetricFamily {
         var family = MetricFamily("sippushd_build_info", .gauge, "The version that runs; the value is always 1.")
         family.add(1, [.version: Version.current])

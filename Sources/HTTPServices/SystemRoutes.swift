@@ -1,4 +1,5 @@
 package import Persistence
+import ProxyCore
 package import ProxyRuntime
 package import Reactor
 
@@ -6,9 +7,16 @@ package import Reactor
 package struct SystemRoutes {
     /// What keeps the daemon from doing its work; `nil` when nothing does.
     let obstacle: @Sendable () -> String?
+    /// What a part of its work fails for; `nil` when nothing does.
+    var shortcoming: @Sendable () async -> String? = { nil }
 
     private struct State: Encodable {
         let status: String
+    }
+
+    private struct Readiness: Encodable {
+        let status: String
+        let detail: String?
     }
 
     fileprivate struct VersionReport: Codable {
@@ -22,7 +30,8 @@ package struct SystemRoutes {
         }
         router.add("GET", "/readyz", scope: nil, described: .readiness) { call throws(ServiceProblem) in
             if let obstacle = obstacle() { throw ServiceProblem(503, "not ready", detail: obstacle, retryAfter: 10) }
-            call.answer(State(status: "ready"))
+            let detail = await shortcoming()
+            call.answer(Readiness(status: detail == nil ? "ready" : "degraded", detail: detail))
         }
         router.add("GET", "/version", scope: nil, described: .version) { call throws(ServiceProblem) in
             call.answer(VersionReport(version: Version.current))
@@ -33,6 +42,7 @@ package struct SystemRoutes {
 extension SystemRoutes {
     package init(loop: EventLoop, store: any ProxyStore, door: ShardDoor) {
         obstacle = { loop.isRunning && !door.isDraining ? store.obstacle : "it is about to stop" }
+        shortcoming = { await door.ask(.everything) { engine, _ in engine.upstreamTrouble } }
     }
 }
 
@@ -40,7 +50,12 @@ extension RouteDescription {
     fileprivate static let health = RouteDescription("getHealth", "Whether the daemon's loop turns")
         .answer(200, "It does", .object(["status": .choice(["ok"])]))
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
-        .answer(200, "It does", .object(["status": .choice(["ready"])]))
+        .answer(
+            200, "It does; `degraded` when calls of phones fail, for what `detail` says",
+            .object(
+                ["status": .choice(["ready", "degraded"])],
+                optional: ["detail": .words("What fails, while it is degraded.")])
+        )
         .problem(503, "The store cannot be written, or has fallen behind, or the daemon is about to stop.")
     fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
         .answer(200, "The version", SystemRoutes.VersionReport.self)

@@ -64,6 +64,8 @@ package final class ProxyEngine {
     var refusedBefore: UInt64 = 0
     /// The daemon is about to end: it begins no calls.
     package internal(set) var isDraining = false
+    /// Whether the upstream is there.
+    package internal(set) var upstreamWatch = UpstreamWatch()
     /// The log says once that a next hop is this daemon itself.
     var hasToldOfOwnHop = false
     /// What the upstream's name stands for, as far as it was looked up.
@@ -138,7 +140,7 @@ package final class ProxyEngine {
 
     package var nextDeadline: Instant? {
         earlier(
-            earlier(transactions.nextDeadline, timers.nextDeadline),
+            earlier(earlier(transactions.nextDeadline, timers.nextDeadline), upstreamWatch.nextDeadline),
             earlier(registrar.bindings.nextExpiry, ledger.nextDeadline))
     }
 
@@ -156,6 +158,7 @@ package final class ProxyEngine {
         restoreMessages(storedMessages, now: now)
         storedMessages = []
         armRefreshPushes(now: now)
+        watchUpstream(since: now.instant)
         settle(now: now)
     }
 
@@ -222,6 +225,7 @@ package final class ProxyEngine {
             }
             settle(now: now)
         }
+        upstreamDue(now: now)
         while let due = ledger.due(now: now, into: &actions) {
             reportMissedCalls(to: due.device, of: due.aor, now: now)
         }

@@ -84,6 +84,8 @@ package struct ProxySettings: Sendable {
     /// Where calls from phones go; `nil` lets phones call each other directly.
     package var upstream: NextHop?
     package var upstreamHosts = UpstreamHosts.ofUpstream
+    /// How it is watched.
+    package var upstreamCheck = UpstreamCheckSettings.off
     /// Digest authentication of phones.
     package var authenticates = true
     package var digest = DigestSettings()

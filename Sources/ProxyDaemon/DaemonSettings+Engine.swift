@@ -17,6 +17,7 @@ extension DaemonSettings {
         engine.stripped = HeaderFilter(names: stripHeaders)
         engine.upstream = upstream
         engine.upstreamHosts = upstreamHosts.map { .listed($0.map { ByteString($0.lowercased()) }) } ?? .ofUpstream
+        engine.upstreamCheck = upstreamCheck
         engine.authenticates = auth == .digest
         engine.digest = digest
         engine.registrar = registrar
@@ -69,6 +70,7 @@ extension DaemonSettings {
         stripHeaders = other.stripHeaders
         upstream = other.upstream
         upstreamHosts = other.upstreamHosts
+        upstreamCheck = other.upstreamCheck
         tls = other.tls
         call = other.call
         messages = other.messages

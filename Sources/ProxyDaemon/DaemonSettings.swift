@@ -58,6 +58,7 @@ package struct DaemonSettings: SettingsGroup {
     package var stripHeaders = ["X-*"]
     package var upstream: NextHop?
     package var upstreamHosts: [String]?
+    package var upstreamCheck = UpstreamCheckSettings()
     package var call = CallSettings()
     package var registrar = RegistrarSettings()
     package var digest = DigestSettings()
@@ -112,6 +113,7 @@ package struct DaemonSettings: SettingsGroup {
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
             "Hosts in a Request-URI that stand for the first domain: what the PBX writes into From, and phones redial. Without this setting they are the host of upstream and its addresses; [] is none."
         ),
+        .group("upstream-check", \.upstreamCheck, "How it is found out whether the upstream is there."),
         .group("tls", \.tls, "TLS for SIP."),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
         .group("call", \.call, "Calls."),

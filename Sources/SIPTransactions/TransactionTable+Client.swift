@@ -118,6 +118,12 @@ extension TransactionTable {
         perform(action, slot, nil, now: now, into: &out)
     }
 
+    /// An INVITE that has had no response is not sent again, and cancelled should one come after all.
+    package mutating func giveUp(_ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]) {
+        cancel(id, reasons: [], now: now, into: &out)
+        if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
+    }
+
     /// The transport could not send this transaction's request.
     package mutating func transportFailed(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]

@@ -231,6 +231,8 @@ extension Stage {
             auth: off
             trusted: [\(trusted)]
             \(upstream)
+            upstream-check:
+              interval: 0s
             call:
               ring-timeout: 5s
             log:

@@ -24,10 +24,11 @@ package enum Counter: Int, CaseIterable, Sendable {
     case bindingCreated, bindingRemoved, tokenDropped
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
+    case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
     case call, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
-    case callDraining, callWrongLogins
+    case callUpstreamAway, callDraining, callWrongLogins
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported
@@ -83,6 +84,13 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_limited_logins_total",
                 "Passwords and ApiTokens that were not looked at after too many wrong ones.")
+        case .outgoingCall:
+            MetricName("sippushd_outgoing_calls_total", "Calls that phones make by way of the upstream.")
+        case .outgoingAnswered: Self.outgoing("answered")
+        case .outgoingRefused: Self.outgoing("refused")
+        case .outgoingUnanswered: Self.outgoing("no-answer")
+        case .outgoingUnreachable: Self.outgoing("unreachable")
+        case .outgoingGivenUp: Self.outgoing("gave-up")
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
         case .callResumed:
             MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this one goes on with.")
@@ -99,6 +107,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callTooManyCalls: Self.refused("too-many-calls")
         case .callNoRoom: Self.refused("no-room")
         case .callOverload: Self.refused("overload")
+        case .callUpstreamAway: Self.refused("upstream-away")
         case .callDraining: Self.refused("draining")
         case .callWrongLogins: Self.refused("wrong-logins")
         case .heldDelivered: Self.held("delivered")
@@ -189,6 +198,12 @@ package enum Counter: Int, CaseIterable, Sendable {
         MetricName("sippushd_calls_refused_total", labels: "reason=\"\(reason)\"", "Calls that were refused at once.")
     }
 
+    private static func outgoing(_ outcome: String) -> MetricName {
+        MetricName(
+            "sippushd_outgoing_calls_ended_total", labels: "outcome=\"\(outcome)\"",
+            "What became of calls that phones make.")
+    }
+
     private static func held(_ outcome: String) -> MetricName {
         MetricName(
             "sippushd_held_calls_ended_total", labels: "outcome=\"\(outcome)\"", "How waiting for a device ended.")
@@ -256,13 +271,17 @@ package enum Gauge: Int, CaseIterable, Sendable {
 
 /// What is measured as a duration.
 package enum Timing: Int, CaseIterable, Sendable {
-    case storeCommit, pushAnswer, delivery
+    case storeCommit, pushAnswer, delivery, upstreamAnswer
 
     package var name: MetricName {
         switch self {
         case .storeCommit: MetricName("sippushd_store_commit_seconds", "Length of a commit.")
         case .pushAnswer: MetricName("sippushd_push_answer_seconds", "From a push to the provider's answer.")
         case .delivery: MetricName("sippushd_delivery_seconds", "From a held INVITE to its delivery.")
+        case .upstreamAnswer:
+            MetricName(
+                "sippushd_upstream_answer_seconds",
+                "From a phone's INVITE to the upstream's first response beyond 100.")
         }
     }
 }

@@ -39,6 +39,11 @@ struct SimulatedTimeline {
         var complaints: [String] = []
         if !recorded.insert(record.id).inserted { complaints.append("written twice") }
         if !record.isComplete { complaints.append("not complete") }
+        if record.kind == .outgoing {
+            let order = [record.steps.invited, record.steps.rang, record.steps.ended].compactMap { $0 }
+            if order != order.sorted() { complaints.append("out of order: \(order)") }
+            return complaints.map { "the record of \(record.callID), which a phone made: \($0)" }
+        }
         let receipt = record.code.map { Receipt(code: $0, device: record.device) }
         if let receipt { answered.insert(receipt) }
         let isOfEarlierRun = receipt.map { asked[$0] == nil && askedBefore.contains($0) } ?? false

@@ -46,6 +46,9 @@ struct CallExplanation {
             let what = first.kind == "register" ? "REGISTER" : "Call \(first.callID)"
             return "\(what) for \(first.aor) from \(source), \(Words.date(start))"
         }
+        if first.kind == "outgoing" {
+            return "Call \(first.callID) of \(first.aor) to \(first.peer), \(Words.date(start))"
+        }
         guard first.kind == "call" else { return "Missed calls for \(first.aor), \(Words.date(start))" }
         let user = report.isUser ? "" : " for \(first.aor)"
         return "Call \(first.callID)\(user), \(Words.date(start))"
@@ -88,9 +91,13 @@ struct DeviceExplanation {
         }
         if let registered = record.registered { steps.append((registered, "the phone registered")) }
         if let sign, let invited = record.invited { steps.append((invited, words(sign))) }
-        if let invited = record.invited { steps.append((invited, "the INVITE went to it")) }
+        if let invited = record.invited {
+            steps.append((invited, isOutgoing ? "the INVITE went to the upstream" : "the INVITE went to it"))
+        }
         if let rang = record.rang { steps.append((rang, "it rang")) }
-        if let end, end != .notOffered { steps.append((record.ended ?? 0, words(end))) }
+        if let end, end != .notOffered {
+            steps.append((record.ended ?? 0, isOutgoing ? outgoingWords(end) : words(end)))
+        }
         if let received = record.received { steps.append((received, "the app says that the push arrived")) }
         if let followed = record.followed { steps.append((followed, "the app says that the user opened it")) }
         if let read = record.read { steps.append((read, "it counts as read from then on")) }
@@ -101,10 +108,14 @@ struct DeviceExplanation {
     }
 
     private var isUnderWay: Bool {
-        record.delivery == TimelineRecord.Delivery.underWay.rawValue || (record.kind == "call" && end == nil)
+        record.delivery == TimelineRecord.Delivery.underWay.rawValue
+            || ((record.kind == "call" || isOutgoing) && end == nil)
     }
 
+    private var isOutgoing: Bool { record.kind == "outgoing" }
+
     private var beginning: String {
+        if isOutgoing { return "the call came from the phone at \(record.source)" }
         let device = "device \(record.deviceName ?? "")"
         if let refusal { return words(refusal) }
         if record.kind == "notification" { return notificationBeginning(device) }
@@ -201,11 +212,24 @@ struct DeviceExplanation {
         }
     }
 
+    /// Of a call that a phone makes.
+    private func outgoingWords(_ end: TimelineRecord.End) -> String {
+        switch end {
+        case .refused: "the upstream refused with \(status)"
+        case .noAnswer: "the upstream gave no answer, the caller got 408"
+        case .unreachable: "the upstream does not answer or cannot be reached, the caller got an error"
+        case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .dismissed, .timeOver, .signedOut,
+            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted:
+            words(end)
+        }
+    }
+
     // MARK: Advice
 
     /// What to do, where something went wrong.
     var advice: String? {
         if let refusal { return advice(refusal) }
+        if isOutgoing { return end == .noAnswer || end == .unreachable ? Self.upstreamAdvice : nil }
         return omissionAdvice
     }
 

@@ -27,6 +27,7 @@ extension DeviceExplanation {
         case .tooManyCalls: "the call\(caller) came; there were too many, \(got)"
         case .noRoom: "the call\(caller) came; there was no room for more, \(got)"
         case .overload: "the call\(caller) came; more came than could be served, \(got)"
+        case .upstreamAway: "the call\(caller) came; the upstream did not answer, \(got)"
         case .draining: "the call\(caller) came; the daemon was about to end, \(got)"
         case .wrongLogins where record.kind == "register":
             "the phone's password was not looked at after too many wrong ones, and it got \(status)"
@@ -34,6 +35,9 @@ extension DeviceExplanation {
         case .register: "the phone's REGISTER got \(status): \(record.reason)"
         }
     }
+
+    static let upstreamAdvice =
+        "Is the PBX of upstream running, and does a firewall let UDP and TCP through both ways? docs/Troubleshooting.md, Calls of phones fail."
 
     /// What to do.
     func advice(_ refusal: Refusal) -> String? {
@@ -62,6 +66,7 @@ extension DeviceExplanation {
         case .noRoom: "limits.held-bytes says how much is kept of requests that wait."
         case .overload:
             "docs/Reliability.md, Load, says what is refused first; sippushd metrics shows sippushd_overload."
+        case .upstreamAway: Self.upstreamAdvice
         case .draining: nil
         case .wrongLogins:
             "Somebody guesses, or a phone has an old password: limits.wrong-logins-per-source and -per-user are the limits."

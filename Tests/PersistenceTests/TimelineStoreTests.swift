@@ -62,6 +62,33 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
+    @Test(arguments: ["sip:700@example.net", "sips:700@10.0.0.2;user=phone", "tel:700"])
+    func `a call that a phone made is found by its caller, and by the number that was called`(peer: String) async throws
+    {
+        let store = try ObservedWriter(folder.path)
+        var made = TimelineRecord(
+            id: .init(rawValue: 0), kind: .outgoing, user: bob.user, host: bob.host, device: .nobody, callRef: nil,
+            callID: ByteString("c7"), requestedAt: UnixTime(milliseconds: 7), omission: nil)
+        made.delivery = .none
+        made.peer = ByteString(peer)
+        made.source = ByteString("192.0.2.7:5060")
+        made.end = .answered
+        made.steps.ended = 900
+        #expect(await store.write([.timeline(.record(made))]) == true)
+        let subjects: [TimelineSubject] = [
+            .user(bob), .number(ByteString("700")), .callID(ByteString("c7")), .source(ByteString("192.0.2.7")),
+        ]
+        for subject in subjects {
+            #expect(try folder.read { try $0.timeline(of: subject, limit: 10) } == [made], "\(subject)")
+        }
+        for number in ["70", "7000", "%", "_00"] {
+            #expect(
+                try folder.read { try $0.timeline(of: .number(ByteString(number)), limit: 10) }.isEmpty, "\(number)")
+        }
+        #expect(made.isFor(ByteString("700")) && !made.isFor(ByteString("70")))
+        store.writer.stop()
+    }
+
     private func refusal(_ refusal: Refusal, _ share: RefusalShare, _ callID: String, at date: Int64 = 5)
         -> TimelineRecord
     {

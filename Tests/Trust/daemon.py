@@ -13,7 +13,7 @@ import time
 
 from edge import Authority
 from machine import patience
-from sip import Inbox, Listener, Phone, fresh
+from sip import Inbox, Listener, Message, Phone, Stream, fresh
 
 PUSHES = "provider-key-PLANTED"
 
@@ -93,6 +93,21 @@ class PBX(Phone):
     def __init__(self, host, port, target):
         super().__init__(host, target, port)
         self.tcp = Listener(host, self.port)
+        self.probes = 0
+        # Whether it answers those who ask whether it is there, as PBXs do.
+        self.answers = True
+        for side in (self, self.tcp):
+            side.arrived = lambda raw, source, arrived=side.arrived: self.asked(raw, source) or arrived(raw, source)
+
+    def asked(self, raw, source):
+        """Takes an OPTIONS for the PBX itself, which no probe of ours looks for."""
+        if not raw.startswith(b"OPTIONS sip:" + self.host.encode() + b":"):
+            return False
+        self.probes += 1
+        if self.answers:
+            request = Message(raw, source)
+            (source if isinstance(source, Stream) else self).respond(request, 200, "OK", tag="probe")
+        return True
 
 
 class Settings:
@@ -192,6 +207,9 @@ class Daemon:
                 merge(base, value)
         if self.pbx:
             base["upstream"] = f"sip:{self.pbx.host}:{self.pbx.port}"
+        else:
+            # A place that a probe plays itself answers no OPTIONS.
+            base["upstream-check"] = {"interval": "0s"}
         merge(base, self.values)
         return base
 

@@ -208,6 +208,28 @@ struct ExplanationTests {
         }
     }
 
+    @Test(arguments: TimelineRecord.End.allCases)
+    func `a call that a phone made`(end: TimelineRecord.End) throws {
+        var made = TimelineRecord(
+            id: RecordID(rawValue: 1), kind: .outgoing, user: ByteString("bob"), host: ByteString("example.net"),
+            device: .nobody, callRef: nil, callID: ByteString("c1"), requestedAt: start, omission: nil)
+        made.delivery = .none
+        made.source = ByteString("192.0.2.7:5060")
+        made.peer = ByteString("sip:700@example.net")
+        made.steps.invited = 2
+        #expect(lines(made).last == "  2 ms     still under way")
+        made.end = end
+        made.endStatus = 486
+        made.steps.ended = 900
+        let told = lines(made)
+        #expect(told.first?.hasPrefix("Call c1 of bob@example.net to sip:700@example.net, ") == true)
+        #expect(told.dropFirst().first == "  0 ms     the call came from the phone at 192.0.2.7:5060")
+        #expect(told.contains("  2 ms     the INVITE went to the upstream"))
+        #expect(told.contains { $0.hasPrefix("  900 ms   ") } == (end != .notOffered))
+        #expect(told.contains { $0.hasPrefix("  => ") } == (end == .noAnswer || end == .unreachable))
+        if end == .refused { #expect(told.last == "  900 ms   the upstream refused with 486") }
+    }
+
     @Test(arguments: TimelineRecord.Omission.allCases)
     func `every reason for no push has a sentence`(omission: TimelineRecord.Omission) throws {
         let isRefused = [.unknownUser, .noContact, .tooManyCalls].contains(omission)

@@ -5,6 +5,8 @@ struct BestResponse: Sendable {
     /// What the fork would answer now; `nil` while no branch has failed. Without a response the status was made up here.
     private(set) var status: Status?
     private var response: SIPResponse?
+    /// It is what the fork itself has to say, and no response of a branch.
+    private var isDecided = false
     /// Responses 401 and 407 besides the best.
     private var challenges: [SIPResponse] = []
 
@@ -21,13 +23,13 @@ struct BestResponse: Sendable {
     }
 
     /// The fork answers with this status, whatever its branches have said.
-    mutating func decide(_ status: Status) { (self.status, response) = (status, nil) }
+    mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
     /// The order for a fork whose branches are all over.
     func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
         // A 503 speaks of one next hop, not of this proxy.
-        if status == .serviceUnavailable {
+        if status == .serviceUnavailable, !isDecided {
             return response.map { .respondInstead(of: $0, .serverError) } ?? .respond(.serverError)
         }
         if let response {

@@ -16,6 +16,8 @@ final class Call {
     enum Matter {
         /// A request that is only passed on.
         case plain
+        /// An INVITE of a phone, to the upstream.
+        case outgoing(OutgoingCall)
         /// An INVITE to one of our users.
         case offer(Offer)
         /// A message that was kept, on its way to one device.
@@ -78,6 +80,7 @@ final class Call {
 
     /// Set for an INVITE to one of our users.
     var offer: Offer? { if case .offer(let offer) = matter { offer } else { nil } }
+    var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = matter { outgoing } else { nil } }
     var delivery: MessageDelivery? { if case .delivery(let delivery) = matter { delivery } else { nil } }
     var dialogRequest: DialogRequest? { if case .dialog(let request) = matter { request } else { nil } }
 }
@@ -117,6 +120,16 @@ final class Offer: Sendable {
         self.holdUntil = holdUntil
         self.mayPush = mayPush
     }
+}
+
+/// What is known of an INVITE of a phone to the upstream beside the request.
+final class OutgoingCall {
+    let since: Instant
+    /// The upstream has said more than 100.
+    var isHeard = false
+    var isCounted = false
+
+    init(since: Instant) { self.since = since }
 }
 
 /// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).

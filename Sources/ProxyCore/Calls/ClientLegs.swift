@@ -11,6 +11,8 @@ struct ClientLegs: ~Copyable {
         case farewell(Farewell)
         /// An OPTIONS that asks whether a phone is awake.
         case question
+        /// An OPTIONS that asks whether the upstream, or our own name, is there.
+        case probe(Probe)
     }
 
     private var owners = TransactionNotes<ClientTransactionID, Owner>()
@@ -60,6 +62,17 @@ struct ClientLegs: ~Copyable {
     }
 
     func isLost(_ client: ClientTransactionID) -> Bool { branch(client)?.isLost == true }
+
+    // MARK: Probes
+
+    mutating func start(_ client: ClientTransactionID, _ probe: Probe) { owners[client] = .probe(probe) }
+
+    /// - Returns: the probe; `nil` when the transaction serves none, or it had ended before.
+    mutating func endProbe(_ client: ClientTransactionID) -> Probe? {
+        guard case .probe(let probe)? = owners[client] else { return nil }
+        owners[client] = nil
+        return probe
+    }
 
     // MARK: Farewells
 
@@ -118,6 +131,14 @@ struct BranchLeg {
             return others.isEmpty ? nil : Detour(others, edits, device: nil)
         }
     }
+}
+
+/// What an OPTIONS of our own is to find out.
+enum Probe {
+    /// Whether the server of the upstream is there.
+    case upstream(Endpoint)
+    /// Whether we are reached by the name that we tell others.
+    case ourselves(Endpoint)
 }
 
 /// An INVITE that goes to a phone when its call is over, with its CANCEL: nobody waits for the answer.

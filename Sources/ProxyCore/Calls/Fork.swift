@@ -283,6 +283,12 @@ package struct Fork: Sendable {
         return orders + closeIfDone()
     }
 
+    /// Nobody is there where the branch leads to, and the caller shall hear it.
+    package mutating func givenUp(_ branch: Int) -> [Order] {
+        if phase == .proceeding { best.decide(.serviceUnavailable) }
+        return failed(branch, with: .serviceUnavailable, response: nil)
+    }
+
     /// A branch ended without any response that may be passed on: a non-INVITE that timed out.
     package mutating func silenced(_ branch: Int) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }

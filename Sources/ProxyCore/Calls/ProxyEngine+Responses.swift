@@ -13,6 +13,7 @@ extension ProxyEngine {
         case .branch(let leg)?: received(response, of: client, leg, now: now)
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
         case .question?: if response.status.isFinal { counters.count(.phoneAnswered) }
+        case .probe(let probe)?: probeAnswered(probe, response, of: client, now: now)
         case nil: break
         }
     }
@@ -22,7 +23,9 @@ extension ProxyEngine {
             legs.arrived(client, isRinging: received.status != .trying)
         }
         leg.call.fork.heard(leg.branch, client)
+        noteUpstreamHeard(leg, now: now)
         guard received.status != .trying else { return }
+        if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
         let response = stripped(received, of: leg)
         // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3). But
         // nobody answers an INVITE of ours alone: some phones answer one that was cancelled with the Via of the CANCEL,
@@ -87,6 +90,7 @@ extension ProxyEngine {
         switch legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
         case .farewell?: farewellEnded(client, now: now)
+        case .probe?: probeFailed(client, wasSent: status == .requestTimeout, now: now)
         case .question?, nil: break
         }
     }
@@ -121,7 +125,7 @@ extension ProxyEngine {
     }
 
     /// Where a request may go that came to nothing where it was sent.
-    private enum Failover {
+    enum Failover {
         /// It could not be sent: another transport to the same place may do (RFC 3261 section 18.1.1).
         case anyWay
         /// It was sent, and answered with 503 or not at all: the server has it, and must not get it twice. Another server may
@@ -130,7 +134,7 @@ extension ProxyEngine {
     }
 
     /// Tries the next address of the same hop in a new transaction; false when there is none.
-    private func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
+    func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches else { return false }
         var leg = leg
         if failover == .otherServers {
@@ -201,8 +205,10 @@ extension ProxyEngine {
         _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: Call, now: Moment
     ) {
         guard let incoming = revive(call) else { return }
-        let (status, fields) = ownAnswer(
+        let (status, own) = ownAnswer(
             status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
+        // A 503 is not passed on (RFC 3261 section 16.7): this one says that the upstream is away.
+        let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
         let bytes = incoming.response(status, toTag: tags.next(), fields: fields)
         respond(server, status, bytes, of: call, now: now)
     }
@@ -242,6 +248,7 @@ extension ProxyEngine {
     private func finish(_ call: Call, now: Moment) {
         timers.cancel(call.deadline)
         call.deadline = .none
+        outgoingEnded(call)
         rememberEnded(call, now: now)
         calls.finish(call)
     }

@@ -95,6 +95,10 @@ extension ProxyEngine {
             resume(offer, of: call, stored, now: now)
         } else if let request = dialogRequest(incoming, stored, now: now) {
             call.matter = .dialog(request)
+        } else if stored.final.isEmpty, !call.fork.wasAnswered, !incoming.isTrusted, incoming.request.to.tag == nil,
+            case .initial(let next) = route(of: incoming.request)
+        {
+            outgoingBegan(call, incoming, next, since: stored.receivedAt, now: now)
         }
         if !stored.final.isEmpty {
             // The caller may not have it.

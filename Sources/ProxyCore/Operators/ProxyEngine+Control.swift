@@ -98,7 +98,9 @@ extension ProxyEngine {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             life = changed.call.ringLiveFlowWithin > .zero ? FlowLife(span: changed.call.ringLiveFlowWithin) : nil
         }
+        let isUpstreamChanged = settings.upstream != changed.upstream || settings.upstreamCheck != changed.upstreamCheck
         settings = changed
+        if isUpstreamChanged { watchUpstream(since: .distantPast) }
         admission.limit = changed.limits.queueing
         transactions.timers.ringLimit = changed.call.ringLimit
         ledger.limits.changed(changed)

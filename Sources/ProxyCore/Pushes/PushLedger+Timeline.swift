@@ -31,6 +31,27 @@ extension PushLedger {
         if isFirst { _ = timers.schedule(.openings, at: now.instant + Self.openingsDelay) }
     }
 
+    /// A phone calls somebody by way of the upstream.
+    mutating func began(
+        _ call: Call, of caller: AddressOfRecord, to peer: ByteString, _ incoming: IncomingRequest,
+        since date: UnixTime,
+        now: Moment
+    ) {
+        guard timeline.isOn, call.fork.branches.indices.contains(0) else { return }
+        let id = newRecordID()
+        let caller = caller.compacted()
+        var record = TimelineRecord(
+            id: id, kind: .outgoing, user: caller.user, host: caller.host, device: .nobody, callRef: nil,
+            callID: incoming.request.callID.compacted(), requestedAt: date, omission: nil)
+        record.delivery = .none
+        record.peer = peer[0..<min(peer.count, Self.longestPeer)].compacted()
+        record.source = ByteString("\(incoming.flow.remote)")
+        call.fork.recorded(0, as: id)
+        timeline.began(isInStore: journalsCalls, record, now: now.instant + (date - now.date))
+    }
+
+    private static var longestPeer: Int { 256 }
+
     /// Calls that have not been over at once are written down with others: a crash shall not make them vanish.
     mutating func openingsDue(into actions: inout [ProxyAction]) {
         let records = timeline.openings()

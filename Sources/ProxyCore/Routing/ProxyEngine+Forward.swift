@@ -72,6 +72,7 @@ extension ProxyEngine {
     /// The addresses of a name, best first; empty when it has none or could not be looked up.
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
         guard let pending = resolutions.removeValue(forKey: ticket) else {
+            if lookedUp(ticket, hops, now: now) { return settle(now: now) }
             if let call = awayCallers.takeLookup(ticket) { callerFound(call, at: hops) }
             return settle(now: now)
         }
@@ -81,7 +82,7 @@ extension ProxyEngine {
         else { return }
         switch pending.request {
         case .new(let edits):
-            let named = pending.hop.transport != nil ? hops.map(\.fixed) : hops
+            let named = upstreamWatch.health.preferred(pending.hop.transport != nil ? hops.map(\.fixed) : hops)
             transmit(incoming, edits, for: pending.branch, of: pending.call, to: named, device: nil, now: now)
         case .again(let sent): sendAgain(sent, pending.branch, of: pending.call, incoming, to: hops, now: now)
         }
@@ -159,6 +160,7 @@ extension ProxyEngine {
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)
         legs.start(client, BranchLeg(call: call, branch: branch, detour: detour))
         withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
+        if call.outgoing != nil { upstreamWatch.health.called(client, at: flow.remote, now: now.instant) }
     }
 
     /// Bytes that fit into a datagram whatever the way is like; larger requests go by TCP (RFC 3261 section 18.1.1).

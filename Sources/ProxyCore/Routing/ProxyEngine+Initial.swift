@@ -108,10 +108,16 @@ extension ProxyEngine {
             refuse(incoming, .maxBreadthExceeded, now: now)
             return
         }
+        guard !upstreamWatch.health.refuses else {
+            let fields = upstreamIsAway
+            return refuse(
+                incoming, .serviceUnavailable, because: .upstreamAway, of: sender, fields: fields, now: now)
+        }
         guard admits(incoming, from: sender, to: nil, now: now) else { return }
         guard let (incoming, call) = proxied(incoming, to: [nil], accounts: ShortList(.caller(sender)), now: now) else {
             return
         }
+        if call.fork.isInvite { outgoingBegan(call, incoming, next, now: now) }
         sendTrying(incoming, now: now)
         send(incoming, next, of: call, upstream: upstream, now: now)
     }

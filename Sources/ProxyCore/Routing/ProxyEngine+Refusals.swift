@@ -152,7 +152,8 @@ extension Refusal {
         switch self {
         case .needsTrust, .command, .otherName, .needsDialog: true
         case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
-            .notSecure, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload, .draining, .wrongLogins,
+            .notSecure, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload, .upstreamAway, .draining,
+            .wrongLogins,
             .register:
             false
         }
@@ -178,6 +179,7 @@ extension Refusal {
         case .tooManyCalls: "more calls than limits.calls"
         case .noRoom: "no room for more requests"
         case .overload: "more comes than can be served"
+        case .upstreamAway: "the upstream does not answer"
         case .draining: "the daemon is about to end"
         case .wrongLogins: "too many wrong passwords"
         case .register: "not accepted"
@@ -206,6 +208,7 @@ extension Counter {
         case .tooManyCalls: self = .callTooManyCalls
         case .noRoom: self = .callNoRoom
         case .overload: self = .callOverload
+        case .upstreamAway: self = .callUpstreamAway
         case .draining: self = .callDraining
         case .wrongLogins, .register: self = .callWrongLogins
         }

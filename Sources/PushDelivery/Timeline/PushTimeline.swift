@@ -125,7 +125,10 @@ package struct PushTimeline: ~Copyable {
 
     /// The daemon stops, so all records are complete as they are; calls may go on in the next run.
     package mutating func stopped(keepingCalls: Bool = false, now: Instant) -> [TimelineRecord] {
-        let records = entries.all.compactMap(\.value).filter { !keepingCalls || $0.record.kind != .call }.map { entry in
+        let ending = entries.all.compactMap(\.value).filter { entry in
+            !keepingCalls || entry.record.kind != .call && entry.record.kind != .outgoing
+        }
+        let records = ending.map { entry in
             if entry.record.delivery == .underWay { entry.record.delivery = .withdrawn }
             entry.ended(.stopped, nil, now: now)
             return entry.record

@@ -39,6 +39,8 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case noRoom = "no-room"
     /// More comes than can be served in time.
     case overload
+    /// A phone's request, whose upstream does not answer.
+    case upstreamAway = "upstream-away"
     /// The daemon is about to end.
     case draining
     /// Too many wrong passwords came from there, or for this user.

@@ -213,6 +213,13 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if peer != newValue { details.change(orNew: Details()) { $0.peer = newValue } } }
     }
 
+    /// Whether it is that of a call to this number, or user, in whatever domain.
+    package func isFor(_ number: ByteString) -> Bool {
+        guard !number.isEmpty, let peer = details.value?.peer, !peer.isEmpty else { return false }
+        let text = peer.string
+        return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
+    }
+
     /// Why the request was refused at once; `nil` for one that was not. Such records stand in a part of the store that has
     /// no room for others.
     package var refusal: Refusal? { details.value?.refusal }

@@ -172,3 +172,102 @@ def large_inside_a_call(t):
     answer = phone.response(bye.call_id, "BYE")
     check(answer and answer.status == 200, f"the phone got {answer}")
     return "inside a call the Contact's transport counts, whatever the size; without one a peer that came by TCP stays there"
+
+
+def wait_for(truth, timeout, text):
+    limit = time.monotonic() + timeout
+    while not truth():
+        check(time.monotonic() < limit, text)
+        time.sleep(0.05)
+
+
+@probe("T33.4", "upstream-away")
+def upstream_away(t):
+    """The PBX goes in silence, and comes back."""
+    t.needs("upstream-check.interval", "upstream-check.patience")
+    daemon = own_daemon(t, "deserted", {"upstream-check": {"interval": "2s", "patience": "1s"}}, "127.2.0.9")
+    pbx = daemon.start().pbx
+    phone = t.phone()
+    user = t.registered(phone)
+    wait_for(lambda: pbx.probes > 0, 6, "the PBX is not asked whether it is there")
+    request = called(t, phone, user)
+    got = pbx.request("INVITE", request.call_id)
+    check(got, "control: no INVITE while the PBX is there")
+    pbx.respond(got, 486, tag="p")
+    answer = phone.response(request.call_id, "INVITE")
+    phone.send(phone.ack_failure(request, answer))
+    pbx.answers = False
+    # Nobody knows yet that it is away: this call finds out.
+    request = called(t, phone, user)
+    begin = time.monotonic()
+    check(pbx.request("INVITE", request.call_id), "control: no INVITE when the PBX has just gone")
+    answer = phone.response(request.call_id, "INVITE", 10)
+    check(answer and answer.status == 503, f"the caller of a PBX that is away got {answer}")
+    check(answer.get("retry-after") and "does not answer" in (answer.get("warning") or ""),
+          f"the 503 says {answer.get('retry-after')}, {answer.get('warning')}")
+    first = time.monotonic() - begin
+    phone.send(phone.ack_failure(request, answer))
+    # From now on it is known.
+    request = called(t, phone, user)
+    begin = time.monotonic()
+    answer = phone.response(request.call_id, "INVITE", 10)
+    check(answer and answer.status == 503, f"the second caller got {answer}")
+    second = time.monotonic() - begin
+    check(second < 5, f"the caller waited {second:.1f} s although it is known that the PBX is away")
+    phone.send(phone.ack_failure(request, answer))
+    check(not pbx.request("INVITE", request.call_id, 0.3), "a call that was refused went to the PBX")
+    check("the upstream does not answer" in daemon.log(), "the log does not say that the upstream is away")
+    status, text, _ = daemon.http("GET", "/readyz")
+    check(status == 200 and json.loads(text)["status"] == "degraded", f"/readyz says {status} {text}")
+    check(daemon.metric("sippushd_upstream_up", server=f"{pbx.host}:{pbx.port}") == 0, "the metric does not say so")
+    pbx.answers = True
+    wait_for(lambda: "the upstream answers again" in daemon.log(), 10, "the PBX is back, and nobody notices")
+    check(daemon.metric("sippushd_upstream_up", server=f"{pbx.host}:{pbx.port}") == 1, "the metric does not say that it is back")
+    check(json.loads(daemon.http("GET", "/readyz")[1])["status"] == "ready", "/readyz does not say that it is back")
+    request = called(t, phone, user)
+    got = pbx.request("INVITE", request.call_id)
+    check(got, "no call although the PBX is back")
+    pbx.respond(got, 200, tag="pbx", contact=f"<sip:700@{pbx.local()}>")
+    check(phone.response(request.call_id, "INVITE").status == 200, "the call was not answered")
+    return f"the first caller hears 503 after {first:.1f} s, later ones after {second:.1f} s, and calls go through when it is back"
+
+
+@probe("T33.5", "outgoing-calls-are-told")
+def outgoing_calls_are_told(t):
+    daemon = own_daemon(t, "calling", {}, "127.2.0.10")
+    pbx = daemon.start().pbx
+    phone = t.phone()
+    user = t.registered(phone)
+    number = "7" + fresh("")[-6:].translate(str.maketrans("abcdef", "123456"))
+    request = called(t, phone, user, to=number)
+    got = pbx.request("INVITE", request.call_id)
+    check(got, "control: no INVITE at the PBX")
+    pbx.respond(got, 180, "Ringing", tag="pbx")
+    check(phone.take(lambda m: m.status == 180 and m.call_id == request.call_id, 3), "control: it does not ring")
+    said = daemon.command("explain", number).stdout
+    check("still under way" in said and "it rang" in said, f"a call under way is not told: {said}")
+    # It goes on after a crash, and has one record.
+    daemon.kill()
+    daemon.launch()
+    got = pbx.request("INVITE", request.call_id) or got
+    pbx.respond(got, 486, tag="pbx")
+    answer = phone.response(request.call_id, "INVITE", 8)
+    check(answer and answer.status == 486, f"control: the caller got {answer}")
+    phone.send(phone.ack_failure(request, answer))
+    for name in (number, f"{user[0]}@example.net", request.call_id, phone.host):
+        said = daemon.command("explain", name).stdout
+        check(f"to sip:{number}@example.net" in said and "refused with 486" in said, f"explain {name}: {said}")
+        check(said.count(f"to sip:{number}@example.net") == 1, f"explain {name} shows it twice: {said}")
+    check(daemon.metric("sippushd_outgoing_calls_ended_total", outcome="refused") == 1, "it is not counted")
+    return "explain finds a phone's call by number, user, Call-ID and address, while it rings and over kill -9"
+
+
+@probe("T33.6", "advertise-is-tried")
+def advertise_is_tried(t):
+    """A name that nobody can look up, and one that leads here."""
+    lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
+    wait_for(lambda: "advertise cannot be looked up here" in lost.log(), 15, "the log does not say that advertise leads nowhere")
+    found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()
+    wait_for(lambda: "advertise leads to this daemon" in found.log(), 15, "the daemon does not find itself by its name")
+    check("advertise cannot be looked up" not in found.log(), "a good name is called a bad one")
+    return "a name without an address is a warning at the start, and one that leads here is asked by OPTIONS"

@@ -100,7 +100,12 @@ extension Connection {
                 try statement(
                     "\(selection) substr(source, 1, ?) = ? \(order)", with: address.count + 1,
                     ByteString("\(address):"), limit)
-            case .number(let user): try statement("\(selection) user = ? \(order)", with: user, limit)
+            case .number(let user):
+                try statement(
+                    """
+                    \(selection) user = ?1 OR peer != '' AND (substr(peer, 1, length(?1) + 5) = 'sip:' || ?1 || '@'
+                    OR substr(peer, 1, length(?1) + 6) = 'sips:' || ?1 || '@' OR peer = 'tel:' || ?1) ORDER BY id DESC LIMIT ?2
+                    """, with: user, limit)
             }
         return try values(of: rows) { $0.storedTimelineRecord }.reversed()
     }

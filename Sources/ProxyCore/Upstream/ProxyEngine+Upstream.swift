@@ -1,0 +1,299 @@
+import Addressing
+import Bytes
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// Whether phones' requests would reach anybody: what ``UpstreamHealth`` orders, and what happens to its probes.
+package struct UpstreamWatch {
+    package internal(set) var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
+    package internal(set) var ownName = AdvertisedName(isUsed: false, now: .distantPast)
+    fileprivate var lookup: ResolutionTicket?
+    fileprivate var ownLookup: ResolutionTicket?
+
+    var nextDeadline: Instant? {
+        guard let health = health.nextDeadline, let name = ownName.nextDeadline else {
+            return health.nextDeadline ?? ownName.nextDeadline
+        }
+        return min(health, name)
+    }
+}
+
+extension ProxyEngine {
+    /// Begins anew to watch the upstream that the settings name.
+    func watchUpstream(since start: Instant) {
+        upstreamWatch.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
+        upstreamWatch.lookup = nil
+        let isNamed = settings.upstreamCheck.interval > .zero && ownPlace != nil
+        upstreamWatch.ownName = AdvertisedName(isUsed: isNamed, now: start)
+    }
+
+    func upstreamDue(now: Moment) {
+        guard let deadline = upstreamWatch.nextDeadline, deadline <= now.instant else { return }
+        if upstreamWatch.ownName.isDue(now: now.instant) { lookUpOwnName() }
+        let orders = upstreamWatch.health.due(now: now.instant) { client in
+            guard let leg = legs.branch(client), !leg.isFormer(client), leg.call.fork.acceptsBranches else {
+                return false
+            }
+            return !leg.call.fork.branches[leg.branch].wasHeard
+        }
+        carryOut(orders, now: now)
+        settle(now: now)
+    }
+
+    /// What a phone is told whose request nobody would answer.
+    var upstreamIsAway: [AddedField] {
+        [
+            .warning(399, by: identity.domains.first ?? ByteString("sippushd"), "The upstream does not answer"),
+            Self.retryAfter(seconds: 10),
+        ]
+    }
+
+    private func carryOut(_ orders: [UpstreamHealth.Order], now: Moment) {
+        for order in orders {
+            switch order {
+            case .lookUp: lookUpUpstream(now: now)
+            case .probe(let hop): probe(hop, now: now)
+            case .giveUp(let client): giveUp(client, now: now)
+            case .tell(let place, let state, let after): tell(place, state, after: after)
+            case .tellName(let isKnown):
+                let name = settings.upstream?.host ?? .empty
+                if isKnown {
+                    log.notice("the upstream's name leads somewhere again", [.target: .bytes(name)])
+                } else {
+                    log.error(
+                        "the upstream's name cannot be looked up: calls of phones fail", [.target: .bytes(name)])
+                }
+            }
+        }
+    }
+
+    private func tell(_ place: Endpoint, _ state: UpstreamHealth.State, after: Duration) {
+        switch state {
+        case .down:
+            log.error(
+                "the upstream does not answer: calls of phones are refused; is it running, does a firewall drop what it gets or says?",
+                [.target: .described(place)])
+        case .up where after > .zero:
+            log.notice("the upstream answers again", [.target: .described(place), .duration: .duration(after)])
+        case .up: log.info("the upstream answers", [.target: .described(place)])
+        case .unknown: break
+        }
+    }
+
+    // MARK: For operators
+
+    /// Why calls of phones fail; `nil` while they do not, as far as is known.
+    package var upstreamTrouble: String? {
+        let health = upstreamWatch.health
+        guard health.isAway else { return nil }
+        guard !health.isNameless else { return "the upstream's name cannot be looked up" }
+        let places = health.servers.map { "\($0.hop.endpoint)" }.joined(separator: ", ")
+        return "the upstream does not answer: \(places)"
+    }
+
+    // MARK: Calls
+
+    /// A phone calls somebody by way of the upstream; a call of an earlier run has begun before.
+    func outgoingBegan(
+        _ call: Call, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil, now: Moment
+    ) {
+        let date = min(earlier ?? now.date, now.date)
+        call.matter = .outgoing(OutgoingCall(since: now.instant + (date - now.date)))
+        if earlier == nil { counters.count(.outgoingCall) }
+        guard let caller = callingUser(incoming) else { return }
+        ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
+    }
+
+    /// The upstream has said more than 100 for the first time.
+    func noteRinging(_ outgoing: OutgoingCall, now: Moment) {
+        guard !outgoing.isHeard else { return }
+        outgoing.isHeard = true
+        counters.observe(.upstreamAnswer, now.instant - outgoing.since)
+    }
+
+    /// Its caller has the final response.
+    func outgoingEnded(_ call: Call) {
+        guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
+        outgoing.isCounted = true
+        counters.count(Counter(outgoing: call.fork.branches.first?.end))
+    }
+
+    /// A response came by the leg of a call, and so from a server that is there.
+    func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
+        guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
+        carryOut(upstreamWatch.health.heard(at: flow.remote, now: now.instant), now: now)
+    }
+
+    /// A call has had no response, and its server is away: another one gets it, or its caller hears 503.
+    private func giveUp(_ client: ClientTransactionID, now: Moment) {
+        guard let leg = legs.branch(client) else { return }
+        withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
+        guard !retry(client, leg, .otherServers, now: now) else { return }
+        change(leg.call, now: now) { $0.givenUp(leg.branch) }
+    }
+
+    // MARK: Looking names up
+
+    private func lookUpUpstream(now: Moment) {
+        guard let hop = settings.upstream else { return }
+        if let (transport, endpoint) = hop.numeric {
+            let places = withoutOurs([ResolvedHop(transport: transport, endpoint: endpoint)])
+            return carryOut(upstreamWatch.health.found(places, now: now.instant), now: now)
+        }
+        let ticket = newResolutionTicket()
+        upstreamWatch.lookup = ticket
+        act(.resolve(hop, ticket))
+    }
+
+    /// - Returns: whether it was asked for here.
+    func lookedUp(_ ticket: ResolutionTicket, _ hops: [ResolvedHop], now: Moment) -> Bool {
+        if upstreamWatch.lookup == ticket {
+            upstreamWatch.lookup = nil
+            noteUpstream(hops)
+            carryOut(upstreamWatch.health.found(withoutOurs(hops), now: now.instant), now: now)
+            upstreamDue(now: now)
+            return true
+        }
+        guard upstreamWatch.ownLookup == ticket else { return false }
+        upstreamWatch.ownLookup = nil
+        ownNameFound(hops, now: now)
+        return true
+    }
+
+    // MARK: Probes
+
+    private func probe(_ hop: ResolvedHop, now: Moment) {
+        let host = settings.upstream?.host ?? .empty
+        let port = settings.upstream?.port
+        let name = port.map { ByteString("\(host):\($0)") } ?? host
+        if !ask(hop, as: name, .upstream(hop.endpoint), now: now) {
+            carryOut(upstreamWatch.health.probeEnded(at: hop.endpoint, wasSent: false, now: now.instant), now: now)
+        }
+    }
+
+    /// Sends OPTIONS.
+    ///
+    /// - Returns: false when there is no way there.
+    private func ask(_ hop: ResolvedHop, as name: ByteString, _ probe: Probe, now: Moment) -> Bool {
+        guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil),
+            let client = transactions.makeClientTransaction()
+        else { return false }
+        let flow = Flow(
+            transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint, server: hop.server
+        )
+        legs.start(client, probe)
+        let bytes = question(to: name, from: listener, as: client)
+        let outgoing = OutgoingRequest(
+            bytes: bytes, method: .options, cseqNumber: 1, requestURI: 0..<0, viaRow: 0..<0, fromRow: 0..<0,
+            toRow: 0..<0,
+            callIDRow: 0..<0, routeRows: [])
+        withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
+        return true
+    }
+
+    private func question(to name: ByteString, from listener: Listener, as client: ClientTransactionID) -> [UInt8] {
+        let number = functions.random()
+        return [UInt8](capacity: 512) { out in
+            out.append("OPTIONS sip:")
+            out.append(name)
+            out.append(" SIP/2.0\r\nVia: SIP/2.0/")
+            out.append(text: listener.transport.viaName)
+            out.append(" ")
+            out.append(listener.sentBy)
+            out.append(";branch=")
+            transactions.branchKey.appendBranch(for: client, loopHash: 0, to: &out)
+            out.append(";rport\r\nMax-Forwards: 70\r\nFrom: <sip:")
+            out.append(listener.sentBy)
+            out.append(">;tag=")
+            out.append(text: "\(number & 0xffff_ffff)")
+            out.append("\r\nTo: <sip:")
+            out.append(name)
+            out.append(">\r\nCall-ID: ")
+            out.append(text: "\(number)")
+            out.append("@")
+            out.append(listener.sentBy)
+            out.append("\r\nCSeq: 1 OPTIONS\r\nContact: <sip:")
+            out.append(listener.sentBy)
+            out.append(">\r\nAccept: application/sdp\r\nContent-Length: 0\r\n\r\n")
+        }
+    }
+
+    func probeAnswered(_ probe: Probe, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
+        if response.status.isFinal { _ = legs.endProbe(client) }
+        switch probe {
+        case .upstream(let place):
+            carryOut(upstreamWatch.health.heard(at: place, isProbe: true, now: now.instant), now: now)
+        case .ourselves: tellOfOwnName(isNews: upstreamWatch.ownName.answered())
+        }
+    }
+
+    /// Nothing came back within the time of a transaction, or no connection could be made.
+    func probeFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
+        switch legs.endProbe(client) {
+        case .upstream(let place)?:
+            carryOut(upstreamWatch.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
+        case .ourselves(let place)?: tellOfOwnName(isNews: upstreamWatch.ownName.failed(place))
+        case nil: break
+        }
+    }
+
+    // MARK: Our own name
+
+    /// Where others reach us by name; `nil` when they are told an address.
+    private var ownPlace: (name: ByteString, hop: NextHop)? {
+        for listener in identity.listeners where listener.transport == .udp || listener.transport == .tcp {
+            guard let hop = NextHop(listener.sentBy.string), hop.numeric == nil else { continue }
+            return (
+                listener.sentBy,
+                NextHop(host: hop.host, port: hop.port, transport: listener.transport, isSecure: false)
+            )
+        }
+        return nil
+    }
+
+    private func lookUpOwnName() {
+        guard let place = ownPlace else { return }
+        let ticket = newResolutionTicket()
+        upstreamWatch.ownLookup = ticket
+        act(.resolve(place.hop, ticket))
+    }
+
+    private func ownNameFound(_ hops: [ResolvedHop], now: Moment) {
+        guard let name = ownPlace?.name else { return }
+        let (places, isNews) = upstreamWatch.ownName.found(hops.map(\.endpoint))
+        tellOfOwnName(isNews: isNews)
+        for hop in hops where places.contains(hop.endpoint) && !ask(hop, as: name, .ourselves(hop.endpoint), now: now) {
+            tellOfOwnName(isNews: upstreamWatch.ownName.failed(hop.endpoint))
+        }
+    }
+
+    private func tellOfOwnName(isNews: Bool) {
+        guard isNews, let name = ownPlace?.name else { return }
+        switch upstreamWatch.ownName.state {
+        case .unresolved:
+            log.warning(
+                "advertise cannot be looked up here: a PBX that cannot either loses each BYE, since it sends that to this name",
+                [.target: .bytes(name)])
+        case .silent:
+            log.warning(
+                "advertise leads to where this daemon does not hear itself: wrong, unless a NAT keeps it from that",
+                [.target: .bytes(name)])
+        case .reached: log.info("advertise leads to this daemon", [.target: .bytes(name)])
+        case .unknown: break
+        }
+    }
+}
+
+extension Counter {
+    fileprivate init(outgoing end: ForkBranch.End?) {
+        switch end {
+        case .succeeded: self = .outgoingAnswered
+        case .failed: self = .outgoingRefused
+        case .gaveUp(.requestTimeout), .silent, nil: self = .outgoingUnanswered
+        case .gaveUp: self = .outgoingUnreachable
+        case .cancelled: self = .outgoingGivenUp
+        }
+    }
+}
