@@ -42,12 +42,19 @@ enum LogEscaping {
         case "\"": out.append(quote ? "\\\"" : "\"")
         case " "..."~": out.append(UInt8(truncatingIfNeeded: scalar.value))
         default:
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned:
+            if isHidden(scalar) {
                 out.append(contentsOf: "\\u{\(String(scalar.value, radix: 16))}".utf8)
-            default:
+            } else {
                 out.append(contentsOf: UTF8.encode(scalar) ?? UTF8.encodedReplacementCharacter)
             }
+        }
+    }
+
+    /// Whether nothing of it is seen, or it changes how others are.
+    static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: true
+        default: false
         }
     }
 }

@@ -32,8 +32,8 @@ let appAddCommand = Command(
     } orStore: { [request] store throws(StartError) in
         try store.add(request)
     }
-    print("MobileAppId".padded(to: 14) + request.id)
-    print("ApiToken".padded(to: 14) + token.text)
+    say("MobileAppId".padded(to: 14) + request.id)
+    say("ApiToken".padded(to: 14) + token.text)
 }
 
 let appListCommand = Command(
@@ -47,15 +47,12 @@ let appListCommand = Command(
         try store.mobileApps()
     }
     if try invocation.printJSON(apps) { return }
-    print(
-        "NAME".padded(to: 20) + "ID".padded(to: 38) + "ORG".padded(to: 20) + "SINCE".padded(to: 22)
-            + "USER".padded(to: 24) + "PARAMS")
+    let table = Table(("NAME", 20), ("ID", 38), ("ORG", 20), ("SINCE", 22), ("USER", 24), ("PARAMS", 0))
     for app in apps {
         let params = [app.apnsParam.map { "\(app.apnsProvider)=\($0)" }, app.fcmParam.map { "fcm=\($0)" }]
-        print(
-            app.name.padded(to: 20) + app.id.padded(to: 38) + app.org.padded(to: 20)
-                + (app.createdAt.map(timeText) ?? "settings").padded(to: 22) + app.user.padded(to: 24)
-                + params.compactMap(\.self).joined(separator: " "))
+        table.row(
+            app.name, app.id, app.org, app.createdAt.map(timeText) ?? "settings", app.user,
+            params.compactMap(\.self).joined(separator: " "))
     }
 }
 

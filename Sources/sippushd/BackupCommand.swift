@@ -15,5 +15,5 @@ let backupCommand = Command(
     } orStore: { store throws(StartError) in
         try store.backUp(to: file)
     }
-    print("\(report.bytes) bytes in \(report.file)")
+    say("\(report.bytes) bytes in \(report.file)")
 }

@@ -8,12 +8,11 @@ let bucketShowCommand = Command(
     let entries: [BucketEntryReport] = try await ControlConnection(invocation).get(
         "/v1/users/\(pathSegment(aor))/bucket")
     if try invocation.printJSON(entries) { return }
-    print("CALL".padded(to: 18) + "CALLER".padded(to: 32) + "DATE".padded(to: 22) + "STATE".padded(to: 10) + "DEVICES")
+    let table = Table(("CALL", 18), ("CALLER", 32), ("DATE", 22), ("STATE", 10), ("DEVICES", 0))
     for entry in entries {
-        print(
-            entry.callRef.padded(to: 18) + entry.caller.padded(to: 32) + timeText(entry.date).padded(to: 22)
-                + (entry.isOver ? "missed" : "offered").padded(to: 10)
-                + entry.devices.joined(separator: ","))
+        table.row(
+            entry.callRef, entry.caller, timeText(entry.date), entry.isOver ? "missed" : "offered",
+            entry.devices.joined(separator: ","))
     }
 }
 
@@ -23,5 +22,5 @@ let bucketEmptyCommand = Command(
 ) { invocation throws(Command.Failure) in
     let aor = try invocation.onlyUser()
     let report: RemovalReport = try await ControlConnection(invocation).delete("/v1/users/\(pathSegment(aor))/bucket")
-    print("\(report.removed) forgotten")
+    say("\(report.removed) forgotten")
 }

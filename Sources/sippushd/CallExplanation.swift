@@ -322,7 +322,9 @@ struct DeviceExplanation {
             return "Look at \(settings) and at the log line \"push provider does not accept the message\"."
         case .noSuitableToken: return "The app must register with a token of that kind in pn-prid."
         case .queueFull: return "\(settings).limits.queue says how many may wait."
-        case .noApp: return "Look at pn-param in its contact, and at the apps under push."
+        case .noApp:
+            return
+                "Look at pn-prid and pn-param in its contact, and at the apps under push: docs/Providers.md, What is refused."
         case .failed:
             return "Look at the network to the provider, and at its status page: the log says what was tried."
         }

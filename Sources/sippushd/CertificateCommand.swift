@@ -23,7 +23,7 @@ let certCheckCommand = Command(
             names: invocation.value("--name").map { [$0] } ?? [], authorities: invocation.value("--ca"))
     default: throw .usage("expected a certificate and its key at most")
     }
-    for line in check.lines { print(line) }
-    guard check.problems.isEmpty else { throw .failed(check.problems.joined(separator: "\n")) }
-    print("nothing is wrong")
+    say(check.lines)
+    guard check.problems.isEmpty else { throw .failed(lines: check.problems) }
+    say("nothing is wrong")
 }

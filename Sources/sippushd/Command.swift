@@ -32,7 +32,14 @@ struct Command: Sendable {
         /// The command line was wrong; status 64, with a pointer to `--help`.
         case usage(String)
         /// Something did not work; status 1.
-        case failed(String)
+        case failed(lines: [String])
+
+        static func failed(_ sentence: String) -> Failure { .failed(lines: [sentence]) }
+
+        /// A text of ours, whose line ends say where its lines end.
+        static func failed(text: String) -> Failure {
+            .failed(lines: text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
+        }
     }
 
     static let configOption = Option(
@@ -103,7 +110,7 @@ extension Command.Invocation {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         guard let json = try? encoder.encode(list) else { throw .failed("the answer cannot be written as JSON") }
-        print(String(decoding: json, as: UTF8.self))
+        say(json: String(decoding: json, as: UTF8.self))
         return true
     }
 }

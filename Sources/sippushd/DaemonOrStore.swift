@@ -16,14 +16,14 @@ extension Command.Invocation {
         let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
         let value = try offline { () throws(StartError) in try body(store) }
-        if isMissing, store.isMissing { Program.complain(store.missingSentence) }
+        if isMissing, store.isMissing { complain([store.missingSentence]) }
         return value
     }
 }
 
 /// Runs what needs no daemon; an error becomes the command's failure.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
-    do throws(StartError) { return try body() } catch { throw .failed(error.description) }
+    do throws(StartError) { return try body() } catch { throw .failed(text: error.description) }
 }
 
 extension Command {
@@ -49,7 +49,7 @@ extension Command {
             } orStore: { store throws(StartError) in
                 try remove(store, removed)
             }
-            print("removed")
+            say("removed")
         }
     }
 }

@@ -8,12 +8,10 @@ let deviceShowCommand = Command(
     let devices: [BindingReport] = try await ControlConnection(invocation).get(
         "/v1/users/\(pathSegment(aor))/devices")
     if try invocation.printJSON(devices) { return }
-    print("DEVICE".padded(to: 8) + "PUSH".padded(to: 24) + "FLOW".padded(to: 32) + "FRESH".padded(to: 8) + "CONTACT")
+    let table = Table(("DEVICE", 8), ("PUSH", 24), ("FLOW", 32), ("FRESH", 8), ("CONTACT", 0))
     for device in devices {
-        print(
-            device.name.padded(to: 8) + (device.token ?? "-").padded(to: 24)
-                + (device.flow ?? "reported").padded(to: 32)
-                + (device.isFresh ? "yes" : "no").padded(to: 8) + device.contact)
+        table.row(
+            device.name, device.token ?? "-", device.flow ?? "reported", device.isFresh ? "yes" : "no", device.contact)
     }
 }
 
@@ -24,5 +22,5 @@ let deviceRemoveCommand = Command(
     try invocation.expect(arguments: 2)
     let (aor, device) = (pathSegment(try invocation.user(0)), pathSegment(invocation.arguments[1]))
     try await ControlConnection(invocation).delete("/v1/users/\(aor)/devices/\(device)")
-    print("removed")
+    say("removed")
 }

@@ -12,5 +12,5 @@ let drainCommand = Command(
     try invocation.expect(arguments: 0)
     let time = invocation.value("--within").map { "?within=\(pathSegment($0))" } ?? ""
     let report: DrainReport = try await ControlConnection(invocation).post("/v1/drain\(time)", timeout: .seconds(10))
-    print(report.calls == 0 ? "no call waits or rings; the daemon ends" : "\(report.calls) calls wait or ring")
+    say(report.calls == 0 ? "no call waits or rings; the daemon ends" : "\(report.calls) calls wait or ring")
 }

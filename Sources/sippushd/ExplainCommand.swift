@@ -16,6 +16,6 @@ let explainCommand = Command(
         "/v1/explain?name=\(pathSegment(name))&limit=\(number)")
     let lines = Explanation(report).lines
     let isPrinted = try invocation.printJSON(report)
-    guard !report.isEmpty else { throw .failed(lines.joined(separator: "\n")) }
-    if !isPrinted { print(lines.joined(separator: "\n")) }
+    guard !report.isEmpty else { throw .failed(lines: lines) }
+    if !isPrinted { say(lines) }
 }

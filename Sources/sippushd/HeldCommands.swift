@@ -14,17 +14,12 @@ let heldListCommand = Command(
         next = page.next
     }
     if try invocation.printJSON(calls) { return }
-    print(
-        "CALL".padded(to: 18) + "AOR".padded(to: 32) + "SINCE".padded(to: 22)
-            + "SLEEPING".padded(to: 14) + "RINGING".padded(to: 14) + "CALL-ID")
-    func names(_ devices: [String]) -> String {
-        (devices.isEmpty ? "-" : devices.joined(separator: ",")).padded(to: 14)
-    }
+    let table = Table(("CALL", 18), ("AOR", 32), ("SINCE", 22), ("SLEEPING", 14), ("RINGING", 14), ("CALL-ID", 0))
+    func names(_ devices: [String]) -> String { devices.isEmpty ? "-" : devices.joined(separator: ",") }
     for call in calls {
-        print(
-            call.callRef.padded(to: 18) + call.aor.padded(to: 32)
-                + timeText(call.receivedAt).padded(to: 22) + names(call.sleepingDevices) + names(call.ringingDevices)
-                + call.callID)
+        table.row(
+            call.callRef, call.aor, timeText(call.receivedAt), names(call.sleepingDevices), names(call.ringingDevices),
+            call.callID)
     }
 }
 
@@ -40,5 +35,5 @@ let heldEndCommand = Command(
     let id = try invocation.onlyArgument("CALL or CALL-ID")
     let status = invocation.value("--status") ?? "480"
     try await ControlConnection(invocation).delete("/v1/held/\(pathSegment(id))?status=\(pathSegment(status))")
-    print("ended")
+    say("ended")
 }

@@ -25,7 +25,7 @@ let keyAddCommand = Command(
     } orStore: { store throws(StartError) in
         try store.add(request)
     }
-    print(secret.text)
+    say(secret.text)
 }
 
 let keyListCommand = Command(
@@ -39,8 +39,8 @@ let keyListCommand = Command(
         try store.keys()
     }
     if try invocation.printJSON(keys) { return }
-    print("NAME".padded(to: 24) + "SINCE".padded(to: 22) + "SCOPES")
-    for key in keys { print(key.name.padded(to: 24) + timeText(key.createdAt).padded(to: 22) + key.scopes) }
+    let table = Table(("NAME", 24), ("SINCE", 22), ("SCOPES", 0))
+    for key in keys { table.row(key.name, timeText(key.createdAt), key.scopes) }
 }
 
 let keyRemoveCommand = Command.removing(

@@ -14,14 +14,12 @@ let messageListCommand = Command(
         next = page.next
     }
     if try invocation.printJSON(messages) { return }
-    print(
-        "MESSAGE".padded(to: 10) + "AOR".padded(to: 32) + "FROM".padded(to: 32) + "SINCE".padded(to: 22)
-            + "UNTIL".padded(to: 22) + "BYTES".padded(to: 8) + "DEVICES")
+    let table = Table(
+        ("MESSAGE", 10), ("AOR", 32), ("FROM", 32), ("SINCE", 22), ("UNTIL", 22), ("BYTES", 8), ("DEVICES", 0))
     for message in messages {
-        print(
-            "\(message.id)".padded(to: 10) + message.aor.padded(to: 32) + message.sender.padded(to: 32)
-                + timeText(message.receivedAt).padded(to: 22) + timeText(message.expiresAt).padded(to: 22)
-                + "\(message.bytes)".padded(to: 8) + message.devices.joined(separator: ","))
+        table.row(
+            "\(message.id)", message.aor, message.sender, timeText(message.receivedAt), timeText(message.expiresAt),
+            "\(message.bytes)", message.devices.joined(separator: ","))
     }
 }
 
@@ -31,5 +29,5 @@ let messageRemoveCommand = Command(
 ) { invocation throws(Command.Failure) in
     let id = try invocation.onlyArgument("MESSAGE")
     try await ControlConnection(invocation).delete("/v1/messages/\(pathSegment(id))")
-    print("removed")
+    say("removed")
 }

@@ -3,5 +3,5 @@ let metricsCommand = Command(
     options: [Command.configOption]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
-    print(try await ControlConnection(invocation).text("/metrics"), terminator: "")
+    say(text: try await ControlConnection(invocation).text("/metrics"))
 }

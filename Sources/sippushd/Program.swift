@@ -26,10 +26,10 @@ struct Program {
         } catch {
             switch error {
             case .usage(let sentence):
-                complain("\(sentence)\nTry: sippushd \(command(for: words).map { "\($0.name) " } ?? "")--help")
+                complain([sentence, "Try: sippushd \(command(for: words).map { "\($0.name) " } ?? "")--help"])
                 exit(64)
-            case .failed(let sentence):
-                complain(sentence)
+            case .failed(let lines):
+                complain(lines)
                 exit(1)
             }
         }
@@ -46,18 +46,18 @@ struct Program {
 
     private static func run(_ words: [String]) async throws(Command.Failure) {
         guard let first = words.first, !helpWords.contains(first), first != "help" || words.count > 1 else {
-            print(overview, terminator: "")
+            say(text: overview)
             return
         }
         // "help user add" is "user add --help".
         if first == "help" { return try await run(words.dropFirst() + ["--help"]) }
         if first == "--version" {
-            print("sippushd \(Version.current)")
+            say("sippushd \(Version.current)")
             return
         }
         let group = commands.filter { $0.name.hasPrefix(first + " ") }
         if !group.isEmpty, words.count == 1 || helpWords.contains(words[1]) {
-            print(Self.list(group), terminator: "")
+            say(text: Self.list(group))
             return
         }
         guard let command = command(for: words) else {
@@ -65,7 +65,7 @@ struct Program {
         }
         let rest = Array(words.dropFirst(command.name.split(separator: " ").count))
         if rest.prefix(while: { $0 != "--" }).contains(where: helpWords.contains) {
-            print(command.help, terminator: "")
+            say(text: command.help)
             return
         }
         try await command.run(command.parse(rest))
@@ -114,9 +114,5 @@ struct Program {
 
     private static func list(_ commands: [Command]) -> String {
         commands.map { ("  " + $0.name).padded(to: 22) + $0.summary + "\n" }.joined()
-    }
-
-    static func complain(_ sentence: String) {
-        FileHandle.standardError.write(Data("sippushd: \(sentence)\n".utf8))
     }
 }

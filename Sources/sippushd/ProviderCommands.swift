@@ -8,18 +8,18 @@ let providerListCommand = Command(
     try invocation.expect(arguments: 0)
     let providers: [ProviderReport] = try await ControlConnection(invocation).get("/v1/providers")
     if try invocation.printJSON(providers) { return }
-    let heads = ["ACCEPTED", "FAILED", "DEAD TOKENS", "REFUSED", "WAITING", "SENT"]
-    print("APP".padded(to: 24) + "STATE".padded(to: 14) + heads.map { $0.padded(to: 13) }.joined())
+    let table = Table(
+        ("APP", 24), ("STATE", 14), ("ACCEPTED", 13), ("FAILED", 13), ("DEAD TOKENS", 13), ("REFUSED", 13),
+        ("WAITING", 13), ("SENT", 0))
     for provider in providers {
-        if provider.apps.isEmpty { print(provider.name.padded(to: 24) + (provider.isEnabled ? "on" : "off")) }
+        if provider.apps.isEmpty { table.row(provider.name, provider.isEnabled ? "on" : "off") }
         for app in provider.apps {
             let state = !provider.isEnabled ? "off" : app.isReachable ? "on" : "not reached"
             let figures = [
                 app.accepted, app.failed, app.deadTokens, app.credentialsRefused, app.queued, app.inFlight,
             ]
-            print(
-                app.name.padded(to: 24) + state.padded(to: 14) + figures.map { "\($0)".padded(to: 13) }.joined())
-            if let refusal = app.refusal { print("    refuses us: \(refusal)") }
+            table.row([app.name, state] + figures.map { "\($0)" })
+            if let refusal = app.refusal { say("    refuses us: \(refusal)") }
         }
     }
 }
@@ -31,7 +31,7 @@ let providerDisableCommand = Command(
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("PROVIDER")
     try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/disable")
-    print("\(name) is off")
+    say("\(name) is off")
 }
 
 let providerEnableCommand = Command(
@@ -40,7 +40,7 @@ let providerEnableCommand = Command(
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("PROVIDER")
     try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/enable")
-    print("\(name) is on")
+    say("\(name) is on")
 }
 
 let feedbackPullCommand = Command(
@@ -51,10 +51,10 @@ let feedbackPullCommand = Command(
     let report: FeedbackReport = try await ControlConnection(invocation).post(
         "/v1/feedback/pull", timeout: .seconds(600))
     if try !invocation.printJSON(report) {
-        print("records".padded(to: 20) + "\(report.records)")
-        print("devices dropped".padded(to: 20) + "\(report.contactsDropped)")
-        print("registered later".padded(to: 20) + "\(report.ignoredAsOlder)")
-        print("unknown".padded(to: 20) + "\(report.unknown)")
+        say("records".padded(to: 20) + "\(report.records)")
+        say("devices dropped".padded(to: 20) + "\(report.contactsDropped)")
+        say("registered later".padded(to: 20) + "\(report.ignoredAsOlder)")
+        say("unknown".padded(to: 20) + "\(report.unknown)")
     }
-    guard report.failures.isEmpty else { throw .failed(report.failures.joined(separator: "\n")) }
+    guard report.failures.isEmpty else { throw .failed(lines: report.failures) }
 }

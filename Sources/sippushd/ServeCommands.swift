@@ -29,7 +29,7 @@ let serveCommand = Command(
         }
         try await daemon.run()
     } catch {
-        throw .failed(error.description)
+        throw .failed(text: error.description)
     }
 }
 
@@ -47,20 +47,19 @@ let checkConfigCommand = Command(
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     if invocation.has("--print-sample") {
-        print(DaemonSettings.sample(title: "Settings of sippushd"), terminator: "")
+        say(text: DaemonSettings.sample(title: "Settings of sippushd"))
         return
     }
     if invocation.has("--print-manual") {
-        print(
-            DaemonSettings.manual(
-                title: "Settings", introduction: "Every key of the configuration file, made from the program."),
-            terminator: "")
+        say(
+            text: DaemonSettings.manual(
+                title: "Settings", introduction: "Every key of the configuration file, made from the program."))
         return
     }
     let settings = try invocation.settings()
     let problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
-    guard problems.isEmpty else { throw .failed("serve would not do its work\n\(problems.joined(separator: "\n"))") }
-    print("\(invocation.configPath) is fine")
+    guard problems.isEmpty else { throw .failed(lines: ["serve would not do its work"] + problems) }
+    say("\(invocation.configPath) is fine")
 }
 
 extension Command.Invocation {
@@ -74,7 +73,7 @@ extension Command.Invocation {
         do {
             return try DaemonSettings(contentsOf: configPath)
         } catch {
-            throw .failed("the configuration cannot be used\n\(error.description)")
+            throw .failed(text: "the configuration cannot be used\n\(error.description)")
         }
     }
 }

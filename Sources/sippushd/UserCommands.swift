@@ -13,7 +13,7 @@ let userAddCommand = Command(
     options: [Command.configOption, passwordOption]
 ) { invocation throws(Command.Failure) in
     try await setPassword(invocation)
-    print("added")
+    say("added")
 }
 
 let userPasswordCommand = Command(
@@ -29,7 +29,7 @@ let userPasswordCommand = Command(
         }
     }
     try await setPassword(invocation)
-    print("changed")
+    say("changed")
 }
 
 let userRemoveCommand = Command.removing(
@@ -57,7 +57,7 @@ let userListCommand = Command(
     }
     let sorted = users.sorted { $0.name < $1.name }
     if try invocation.printJSON(sorted) { return }
-    for user in sorted { print(user.name) }
+    for user in sorted { say(user.name) }
 }
 
 private func setPassword(_ invocation: Command.Invocation) async throws(Command.Failure) {

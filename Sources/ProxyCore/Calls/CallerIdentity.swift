@@ -23,9 +23,9 @@ struct CallerIdentity: Sendable {
     init(_ request: SIPRequest, format: CallerIDFormat) {
         let from = request.from
         isAnonymous = Self.isAnonymous(request)
-        let uri = Self.bare(from.uri)
-        let decoded = (from.uri.user ?? .empty).percentDecoded()
-        let name = (from.displayName ?? .empty).unquoted()
+        let uri = Self.bare(from.uri).withoutHiddenMarks()
+        let decoded = (from.uri.user ?? .empty).percentDecoded().withoutHiddenMarks()
+        let name = (from.displayName ?? .empty).unquoted().withoutHiddenMarks()
         var block = ByteStringWriter(capacity: decoded.count + name.count)
         let user = decoded.isEmpty ? uri : block.string(decoded)
         number = format == .user ? user : uri

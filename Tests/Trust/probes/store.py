@@ -311,6 +311,37 @@ def files(t):
     return text
 
 
+# It would clear the screen, set its title, and turn what is read.
+EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066x\x9b31m"
+
+
+@probe("T18.2", "terminals-are-told-nothing", "direct")
+def terminals(t):
+    """What callers and phones write reaches operators' terminals escaped, in tables, sentences and JSON."""
+    phone = t.phone()
+    token = fresh("terminal-")
+    name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
+    caller = t.phone(trusted=True)
+    request = caller.make("INVITE", f"sip:{name}@example.net", "700", call_id=fresh("evil") + "\u202e\u2066@pbx")
+    request.set("From", "<sip:" + "".join(f"%{byte:02x}" for byte in EVIL.encode()) + "@pbx.example>;tag=evil")
+    caller.send(request)
+    check(t.suite.provider.wait(token), "control: no push for the call")
+    push = json.dumps(t.suite.provider.of(token)[-1], ensure_ascii=False)
+    check(not any(mark in push for mark in "\u202e\u2066\x1b\x07\x9b"), f"the push has {push!r}")
+    commands = [("held", "list"), ("held", "list", "--json"), ("bucket", "show", name), ("bucket", "show", name, "--json"),
+                ("explain", name), ("explain", name, "--json"), ("device", "show", name), ("message", "list"),
+                ("explain", EVIL), ("device", "show", EVIL), ("bucket", "show", EVIL)]
+    for command in commands:
+        result = t.daemon.command(*command)
+        text = result.stdout + result.stderr
+        check(text, f"control: {command[:2]} prints nothing")
+        bad = [hex(ord(mark)) for mark in text if mark != "\n" and (ord(mark) < 32 or ord(mark) in (127, 0x9b, 0x202e, 0x2066))]
+        check(not bad, f"{command[:2]} prints {bad}: {text!r}")
+    listed = t.daemon.command("held", "list").stdout
+    check("\\u{202e}" in listed, f"control: the call is not listed, or not escaped: {listed!r}")
+    caller.send(caller.cancel(request))
+
+
 @probe("T18", "no-secret-in-any-log", alone=True)
 def secrets(t):
     """All daemons of this run logged at debug; passwords, tokens and keys were planted in all of them."""

@@ -1,0 +1,37 @@
+package import Bytes
+
+extension ByteString {
+    /// The same without control characters and without marks that turn the direction of what is read (U+061C, U+200E, U+200F,
+    /// U+2028 to U+202E, U+2066 to U+2069): a name that a phone shows is all that it seems to be.
+    package func withoutHiddenMarks() -> ByteString {
+        guard !withSpan({ $0.isVisibleASCII }) else { return self }
+        var out: [UInt8] = []
+        out.reserveCapacity(count)
+        for byte in array {
+            if byte < 0x20 || byte == 0x7f { continue }
+            out.append(byte)
+            // Looked at after each byte: what stood on both sides of a mark may be one then.
+            out.removeLast(out.span.hiddenMarkAtEnd)
+        }
+        return out.count == count ? self : ByteString(copying: out.span)
+    }
+}
+
+extension Span<UInt8> {
+    fileprivate var isVisibleASCII: Bool {
+        firstPlace(in: 0..<count) { ($0 &- SIMD16(repeating: 0x20)) .> SIMD16(repeating: 0x5e) } == count
+    }
+
+    /// How many bytes at the end are such a mark in UTF-8.
+    fileprivate var hiddenMarkAtEnd: Int {
+        guard count >= 2 else { return 0 }
+        let (before, last) = (self[count - 2], self[count - 1])
+        if before == 0xc2, (0x80...0x9f).contains(last) { return 2 }
+        if before == 0xd8, last == 0x9c { return 2 }
+        guard count >= 3, self[count - 3] == 0xe2 else { return 0 }
+        switch (before, last) {
+        case (0x80, 0x8e...0x8f), (0x80, 0xa8...0xae), (0x81, 0xa6...0xa9): return 3
+        default: return 0
+        }
+    }
+}

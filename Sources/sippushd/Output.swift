@@ -1,0 +1,41 @@
+import Foundation
+import Telemetry
+
+// All that commands print. Values come from callers, phones and providers, and a terminal obeys what it is sent: so they are
+// escaped here, as in the log, and nothing in this program prints in another way (`etc/rule-gate`).
+
+/// Prints one line.
+func say(_ line: String) { print(TerminalText.escaped(line)) }
+
+func say(_ lines: [String]) { for line in lines { say(line) } }
+
+/// Prints text that has its line ends and escapes already.
+func say(text: String) { print(TerminalText.escapedLines(text), terminator: "") }
+
+func say(json: String) { print(TerminalText.escapedJSON(json)) }
+
+/// Writes to standard error, for people.
+func complain(_ lines: [String]) {
+    guard let first = lines.first else { return }
+    let rest = lines.dropFirst().map { TerminalText.escaped($0) + "\n" }.joined()
+    FileHandle.standardError.write(Data("sippushd: \(TerminalText.escaped(first))\n\(rest)".utf8))
+}
+
+/// Rows under heads, each column as wide as it says, and the last as long as it is.
+struct Table {
+    private let columns: [(head: String, width: Int)]
+
+    /// Prints the heads.
+    init(_ columns: (head: String, width: Int)...) {
+        self.columns = columns
+        row(columns.map(\.head))
+    }
+
+    func row(_ values: String...) { row(values) }
+
+    func row(_ values: [String]) {
+        let cells = values.map { TerminalText.escaped($0) }
+        let all = zip(cells, columns).map { $0.padded(to: $1.width) }.dropLast().joined()
+        print(all + (cells.last ?? ""))
+    }
+}
