@@ -53,6 +53,18 @@ package struct DeviceCallback: Hashable, Sendable {
     }
 }
 
+/// An app that has registered a device, and the user it did so for.
+package struct MobileOwner: Hashable, Sendable {
+    /// The MobileAppId in lower case.
+    package let app: String
+    package let user: String
+
+    package init(app: String, user: String) {
+        self.app = app
+        self.user = user
+    }
+}
+
 /// One registration or clean-up that was accepted and is to be done.
 package struct DeviceRequest: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {

@@ -54,6 +54,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     >
     /// The tokens that an app has registered for a user: all of them, or the given one if it is there.
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
+    /// The apps that have registered a token, each with the user.
+    func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner]
     /// The outcome of each request. It is pending unless the request is known to have ended.
     func deviceOutcomes(of requests: [RequestID], app: String) async throws(StoreError) -> [DeviceOutcome]
 

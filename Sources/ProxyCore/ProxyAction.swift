@@ -85,8 +85,8 @@ package struct ReportTicket: Hashable, Sendable {
 package enum ReportResult: Hashable, Sendable {
     /// It is on the disk; the number says how many devices were added, changed or removed.
     case done(Int)
-    /// The provider is switched off.
-    case notSupported
+    /// The provider is switched off, or the token cannot be one of our apps'.
+    case notSupported(TokenProblem)
     /// The user has too many devices already.
     case tooManyDevices
     /// Too long to be kept.

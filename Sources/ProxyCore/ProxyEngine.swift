@@ -121,6 +121,7 @@ package final class ProxyEngine {
         calls = Calls(packing: functions.packing)
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
         run = UInt32(truncatingIfNeeded: functions.random())
+        registrar.answers = run
         admission = Admission(limit: settings.limits.queueing)
         if settings.call.ringLiveFlowWithin > .zero { life = FlowLife(span: settings.call.ringLiveFlowWithin) }
     }
@@ -159,6 +160,7 @@ package final class ProxyEngine {
         storedMessages = []
         armRefreshPushes(now: now)
         watchUpstream(since: now.instant)
+        noteUnfitContacts()
         settle(now: now)
     }
 

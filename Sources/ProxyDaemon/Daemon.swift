@@ -106,8 +106,8 @@ package final class Daemon: @unchecked Sendable {
             keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, push: push, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
         let engine = try await Self.makeEngine(
-            settings, listeners: bound.listeners, store: store, seal: dialogKeys.sealer, vapidKey: push.vapidKey,
-            log: log, now: loop.moment)
+            settings.with(push), listeners: bound.listeners, store: store, seal: dialogKeys.sealer,
+            vapidKey: push.vapidKey, log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
@@ -266,7 +266,7 @@ package final class Daemon: @unchecked Sendable {
         for key in fixed { log.warning("this setting needs a restart", [.setting: .text(key)]) }
         settings.takeReloadable(from: changed)
         log.setLevel(settings.log.level)
-        let engineSettings = settings.engineSettings
+        let engineSettings = settings.with(push).engineSettings
         await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
         reloadTLS()
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))

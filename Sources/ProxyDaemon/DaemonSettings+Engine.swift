@@ -5,10 +5,18 @@ import HTTPServices
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushSending
 import Registration
 import SIPGrammar
 
 extension DaemonSettings {
+    /// The same with what the push service has read in the files that they name: the projects of service accounts.
+    func with(_ push: PushService) -> DaemonSettings {
+        var settings = self
+        settings.push = push.settings
+        return settings
+    }
+
     /// What the engine needs of the configuration.
     var engineSettings: ProxySettings {
         var engine = ProxySettings()

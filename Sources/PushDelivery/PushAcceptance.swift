@@ -1,41 +1,35 @@
-import Bytes
-
 /// What registrations must know about the push services: which tokens belong to one of our apps, and what the answer to
 /// a REGISTER says beside the name of the service.
 ///
-/// It does not say whether a provider is switched on, because operators change that while the daemon runs.
+/// It does not say whether a provider is switched on, because operators change that while the daemon runs. The form of a
+/// provider's token and the rule for its apps stand in the provider's folder.
 package struct PushAcceptance: Hashable, Sendable {
-    package enum Verdict: Hashable, Sendable {
-        case accepted
-        /// The token lacks something without which the device cannot be pushed.
-        case missingParam
-        /// The app or the server that the token names is not one of ours.
-        case foreign
-        /// The parameters of the contact contradict each other.
-        case unreadable
-    }
-
-    private var webPushHosts: [WebPushHost] = []
-    private var apps = Set<ByteString>()
+    private let apple: APNsAcceptance
+    private let google: FCMAcceptance
+    private let webPush: WebPushAcceptance
+    private let http: HTTPPushAcceptance
     /// The public key (RFC 8292) that subscriptions are to be made for, in base64url.
     package var vapidKey: String?
 
-    /// Accepts nothing that needs a setting to be accepted.
-    package init() {}
+    /// Accepts what needs no setting to be accepted.
+    package init() { self.init(PushSettings()) }
 
+    /// - Parameter settings: with the projects of the service accounts, as far as these are known.
     package init(_ settings: PushSettings) {
-        webPushHosts = settings.webPush.hosts
-        apps = Set(settings.http.apps.keys.map { ByteString($0) })
+        apple = APNsAcceptance(settings.apns)
+        google = FCMAcceptance(settings.fcm)
+        webPush = WebPushAcceptance(settings.webPush)
+        http = HTTPPushAcceptance(settings.http)
     }
 
-    /// Judges a token by what the settings say about its provider's apps. Apple's and Google's are always accepted.
-    package func verdict(on token: PushToken) -> Verdict {
+    /// Why the token cannot be pushed by one of our apps; `nil` when it may be.
+    package func problem(with token: PushToken) -> TokenProblem? {
         switch token.provider {
-        case .apns, .apnsDevelopment, .fcm: .accepted
-        case .webPush: WebPushToken(token, allowedAt: webPushHosts) != nil ? .accepted : .foreign
-        case .acrobits:
-            token.param.isEmpty ? .missingParam : (try? AcrobitsToken(token)) != nil ? .accepted : .unreadable
-        case .http: token.param.isEmpty ? .missingParam : apps.contains(token.param) ? .accepted : .foreign
+        case .apns, .apnsDevelopment: apple.problem(with: token)
+        case .fcm: google.problem(with: token)
+        case .webPush: webPush.problem(with: token)
+        case .acrobits: AcrobitsToken.problem(with: token)
+        case .http: http.problem(with: token)
         }
     }
 }

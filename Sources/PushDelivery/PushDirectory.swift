@@ -3,11 +3,13 @@ import Bytes
 /// All apps that are switched on, and which of them a token belongs to.
 package struct PushDirectory: Sendable {
     package private(set) var apps: [PushApp] = []
-    /// The app for tokens that name no app, or an app that is not listed.
+    /// The app for tokens that name no app, and may.
     private var fallbacks: [PushProvider: PushApp.ID] = [:]
     private var named: [PushProvider: [ByteString: PushApp.ID]] = [:]
+    private let acceptance: PushAcceptance
 
     package init(_ settings: PushSettings) {
+        acceptance = PushAcceptance(settings)
         if settings.apns.enabled {
             for provider in [PushProvider.apns, .apnsDevelopment] {
                 add(provider, settings.apns, settings.apns.apps, settings.payload, names: \.topics) {
@@ -16,7 +18,7 @@ package struct PushDirectory: Sendable {
             }
         }
         if settings.fcm.enabled {
-            add(.fcm, settings.fcm, settings.fcm.apps, settings.payload, names: \.params) {
+            add(.fcm, settings.fcm, settings.fcm.apps, settings.payload, names: \.names) {
                 $0.enabled ? .fcm($0) : nil
             }
         }
@@ -38,19 +40,22 @@ package struct PushDirectory: Sendable {
 
     package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
 
-    /// The app that a token belongs to; `nil` when its provider is switched off, or has neither the app that the token
-    /// names nor one that stands in for it.
+    /// The app that a token belongs to; `nil` when its provider is switched off, or when it is none of an app of ours: it
+    /// may be in the store from before the settings changed.
     package func app(for token: PushToken) -> PushApp.ID? {
-        if let named = named[token.provider], let name = Self.name(in: token), let app = named[name] { return app }
+        guard acceptance.problem(with: token) == nil else { return nil }
+        if let named = named[token.provider] {
+            for name in Self.names(in: token) { if let app = named[name] { return app } }
+        }
         return fallbacks[token.provider]
     }
 
-    /// The name of the app in a token's `pn-param`.
-    private static func name(in token: PushToken) -> ByteString? {
+    /// What a token's `pn-param` may mean as the name of an app.
+    private static func names(in token: PushToken) -> [ByteString] {
         switch token.provider {
-        case .apns, .apnsDevelopment: APNsToken.bundle(in: token.param)
-        case .fcm, .http: token.param
-        case .webPush, .acrobits: nil
+        case .apns, .apnsDevelopment: APNsTopics.Name(token.param).names
+        case .fcm, .http: [token.param]
+        case .webPush, .acrobits: []
         }
     }
 

@@ -49,6 +49,7 @@ package final class PushService: @unchecked Sendable {
         self.loop = loop
         var settings = settings
         let accounts = try ServiceAccount.all(of: &settings)
+        self.settings = settings
         directory = PushDirectory(settings)
         connections = ProviderConnections(directory)
         var limits = HTTPSession.Limits()
@@ -68,6 +69,9 @@ package final class PushService: @unchecked Sendable {
             throw PushSetupError("no timer: \(error)")
         }
     }
+
+    /// The settings, with the projects of the service accounts.
+    package let settings: PushSettings
 
     /// The public key that web push subscriptions are to be made for, base64url.
     package var vapidKey: String? { makers.vapidKey }

@@ -26,10 +26,7 @@ final class AskedContact {
     var isSignOut: Bool { expires == 0 }
 
     /// The token that the contact names, whether it is used or not.
-    var token: PushToken? {
-        if case .push(let token) = push { return token }
-        return nil
-    }
+    var token: PushToken? { push.token }
 
     /// - Returns: `nil` when its text cannot be kept; the request then gets 400.
     init?(

@@ -58,12 +58,19 @@ extension BindingTable {
         }
     }
 
+    /// What became of a row of the store.
+    package enum Restored: Hashable, Sendable {
+        /// The binding is not in force any more, or cannot be read: the row is to be deleted.
+        case dropped
+        case kept
+        /// It is kept, and has a token that is not taken any more: it is not woken until the settings are mended.
+        case unfit(TokenProblem)
+    }
+
     /// Takes a row of the store at start-up.
-    ///
-    /// - Returns: false when the binding is not in force any more, or cannot be read: the row is to be deleted.
-    package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Bool {
+    package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
-        else { return false }
+        else { return .dropped }
         // After the wall clock was set back, a date may lie further ahead than was ever granted.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
@@ -78,10 +85,10 @@ extension BindingTable {
             // Its id must not come again: the bucket may still name it.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
-            return false
+            return .dropped
         }
         insert(record, for: row.aor)
-        return true
+        return contact.problem.map(Restored.unfit) ?? .kept
     }
 }
 
@@ -90,12 +97,18 @@ private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
+    /// What is wrong with the token of a push contact. Such a contact stays one: it was acknowledged, and what has changed
+    /// may be a mistake in the settings. The next REGISTER is judged anew.
+    var problem: TokenProblem?
 
     /// - Returns: `nil` when the contact cannot be read.
     init?(_ row: StoredBinding, settings: RegistrarSettings) {
         if let summary = ContactSummary(row.contact) {
-            if row.isPush { provider = summary.provider?.number ?? 0 }
-            if provider == 0, summary.provider != nil { marks.insert(.needsReview) }
+            if row.isPush, let token = summary.token {
+                provider = token.provider.number
+                problem = settings.push.problem(with: token)
+            }
+            if problem != nil || provider == 0 && summary.token != nil { marks.insert(.needsReview) }
             if summary.refreshesItself { marks.insert(.refreshesItself) }
             if summary.hasFlowNumber, ContactText.read(row.contact).flatMap(RegistrationFlow.init) != nil {
                 marks.insert(.isFlow)
@@ -104,8 +117,18 @@ private struct RestoredContact {
         }
         guard let contact = ContactText.read(row.contact) else { return nil }
         let push = PushParameters(contact: contact, settings: settings)
-        if row.isPush, case .push(let token) = push { provider = token.provider.number }
+        if row.isPush {
+            switch push {
+            case .push(let token): provider = token.provider.number
+            case .unsupported(let problem):
+                let known = PushParameters.Triple(contact: contact).provider.flatMap { PushProvider(named: $0) }
+                provider = known?.number ?? 0
+                if known != nil { self.problem = problem }
+            case .none, .query, .invalid: break
+            }
+        }
         q = contact.q
-        marks = contact.marks(needsReview: provider == 0 && push != .none, isFlow: RegistrationFlow(contact) != nil)
+        marks = contact.marks(
+            needsReview: problem != nil || provider == 0 && push != .none, isFlow: RegistrationFlow(contact) != nil)
     }
 }

@@ -114,13 +114,15 @@ struct ContactRegistration {
             // An hour and more is never too brief (RFC 3261 section 10.3 step 7).
             guard contact.expires >= min(limits.least, 3600) else {
                 let minimum = AddedField("Min-Expires", ByteString("\(limits.least)"))
-                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(caps)))
+                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(caps, to: nil)))
             }
         }
         for index in asked.indices where !asked[index].isSignOut {
             asked[index].notUsed = reasonNotToPush(asked[index])
-            if case .unsupported = asked[index].notUsed, settings.unsupportedPush == .reject {
-                return .rejected(.pushNotSupported, offer(caps))
+            if case .unsupported(let problem) = asked[index].notUsed, settings.unsupportedPush == .reject {
+                let warning = AddedField.warning(399, by: aor.host, "\(problem.sentence)")
+                return .rejected(
+                    .pushNotSupported, offer(caps, to: asked[index]) + [warning], because: problem)
             }
         }
         return nil
@@ -138,9 +140,11 @@ struct ContactRegistration {
         return asked.count(where: { $0.flow != nil && !$0.isSignOut }) > 1 ? .rejected(.badRequest, []) : nil
     }
 
-    /// The push services that a refusal names, so that the app can choose one (rules P3, P9).
-    private func offer(_ caps: (PushProvider) -> ByteString) -> [AddedField] {
-        enabled.providers.map { AddedField("Feature-Caps", caps($0)) }
+    /// The push services that a refusal names, so that the app can choose one (rules P3, P9). That of a contact which was
+    /// refused is not among them: it would be refused again.
+    private func offer(_ caps: (PushProvider) -> ByteString, to refused: AskedContact?) -> [AddedField] {
+        let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
+        return enabled.providers.filter { $0 != asked }.map { AddedField("Feature-Caps", caps($0)) }
     }
 
     private func reasonNotToPush(_ contact: AskedContact) -> RegistrationFact.PushNotUsed? {
@@ -152,7 +156,7 @@ struct ContactRegistration {
         switch contact.push {
         case .none, .query: return nil
         case .push(let token):
-            return enabled.contains(token.provider) ? nil : .unsupported(.disabledProvider(token.provider))
+            return enabled.contains(token.provider) ? nil : .unsupported(.providerOff)
         case .unsupported(let reason): return .unsupported(reason)
         case .invalid(let reason): return .invalid(reason)
         }

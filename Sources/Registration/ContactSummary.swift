@@ -5,9 +5,8 @@ import SIPGrammar
 /// What a restart has to know of a stored contact, as far as it is told by a look at the bytes: a start reads a million of
 /// them. Contacts of forms that few phones send are read in full, see ``BindingTable/restore(_:settings:now:)``.
 struct ContactSummary: Hashable {
-    /// The provider of its token, which is one that every set of settings accepts; `nil` where there are no push
-    /// parameters at all.
-    private(set) var provider: PushProvider?
+    /// Its token, which is well-formed but perhaps of no app of ours; `nil` where there are no push parameters at all.
+    private(set) var token: PushToken?
     /// It has `+sip.pnsreg`.
     private(set) var refreshesItself = false
     /// It has a `reg-id`.
@@ -15,27 +14,34 @@ struct ContactSummary: Hashable {
 
     /// - Returns: `nil` when the contact has to be read in full.
     init?(_ contact: ByteString) {
-        guard let summary = contact.withSpan({ Self(text: $0) }) else { return nil }
+        guard let (summary, push) = contact.withSpan({ Self.read($0) }) else { return nil }
         self = summary
+        guard let provider = push.provider, let prid = push.prid else { return }
+        token = PushToken(
+            provider: provider, param: push.param.map { contact[$0].percentDecoded() } ?? .empty,
+            prid: contact[prid].percentDecoded())
     }
 
-    private init?(text: Span<UInt8>) {
+    private init() {}
+
+    private static func read(_ text: Span<UInt8>) -> (Self, Push)? {
+        var summary = Self()
         guard let close = text.firstIndex(of: UInt8(ascii: ">"), in: 0..<text.count),
             let address = Self.addressEnd(in: text, before: close), Self.isOrdinary(text, from: close + 1)
         else { return nil }
         var push = Push()
         let ofURI = text.extracting(address..<close)
         var index = 0
-        while let parameter = ParameterPlace(ofURI, from: &index) { push.note(ofURI, parameter) }
+        while let parameter = ParameterPlace(ofURI, from: &index) { push.note(ofURI, parameter, from: address) }
         guard push.isAbsent || push.isOrdinary else { return nil }
-        provider = push.provider
         let ofContact = text.extracting((close + 1)...)
         index = 0
         while let name = ParameterPlace(ofContact, from: &index)?.name {
-            if ofContact.equalsIgnoringCase(name, "+sip.pnsreg") { refreshesItself = true }
-            if ofContact.equalsIgnoringCase(name, "reg-id") { hasFlowNumber = true }
+            if ofContact.equalsIgnoringCase(name, "+sip.pnsreg") { summary.refreshesItself = true }
+            if ofContact.equalsIgnoringCase(name, "reg-id") { summary.hasFlowNumber = true }
             if ofContact.equalsIgnoringCase(name, "q") || ofContact.isPush(name) { return nil }
         }
+        return (summary, push)
     }
 
     /// Where the host of `<sip:user@host` ends, if nothing odd stands between the brackets.
@@ -79,16 +85,17 @@ struct ContactSummary: Hashable {
         private(set) var isAbsent = true
         private(set) var provider: PushProvider?
         private var hasProvider = false
-        private var hasToken: Bool?
-        private var hasParam = false
+        /// Where the values stand in the contact.
+        private(set) var prid, param: Range<Int>?
+        private var hasToken = false
         private var isOdd = false
 
-        /// A token that is accepted whatever the settings are: one of Google's, or a single one of Apple's that names no
-        /// service.
-        var isOrdinary: Bool { !isOdd && provider != nil && hasToken == true && (provider != .apns || hasParam) }
+        /// A token of Google's, or a single one of Apple's that names no service.
+        var isOrdinary: Bool { !isOdd && provider != nil && prid != nil && (provider != .apns || param != nil) }
 
-        mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace) {
+        mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace, from start: Int) {
             let (name, value) = (parameter.name, parameter.value)
+            let place = value.map { $0.lowerBound + start..<$0.upperBound + start }
             guard text.isPush(name) else { return }
             isAbsent = false
             if let value, value.count > PushParameters.longestValue { isOdd = true }
@@ -101,10 +108,13 @@ struct ContactSummary: Hashable {
                 }
                 if provider == nil { isOdd = true }
             } else if text.equalsIgnoringCase(name, "pn-prid") {
-                if hasToken == nil { hasToken = value != nil }
+                if !hasToken { prid = place }
+                hasToken = true
                 if provider != .fcm, let value, text.hasSeparator(value) { isOdd = true }
             } else if text.equalsIgnoringCase(name, "pn-param") || text.equalsIgnoringCase(name, "pn-params") {
-                hasParam = value != nil
+                // Two of them are for the whole reading.
+                if param != nil || place == nil { isOdd = true }
+                param = place
                 if provider != .fcm, value.map({ text.hasSeparator($0) }) ?? true { isOdd = true }
             }
         }

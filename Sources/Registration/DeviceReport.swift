@@ -72,7 +72,9 @@ extension RegisterProcessor {
         let sameLabel = stored.first { $0.isReported(as: device.label) }
         let similar = sameLabel ?? stored.first { $0.token.map(device.shares) == true }
         guard let token = device.token(over: similar) else { return .rejected(.badRequest, []) }
-        guard table.enabled.contains(token.provider) else { return .rejected(.pushNotSupported, []) }
+        guard table.enabled.contains(token.provider) else {
+            return .rejected(.pushNotSupported, [], because: .providerOff)
+        }
         // When it is read back from the store, it must be a token again.
         switch PushParameters(
             PushParameters.Triple(
@@ -80,8 +82,8 @@ extension RegisterProcessor {
                 hasConflictingParams: false), settings: settings)
         {
         case .push: break
-        case .unsupported(.foreignToken): return .rejected(.pushNotSupported, [])
-        case .none, .query, .unsupported, .invalid: return .rejected(.badRequest, [])
+        case .unsupported(let problem): return .rejected(.pushNotSupported, [], because: problem)
+        case .none, .query, .invalid: return .rejected(.badRequest, [])
         }
         let known = stored.first { $0.token == token } ?? similar
         let plan = RegisterPlan(aor: aor)

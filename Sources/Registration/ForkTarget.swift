@@ -141,7 +141,7 @@ extension ForkTarget {
 
 extension PushToken {
     /// The token in the URI of a contact, whose provider was recognised when the device registered.
-    fileprivate init?(_ provider: PushProvider, in contact: SIPURI) {
+    init?(_ provider: PushProvider, in contact: SIPURI) {
         let triple = PushParameters.Triple(uri: contact)
         guard let prid = triple.prid else { return nil }
         self.init(provider: provider, param: triple.param ?? .empty, prid: prid)

@@ -67,12 +67,13 @@ package enum GRUU {
     }
 }
 
-/// What the answer to a REGISTER has sealed.
+/// What the answer to a REGISTER has sealed. Each has the number of its answer, so that the next one has others: whoever
+/// sees two of a user's cannot tell that they are one's (RFC 5627 section 3.1.2, RFC 8599 section 6.2.1).
 package enum SealedName {
     /// The inside of a temporary GRUU: the device, and a number that stands for the Call-ID of its REGISTER.
-    case temporaryGRUU(DeviceID, callID: UInt32)
+    case temporaryGRUU(DeviceID, callID: UInt32, answer: UInt32)
     /// A reference to the registration for requests inside dialogs (RFC 8599 section 6).
-    case purr(DeviceID)
+    case purr(DeviceID, answer: UInt32)
 }
 
 extension BindingTable {

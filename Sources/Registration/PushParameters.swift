@@ -12,8 +12,8 @@ package enum PushParameters: Hashable, Sendable {
     /// `pn-provider` without `pn-prid`, which asks for the push services that there are (RFC 8599 section 4.1.5).
     case query(PushQuery)
     case push(PushToken)
-    /// A push service that this proxy does not know, or a token that lacks what the service needs (rules P2, P8).
-    case unsupported(Unsupported)
+    /// A push service that this proxy does not know, or a token that no app of ours can have (rules P2, P8).
+    case unsupported(TokenProblem)
     /// The parameters contradict each other. The contact becomes an ordinary one, and there is no 555.
     case invalid(Invalid)
 
@@ -24,16 +24,6 @@ package enum PushParameters: Hashable, Sendable {
         case unknown
     }
 
-    package enum Unsupported: Hashable, Sendable {
-        case unknownProvider
-        /// `pn-param` is missing, and the service needs it, as `apns` does.
-        case missingParam
-        /// The provider is known, but the operator has switched it off.
-        case disabledProvider(PushProvider)
-        /// The service is known, but the app that `pn-param` names, or the push resource's host, is not one of ours.
-        case foreignToken
-    }
-
     package enum Invalid: Hashable, Sendable {
         /// There is a `pn-prid` without a `pn-provider`.
         case missingProvider
@@ -41,8 +31,6 @@ package enum PushParameters: Hashable, Sendable {
         case tooLong
         /// There are two Apple tokens, whose services are not those that `pn-param` names.
         case unpairedTokens
-        /// Tokens of Acrobits' mediator that do not say which is which.
-        case unreadableToken
     }
 
     /// How many bytes a decoded `pn-prid` or `pn-param` may have.
@@ -63,6 +51,12 @@ package enum PushParameters: Hashable, Sendable {
 
     package init(contact: NameAddress, settings: RegistrarSettings) {
         self.init(Triple(contact: contact), settings: settings)
+    }
+
+    /// That of a push contact.
+    var token: PushToken? {
+        if case .push(let token) = self { return token }
+        return nil
     }
 
     package init(_ triple: Triple, settings: RegistrarSettings) {
@@ -88,22 +82,13 @@ package enum PushParameters: Hashable, Sendable {
             return
         }
         if known.isApple {
-            guard !param.isEmpty || !settings.requiresAppleParam else {
-                self = .unsupported(.missingParam)
-                return
-            }
             guard AppleServices.pairUp(prid: prid, param: param) else {
                 self = .invalid(.unpairedTokens)
                 return
             }
         }
         let token = PushToken(provider: known, param: param, prid: prid)
-        switch settings.push.verdict(on: token) {
-        case .accepted: self = .push(token)
-        case .missingParam: self = .unsupported(.missingParam)
-        case .foreign: self = .unsupported(.foreignToken)
-        case .unreadable: self = .invalid(.unreadableToken)
-        }
+        self = settings.push.problem(with: token).map(Self.unsupported) ?? .push(token)
     }
 }
 

@@ -32,12 +32,14 @@ extension BindingTable {
     ///   - announcement: what is said besides them.
     ///   - refresh: what was carried out, if it was only that and nothing has happened since it was decided.
     ///   - date: the Date row.
+    ///   - number: of this answer: no other of this run has it.
     ///   - now: both clocks.
     ///   - out: where the rows go.
     ///   - seal: appends a text that only we can read.
     package func appendOKFields(
         for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil,
-        date: AddedField, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
+        date: AddedField, number: UInt32, now: Moment, to out: inout ByteSink,
+        seal: (SealedName, inout ByteSink) -> Void
     ) {
         var slot = refresh?.first ?? firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
@@ -47,7 +49,7 @@ extension BindingTable {
                 let start = out.count
                 appendContact(slot: slot, isEchoed: isEchoed, now: now.instant, to: &out)
                 if isEchoed, announcement.wantsGRUU {
-                    appendGRUUs(slot: slot, aor, contact: start..<out.count, to: &out, seal)
+                    appendGRUUs(slot: slot, aor, contact: start..<out.count, number, to: &out, seal)
                 }
                 out.append("\r\n")
             }
@@ -71,7 +73,7 @@ extension BindingTable {
             out.append("Feature-Caps: ")
             out.append(value)
             out.append(";+sip.pnspurr=\"")
-            seal(.purr(device), &out)
+            seal(.purr(device, answer: number), &out)
             out.append("\"\r\n")
         }
         out.append(date)
@@ -80,14 +82,14 @@ extension BindingTable {
     /// The URIs that lead to the device from anywhere (RFC 5627 section 5.2). The instance is looked for in the contact that
     /// has just been written.
     private func appendGRUUs(
-        slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, to out: inout ByteSink,
+        slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, _ number: UInt32, to out: inout ByteSink,
         _ seal: (SealedName, inout ByteSink) -> Void
     ) {
         guard let instance = out.withBytes(contact, { GRUU.instance(in: $0) }) ?? nil else { return }
         let place = contact.lowerBound + instance.lowerBound..<contact.lowerBound + instance.upperBound
         GRUU.appendPublic(of: aor, instanceAt: place, to: &out)
         GRUU.appendTemporary(at: aor.host, to: &out) { out in
-            seal(.temporaryGRUU(self[slot].id, callID: callIDNumber(at: slot)), &out)
+            seal(.temporaryGRUU(self[slot].id, callID: callIDNumber(at: slot), answer: number), &out)
         }
     }
 

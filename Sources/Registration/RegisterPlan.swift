@@ -1,6 +1,7 @@
 package import Addressing
 import Bytes
 package import Collections
+package import PushDelivery
 package import SIPGrammar
 import Timekeeping
 
@@ -58,7 +59,7 @@ package enum RegistrationFact: Hashable, Sendable {
     case retransmission
 
     package enum PushNotUsed: Hashable, Sendable {
-        case unsupported(PushParameters.Unsupported)
+        case unsupported(TokenProblem)
         case invalid(PushParameters.Invalid)
         /// Another proxy nearer to the device pushes (rule P1).
         case pushedElsewhere
@@ -70,8 +71,9 @@ package enum RegisterDecision {
     case accepted(RegisterPlan)
     /// A push contact is refreshed, and nothing has to be written first.
     case refreshed(ContactRefresh)
-    /// Nothing changes, and the answer has this status and these further fields.
-    case rejected(Status, [AddedField])
+    /// Nothing changes, and the answer has this status and these further fields. Where a token is the cause, the problem
+    /// with it is named.
+    case rejected(Status, [AddedField], because: TokenProblem? = nil)
 }
 
 extension BindingTable {

@@ -6,7 +6,8 @@ import Timekeeping
 package struct RegistrarSettings: SettingsGroup, Hashable {
     /// What happens to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
-    /// ECSS-10 does not say; RFC 8599 wants 555, so that the app knows that it will not be woken.
+    /// ECSS-10 does not say. RFC 8599 allows 555 to whoever knows that nobody further on serves it: the app then knows that
+    /// it will not be woken.
     package enum UnsupportedPush: String, Hashable, Sendable, CaseIterable {
         /// Answer 555.
         case reject = "reject-555"
@@ -31,7 +32,6 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     /// What may name a device, in the order in which it is tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    package var requiresAppleParam = true
     /// Zero: none is announced.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
@@ -64,12 +64,9 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
                 + "(+sip.instance). The new contact then replaces the old one. The first that a Contact has is used."),
         .choice(
             "unsupported-push", \.unsupportedPush,
-            "What to do with a contact whose push service is unknown or switched off: answer 555 as RFC 8599 wants it, "
-                + "or accept it as an ordinary contact that expires."),
-        .bool(
-            "require-apns-param", \.requiresAppleParam,
-            "Count a contact for apns without pn-param as unsupported. Switch off for apps that send none; the topic of "
-                + "the provider's settings is used for them."),
+            "What to do with a contact whose push service is unknown or switched off, or whose token cannot be one of our "
+                + "apps' (docs/Providers.md): answer 555 with a Warning that says what is wrong, or accept it as an ordinary "
+                + "contact that expires."),
         .duration(
             "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,
             "Ask phones that can wake by themselves (+sip.pnsreg) to register again at least this long before their contact "

@@ -46,11 +46,10 @@ final class StoredContact {
         self.binding = binding
         self.address = address
         self.isPush = isPush
-        if case .push(let token) = PushParameters(contact: address, settings: settings) {
-            self.token = token
-        } else {
-            token = nil
-        }
+        // One that no app of ours has any more is still the name of its device.
+        token =
+            PushProvider(number: binding.provider).flatMap { PushToken($0, in: address.uri) }
+            ?? PushParameters(contact: address, settings: settings).token
         label = DeviceLabel(contact: address, sources: settings.labelSources)
         callID = binding.callID
         flow = binding.marks.contains(.isFlow) ? RegistrationFlow(address) : nil

@@ -19,6 +19,7 @@ package enum LogKey: String, CaseIterable, Sendable {
     case status
     case outcome
     case reason
+    case advice
     case error
     case attempt
     case duration

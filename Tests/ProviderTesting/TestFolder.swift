@@ -54,6 +54,11 @@ extension PushSettings {
     }
 }
 
+/// A token that the provider can have made: one of Apple's has zeros before the digits that are given.
 package func token(_ provider: PushProvider, _ prid: String) -> PushToken {
-    PushToken(provider: provider, param: .empty, prid: ByteString(prid))
+    guard provider == .apns else { return PushToken(provider: provider, param: .empty, prid: ByteString(prid)) }
+    let parts = prid.split(separator: ":", maxSplits: 1)
+    let digits = parts.first.map { String(repeating: "0", count: max(0, 64 - $0.utf8.count)) + $0 } ?? ""
+    return PushToken(
+        provider: provider, param: .empty, prid: ByteString(digits + parts.dropFirst().map { ":\($0)" }.joined()))
 }

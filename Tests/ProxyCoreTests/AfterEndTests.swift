@@ -142,7 +142,7 @@ struct AfterEndTests {
         ("apns", "TEAM.com.example.phone.remote", .ecss10, .none),
         ("apns", "TEAM.com.example.phone.remote", .linphone, .inviteCancel),
         ("fcm", "p", .ecss10, .none), ("fcm", "p", .tenDarts, .none), ("fcm", "p", .linphone, .inviteCancel),
-        ("acrobits", "", .ecss10, .push),
+        ("acrobits", "app", .ecss10, .push),
     ])
     func `what apps get that say nothing of it`(
         provider: String, param: String, payload: PayloadProfile, expected: AfterEnd
@@ -155,7 +155,7 @@ struct AfterEndTests {
         push.acrobits.enabled = true
         let token = PushToken(
             provider: try #require(PushProvider(rawValue: provider)), param: ByteString(param),
-            prid: ByteString("00ff"))
+            prid: ByteString(String(repeating: "00ff", count: 16)))
         #expect(PushDirectory(push).afterEnd(of: token) == expected)
     }
 }

@@ -96,7 +96,7 @@ extension PhoneStory.Step {
             .report(of: "tok2", "report 2 tooManyDevices")),
         PhoneStory(
             "of a provider that is off are refused", where: { $0.configuredProviders = [] },
-            .report("report 1 notSupported")),
+            .report("report 1 notSupported(PushDelivery.TokenProblem.providerOff)")),
     ])
     func `are kept and withdrawn`(story: PhoneStory) { #expect(story.faults == []) }
 
@@ -294,7 +294,7 @@ extension PhoneStory.Step {
 
     @Test func `come back after a restart`() throws {
         let bench = EngineBench()
-        bench.report("a;b\"c", param: "x y", label: "l;1")
+        bench.report("a:b", param: "x; \"y", label: "l;1")
         let device = try #require(bench.targets.first)
         let stored = bench.engine.bindings.stored(device.id, now: bench.now)
         let row = try #require(stored)
@@ -302,7 +302,7 @@ extension PhoneStory.Step {
         #expect(engine.restore(row, now: bench.now))
         let again = try #require(engine.targets(of: EngineBench.bob, now: bench.now).first)
         #expect(again.pushToken == device.pushToken)
-        #expect(again.pushToken?.prid == ByteString("a;b\"c"))
+        #expect(again.pushToken?.prid == ByteString("a:b"))
         #expect(!again.isReachable)
         #expect(Endpoint(row.flow.remote.description) == row.flow.remote)
     }

@@ -440,12 +440,22 @@ struct GRUUTests {
         #expect(phone.request("OPTIONS", to: "sip:tgruu.\(token)@example.net;gr", 4) == ["404 options > pbx"])
     }
 
-    @Test func `a temporary one ends when its phone begins anew`() throws {
-        let phone = FlowBench(token: nil, flows: [1])
-        let old = try gruus(phone).temporary
+    @Test func `each answer has a new temporary one, and all are good until the phone begins anew`() throws {
+        let phone = FlowBench(token: nil, flows: [])
+        var temporary: [String] = []
+        for _ in 0..<20 {
+            phone.register(1)
+            temporary.append(try gruus(phone).temporary)
+        }
+        #expect(Set(temporary).count == 20)
+        for (number, gruu) in temporary.enumerated() {
+            #expect(phone.request("OPTIONS", to: gruu, number) == ["options > 1"])
+        }
         phone.register(1, callID: "another")
-        #expect(phone.request("OPTIONS", to: old, 1) == ["404 options > pbx"])
-        #expect(phone.request("OPTIONS", to: try gruus(phone).temporary, 2) == ["options > 1"])
+        for (number, gruu) in temporary.enumerated() {
+            #expect(phone.request("OPTIONS", to: gruu, 100 + number) == ["404 options > pbx"])
+        }
+        #expect(phone.request("OPTIONS", to: try gruus(phone).temporary, 200) == ["options > 1"])
     }
 
     @Test func `inside a dialog a phone that gave its GRUU gets its contact`() throws {

@@ -42,6 +42,10 @@ import Timekeeping
         let own = ["Via", "To", "Date"]
         return String(decoding: response.frame.bytes.array, as: UTF8.self).split(separator: "\r\n").map(String.init)
             .filter { row in !own.contains { row.hasPrefix("\($0):") } }
-            .map { $0.replacing(/;expires=\d+/, with: "").replacing(/temp-gruu="[^"]*"/, with: "temp-gruu") }
+            .map { row in
+                // New ones in each answer.
+                row.replacing(/;expires=\d+/, with: "").replacing(/temp-gruu="[^"]*"/, with: "temp-gruu")
+                    .replacing(/pnspurr="[^"]*"/, with: "pnspurr")
+            }
     }
 }

@@ -93,7 +93,7 @@ struct AcrobitsRequestTests {
     func `tokens that contradict themselves are none`(prid: String, problem: AcrobitsToken.Problem) {
         #expect(throws: problem) { try AcrobitsToken(device(prid)) }
         #expect(PushSettings.sample.render(push(to: device(prid), incomingCall())) == .impossible(.noSuitableToken))
-        #expect(PushAcceptance(.sample).verdict(on: device(prid)) == .unreadable)
+        #expect(PushAcceptance(.sample).problem(with: device(prid)) == .acrobitsToken)
     }
 
     @Test(arguments: [

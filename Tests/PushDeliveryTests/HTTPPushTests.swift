@@ -111,9 +111,9 @@ struct HTTPPushRequestTests {
         #expect(settings.app(of: token(.http, "t", param: "Gateway")) == nil)
         #expect(settings.app(of: token(.http, "t")) == nil)
         let acceptance = PushAcceptance(settings)
-        #expect(acceptance.verdict(on: device()) == .accepted)
-        #expect(acceptance.verdict(on: token(.http, "t", param: "other")) == .foreign)
-        #expect(acceptance.verdict(on: token(.http, "t")) == .missingParam)
+        #expect(acceptance.problem(with: device()) == nil)
+        #expect(acceptance.problem(with: token(.http, "t", param: "other")) == .httpApp)
+        #expect(acceptance.problem(with: token(.http, "t")) == .httpParamMissing)
         #expect(settings.enabledProviders == [.http])
         #expect(settings.app(of: device())?.baseURL == "https://h")
     }

@@ -44,7 +44,7 @@ struct HostileTextTests {
 
     @Test func `names and callers read back from Apple's payload`() throws {
         for text in texts {
-            let device = token(.apns, "AB", param: "T.b")
+            let device = token(.apns, "AB", param: "T.com.example.phone")
             let body = try JSONValue(try #require(settings.rendered(push(to: device, call(text)))?.body))
             #expect(holds(body["acme"]?["number"]?.string, text))
             #expect(holds(body["acme"]?["dispaly_name"]?.string, text))
@@ -196,7 +196,8 @@ struct HostileTextTests {
                 notification.custom = CustomData(custom)
                 let message = PushMessage.notification(notification)
                 let apple = try JSONValue(
-                    try #require(settings.rendered(push(to: token(.apns, "AB", param: "T.b"), message))?.body))
+                    try #require(
+                        settings.rendered(push(to: token(.apns, "AB", param: "T.com.example.phone"), message))?.body))
                 #expect(holds(apple["aps"]?["alert"]?["title"]?.string, text))
                 #expect(holds(apple["aps"]?["alert"]?["body"]?.string, text))
                 let data =

@@ -372,8 +372,10 @@ struct NotificationSizeTests {
             directory.verdict(on: push(to: device, message), now: sampleDate)
         }
         let text = notification { $0.text = ByteString("hi") }
+        let apple = token(.apns, wellFormed.string, param: "T.com.example.phone")
         #expect(verdict(apple, text) == .possible)
-        #expect(verdict(token(.apns, "aabb", param: "T.com.example.phone.voip"), text) == .notCarried)
+        #expect(verdict(token(.apns, wellFormed.string, param: "T.com.example.phone.voip"), text) == .notCarried)
+        #expect(verdict(token(.apns, "aabb", param: "T.com.example.phone"), text) == .notCarried)
         #expect(verdict(token(.http, "T", param: "gateway"), text) == .notCarried)
         let big = notification { $0.destinationContent = ByteString(String(repeating: "\u{1}", count: 1000)) }
         guard case .refused(let words) = verdict(apple, big) else { return #expect(Bool(false)) }

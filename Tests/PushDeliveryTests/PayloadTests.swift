@@ -57,8 +57,7 @@ struct TenDartsPayloadTests {
     @Test func `the device's code stands in ctm, but for silent pushes`() throws {
         let device = ByteString("Vb0-_9")
         func body(_ push: PushRequest, _ type: RemotePushType = .alert) throws -> String {
-            let directory = PushDirectory(PushSettings.sample(.tenDarts, type))
-            let app = try #require(directory.app(for: push.token).flatMap { directory[$0] })
+            let app = try #require(PushSettings.sample(.tenDarts, type).app(of: push.token))
             #expect(app.asksForDeviceCode)
             guard case .request(let request) = app.render(push, deviceCode: device, now: sampleDate) else { return "" }
             return request.text

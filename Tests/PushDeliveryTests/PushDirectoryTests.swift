@@ -9,6 +9,8 @@ import Testing
         return (directory, { directory.app(for: $0).flatMap { directory[$0] }?.name })
     }
 
+    private let aa = wellFormed.string
+
     private let yaml = """
         apns:
           enabled: true
@@ -30,19 +32,38 @@ import Testing
 
     @Test func `are chosen by pn-param`() throws {
         let (_, name) = try directory(yaml)
-        #expect(name(token(.apns, "aa", param: "T.com.example.phone.voip")) == "apns")
-        #expect(name(token(.apns, "aa", param: "T.com.example.second.voip")) == "apns/second")
-        #expect(name(token(.apnsDevelopment, "aa", param: "T.com.example.second")) == "apns.dev/second")
-        #expect(name(token(.apns, "aa:voip&bb:remote", param: "T.com.example.old.voip&remote")) == "apns/old")
+        #expect(name(token(.apns, aa, param: "T.com.example.phone.voip")) == "apns")
+        #expect(name(token(.apns, aa, param: "T.com.example.second.voip")) == "apns/second")
+        #expect(name(token(.apnsDevelopment, aa, param: "T.com.example.second")) == "apns.dev/second")
+        #expect(name(token(.apns, "\(aa):voip&\(aa):remote", param: "T.com.example.old.voip&remote")) == "apns/old")
         #expect(name(token(.fcm, param: "123456789012")) == "fcm/second")
         #expect(name(token(.fcm, param: "second-project")) == "fcm/second")
     }
 
     @Test(arguments: ["", "line1", "T.com.example.unknown", "T.com.example.off.voip"])
-    func `that nobody lists are the first one's`(param: String) throws {
+    func `that nobody lists are nobody's where there are several`(param: String) throws {
         let (_, name) = try directory(yaml)
-        #expect(name(token(.apns, "aa", param: param)) == "apns")
+        #expect(name(token(.apns, aa, param: param)) == nil)
+        #expect(name(token(.fcm, param: param)) == nil)
+    }
+
+    @Test(arguments: ["", "line1"])
+    func `without a name are the only one`(param: String) throws {
+        let (_, name) = try directory(
+            """
+            apns: {enabled: true, topics: [com.example.phone], key-file: /k, team-id: A, key-id: B}
+            fcm: {enabled: true, service-account-file: /f.json}
+            """)
+        #expect(name(token(.apns, aa, param: param)) == "apns")
         #expect(name(token(.fcm, param: param)) == "fcm")
+    }
+
+    /// What is in the store from before may be anything.
+    @Test(arguments: ["/topics/all", "a b", "a&b", ""])
+    func `have no token of another form`(prid: String) throws {
+        let (_, name) = try directory(yaml)
+        #expect(name(token(.fcm, prid, param: "second-project")) == nil)
+        #expect(name(token(.apns, prid, param: "T.com.example.phone")) == nil)
     }
 
     @Test func `take over what they do not set`() throws {
@@ -59,7 +80,7 @@ import Testing
     @Test func `of a provider that is switched off are none`() throws {
         let (directory, name) = try directory("fcm: {enabled: true, service-account-file: /f}")
         #expect(directory.apps.map(\.name) == ["fcm"])
-        #expect(name(token(.apns, "aa")) == nil)
+        #expect(name(token(.apns, aa)) == nil)
     }
 
     @Test func `are checked like the first`() {

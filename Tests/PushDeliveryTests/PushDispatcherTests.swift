@@ -50,7 +50,8 @@ private final class Desk {
     }
 
     func ask(
-        _ number: UInt64, to token: PushToken = token(.apnsDevelopment, "ab"), _ message: PushMessage = incomingCall(),
+        _ number: UInt64, to token: PushToken = token(.apnsDevelopment, wellFormed.string),
+        _ message: PushMessage = incomingCall(),
         life: Duration = .seconds(30)
     ) {
         dispatcher.pushAsked(
@@ -142,7 +143,7 @@ private func settings(requests: Int, queue: Int = 20_000) -> PushSettings {
     return settings
 }
 
-private let iPhone = token(.apns, "AB")
+private let iPhone = token(.apns, wellFormed.string)
 
 private let sampleNotification: PushMessage = {
     var notification = PushNotification(expiresAt: sampleDate + .seconds(86_400))
@@ -185,7 +186,7 @@ struct PushDispatcherTests {
         var settings = PushSettings.sample
         settings.apns.limits.requests = 1
         let desk = Desk(settings)
-        desk.ask(1, to: token(.apns, "AB:voip"), missedCalls([("103", 1)]))
+        desk.ask(1, to: token(.apns, "\(wellFormed.string):voip"), missedCalls([("103", 1)]))
         desk.ask(2, to: iPhone)
         for order in desk.takeWanted() { desk.make(order, "bearer a") }
         #expect(numbers(desk.takeSent()) == [2])

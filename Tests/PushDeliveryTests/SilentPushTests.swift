@@ -20,8 +20,7 @@ struct SilentPushTests {
         settings.fcm.bodyFormat = format
         settings.acrobits.enabled = true
         let token = PushToken(provider: provider, param: ByteString(param), prid: ByteString(prid))
-        let directory = PushDirectory(settings)
-        let app = try #require(directory.app(for: token).flatMap { directory[$0] })
+        let app = try #require(settings.app(of: token))
         let now = UnixTime(seconds: 1000)
         let push = PushRequest(
             id: PushID(rawValue: 1), code: PushCode(high: 1, low: 2), device: .nobody, token: token,

@@ -162,7 +162,7 @@ struct WebPushHostTests {
         guard !url.isEmpty else { return }
         #expect(settings.render(push(to: device(url), incomingCall())) == .impossible(.noSuitableToken))
         #expect(settings.app(of: device(url))?.origin(of: device(url)) == nil)
-        #expect(PushAcceptance(settings).verdict(on: device(url)) == .foreign)
+        #expect(PushAcceptance(settings).problem(with: device(url)) == .webPushResource)
     }
 
     @Test func `bytes that are no text are refused`() throws {

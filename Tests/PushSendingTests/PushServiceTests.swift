@@ -50,7 +50,7 @@ struct PushServiceTests {
             #expect(id == PushID(rawValue: 1))
             #expect(outcome == .accepted(ByteString("a-1")))
             let request = try await provider.requests.next()
-            #expect(request.path == "/3/device/ab")
+            #expect(request.path == "/3/device/\(String(repeating: "0", count: 62))ab")
             #expect(request.headers["apns-topic"] == "com.example.phone")
             #expect(request.body.hasPrefix(#"{"aps":{"badge":"1"},"acme":{"#))
             let authorization = try #require(request.headers["authorization"])
@@ -349,7 +349,7 @@ struct PushServiceTests {
             reply: { _, _ in .answer(200) }
         ) { (bench, _) async throws in
             await bench.sendAndCancel(1, to: token(.apns, "AB"))
-            await bench.send(2, to: PushToken(provider: .apns, param: ByteString("T.b"), prid: ByteString("AB")))
+            await bench.send(2, to: PushToken(provider: .apns, param: ByteString("T.b"), prid: token(.apns, "AB").prid))
             #expect(try await bench.outcomes.next().0 == PushID(rawValue: 2))
         }
     }

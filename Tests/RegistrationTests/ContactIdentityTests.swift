@@ -16,7 +16,7 @@ struct ContactIdentityTests {
     ) throws {
         var registrar = Registrar()
         let contact = { (services: String, tokens: String, port: Int) in
-            "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-param=T.com.ex.app.\(services);pn-prid=\(tokens)>"
+            "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-param=T.com.ex.app.\(services);pn-prid=\(tokens.asAppleTokens)>"
         }
         let first = try registrar.register(contact(services, given, 5060))
         let second = try registrar.register(contact(otherServices, otherTokens, 6060), callID: "later", on: .phone(2))
@@ -24,7 +24,7 @@ struct ContactIdentityTests {
         let tokens = registrar.targets().map { target in
             if case .sleeping(let token) = target.kind { token.prid.string } else { "" }
         }
-        #expect(tokens == ["AA:voip&BB:remote"])
+        #expect(tokens == ["AA:voip&BB:remote".asAppleTokens])
         #expect(!second.facts.contains { if case .tokenReplaced = $0 { true } else { false } })
         // And signs out by either.
         let end = try registrar.register(contact(services, given, 7070), expires: 0, callID: "end", on: .phone(3))

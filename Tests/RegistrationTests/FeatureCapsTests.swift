@@ -5,10 +5,11 @@ import SIPGrammar
 import Testing
 import Timekeeping
 
+private let fcm = "*;+sip.pns=\"fcm\""
+private let apns = "*;+sip.pns=\"apns\""
+
 @Suite("Push registration (RFC 8599 section 5.6.1, rules P1 to P9)")
 struct FeatureCapsTests {
-    private let fcm = "*;+sip.pns=\"fcm\""
-    private let apns = "*;+sip.pns=\"apns\""
 
     // MARK: P5
 
@@ -100,14 +101,19 @@ struct FeatureCapsTests {
     // MARK: P2, P8, P9
 
     @Test(arguments: [
-        "<sip:bob@10.0.0.5;pn-provider=acme;pn-prid=x>", "<sip:bob@10.0.0.5;pn-provider=apns;pn-prid=AA>",
-        "<sip:bob@10.0.0.5;pn-provider=apns.dev;pn-prid=AA;pn-param=T.app>",
+        ("acme;pn-prid=x", TokenProblem.unknownProvider, [apns, fcm]),
+        ("apns;pn-prid=\("AA".asAppleTokens)", .appleParamMissing, [fcm]),
+        ("fcm;pn-prid=%2Ftopics%2Fall;pn-param=p", .googleToken, [apns]),
+        ("apns.dev;pn-prid=\("AA".asAppleTokens);pn-param=T.app", .providerOff, [apns, fcm]),
     ])
-    func `a service that is unknown, off or underspecified gets 555 with those on offer`(contact: String) throws {
+    func `a service that is unknown, off or underspecified gets 555 with a Warning and the others on offer`(
+        parameters: String, problem: TokenProblem, offered: [String]
+    ) throws {
         var registrar = Registrar()
-        let reply = try registrar.register(contact)
+        let reply = try registrar.register("<sip:bob@10.0.0.5;pn-provider=\(parameters)>")
         #expect(reply.status == 555)
-        #expect(reply.featureCaps == [apns, fcm])
+        #expect(reply.featureCaps == offered)
+        #expect(reply.rows.contains { $0 == "Warning: 399 pn.test \"\(problem.sentence)\"" })
         #expect(registrar.bindings().isEmpty)
     }
 
@@ -121,7 +127,7 @@ struct FeatureCapsTests {
 
     @Test func `unpaired Apple tokens make an ordinary contact without 555`() throws {
         var registrar = Registrar()
-        let contact = "<sip:bob@10.0.0.5;pn-provider=apns;pn-prid=AA:voip;pn-param=T.com.app.remote>"
+        let contact = "<sip:bob@10.0.0.5;pn-provider=apns;pn-prid=AA:voip;pn-param=T.com.app.remote>".asAppleTokens
         let reply = try registrar.register(contact)
         #expect(reply.status == 200 && reply.featureCaps.isEmpty)
         #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .invalid(.unpairedTokens))))
@@ -156,9 +162,9 @@ struct FeatureCapsTests {
 
     @Test func `a token after the bracket is echoed inside`() throws {
         var registrar = Registrar()
-        let reply = try registrar.register("<sip:bob@10.0.0.5>;q=0.5;pn-provider=fcm;pn-prid=\"a:b=\";pn-param=p")
-        #expect(reply.contacts == ["<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=a:b%3D;pn-param=p>;q=0.5;expires=600"])
-        #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("a:b=", "p"))])
+        let reply = try registrar.register("<sip:bob@10.0.0.5>;q=0.5;pn-provider=fcm;pn-prid=\"a:b\";pn-param=\"p=\"")
+        #expect(reply.contacts == ["<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=a:b;pn-param=p%3D>;q=0.5;expires=600"])
+        #expect(registrar.targets().map(\.kind) == [.sleeping(.fcm("a:b", "p="))])
     }
 
     // MARK: A1

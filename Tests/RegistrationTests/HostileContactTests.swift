@@ -41,18 +41,18 @@ struct HostileContactTests {
     }
 
     @Test(arguments: 1...200)
-    func `any bytes of a token come through, in the URI and after it, and over a restart`(seed: UInt64) throws {
+    func `any bytes of a param come through, in the URI and after it, and over a restart`(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
-        var prid: [UInt8] = []
-        for _ in 0..<Int.random(in: 1...60, using: &random) { prid.append(UInt8.random(in: 0...255, using: &random)) }
-        let escaped = prid.map { byte in
+        var param: [UInt8] = []
+        for _ in 0..<Int.random(in: 1...60, using: &random) { param.append(UInt8.random(in: 0...255, using: &random)) }
+        let escaped = param.map { byte in
             let hex = String(byte, radix: 16)
             return "%" + (hex.count == 1 ? "0" : "") + hex
         }.joined()
-        let token = PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString(prid))
+        let token = PushToken(provider: .fcm, param: ByteString(param), prid: ByteString("t"))
         for contact in [
-            "<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=\(escaped);pn-param=p>",
-            "<sip:bob@10.0.0.5>;pn-provider=fcm;pn-prid=\"\(escaped)\";pn-param=p",
+            "<sip:bob@10.0.0.5;pn-provider=fcm;pn-prid=t;pn-param=\(escaped)>",
+            "<sip:bob@10.0.0.5>;pn-provider=fcm;pn-prid=t;pn-param=\"\(escaped)\"",
         ] {
             var registrar = Registrar()
             try registrar.register(contact)

@@ -8,15 +8,23 @@ import Timekeeping
 
 private let webpush = "*;+sip.pns=\"webpush\";+sip.vapid=\"BCVxsr7N\""
 
-private func makeRegistrar(_ unsupported: RegistrarSettings.UnsupportedPush = .reject) throws -> Registrar {
+private let apple = String(repeating: "a", count: 64)
+
+private func acceptance(_ yaml: String) throws -> PushAcceptance {
+    PushAcceptance(try PushSettings(yaml: Array(yaml.utf8), file: "push.yaml"))
+}
+
+private func makeRegistrar(
+    _ unsupported: RegistrarSettings.UnsupportedPush = .reject, apns: String = "topics: []"
+) throws -> Registrar {
     let yaml = """
+        apns: { \(apns) }
         webpush: { hosts: [push.example.net] }
         http: { apps: { gateway: { url: https://gateway.example/ } } }
         """
-    var acceptance = PushAcceptance(try PushSettings(yaml: Array(yaml.utf8), file: "push.yaml"))
-    acceptance.vapidKey = "BCVxsr7N"
-    var registrar = Registrar(enabled: [.fcm, .webPush, .acrobits, .http])
-    registrar.settings.push = acceptance
+    var registrar = Registrar(enabled: [.apns, .fcm, .webPush, .acrobits, .http])
+    registrar.settings.push = try acceptance(yaml)
+    registrar.settings.push.vapidKey = "BCVxsr7N"
     registrar.settings.unsupportedPush = unsupported
     return registrar
 }
@@ -79,28 +87,45 @@ struct PushAcceptanceTests {
         var registrar = try makeRegistrar()
         let reply = try registrar.register(contact("webpush", url))
         #expect(reply.status == 555)
-        #expect(reply.featureCaps.contains(webpush))
+        #expect(!reply.featureCaps.contains(webpush))
+        #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("no https URL of a push service") })
         #expect(registrar.bindings().isEmpty)
 
         var lenient = try makeRegistrar(.ordinary)
         let taken = try lenient.register(contact("webpush", url))
         #expect(taken.status == 200 && taken.featureCaps.isEmpty)
         #expect(lenient.targets().map(\.kind) == [.ordinary])
-        #expect(taken.facts.contains(.pushNotUsed(try #require(taken.refreshed.first), .unsupported(.foreignToken))))
+        #expect(taken.facts.contains(.pushNotUsed(try #require(taken.refreshed.first), .unsupported(.webPushResource))))
     }
 
-    @Test func `a host that is no longer allowed ends its push contacts at the next start`() throws {
-        var registrar = try makeRegistrar()
-        try registrar.register(contact("webpush", "https://push.example.net/s"))
-        let rows = registrar.rows(of: "bob")
-        var restarted = try makeRestarted(at: registrar.now)
-        restarted.settings.push = PushAcceptance(PushSettings())
-        #expect(restarted.restore(rows) == [true])
-        #expect(restarted.targets().map(\.kind) == [.ordinary])
-        restarted = try makeRestarted(at: registrar.now)
-        restarted.settings.push = PushAcceptance(PushSettings())
-        restarted.advance(.seconds(601))
-        #expect(restarted.restore(rows) == [false])
+    // MARK: Settings that have changed
+
+    @Test(arguments: [
+        ("webpush", "https://push.example.net/s", "", TokenProblem.webPushResource),
+        ("http", "token", "gateway", .httpApp), ("fcm", "t:1", "other-project", .googleProject),
+        ("apns", apple, "T.com.example.other.voip", .appleTopic), ("apns", apple, "", .appleParamMissing),
+    ])
+    func `a contact that no longer fits is kept, told of at the start, and refused when it registers`(
+        provider: String, prid: String, param: String, problem: TokenProblem
+    ) throws {
+        let name = contact(provider, prid, param)
+        var registrar = try makeRegistrar(apns: "topics: [\(provider == "apns" && param.isEmpty ? "a" : "")]")
+        #expect(try registrar.register(name).status == 200)
+        let row = try #require(registrar.rows(of: "bob").first)
+
+        var after = try makeRestarted(at: registrar.now)
+        after.advance(.seconds(100_000))
+        after.settings.push = try acceptance(
+            "apns: { topics: [com.example.phone, b] }\nfcm: { params: [p] }\nwebpush: { hosts: [else.example] }")
+        #expect(after.restored(row) == .unfit(problem))
+        #expect(after.targets().map(\.canBeWoken) == [true])
+        // The same REGISTER is judged anew.
+        let reply = try after.register(name, cseq: 2)
+        #expect(reply.status == 555)
+        #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("\(problem.sentence)") })
+        // Its phone can end it all the same.
+        #expect(try after.register(name, expires: 0, cseq: 3).status == 200)
+        #expect(after.bindings().isEmpty)
     }
 
     // MARK: Servers of the operator's own
@@ -133,12 +158,73 @@ struct PushAcceptanceTests {
         }
     }
 
-    @Test func `without an app they get 555, and tokens that do not say which is which are not used`() throws {
+    @Test(arguments: [("T2s=", ""), ("A&B", "app"), ("T2s=:calls&T3Ro:calls", "app"), ("/topics/ä", "app")])
+    func `without an app, or not saying which is which, they get 555`(prid: String, param: String) throws {
         var registrar = try makeRegistrar()
-        #expect(try registrar.register(contact("acrobits", "T2s=")).status == 555)
-        let reply = try registrar.register(contact("acrobits", "A&B", "app"))
-        #expect(reply.status == 200 && reply.featureCaps.isEmpty)
-        #expect(reply.facts.contains(.pushNotUsed(try #require(reply.refreshed.first), .invalid(.unreadableToken))))
+        #expect(try registrar.register(contact("acrobits", prid, param)).status == 555)
+    }
+
+    // MARK: Apple's apps
+
+    private static let second = "topics: [com.example.phone], apps: { second: { topics: [c], team-id: CCCCCCCCCC } }"
+
+    /// P8: what `pn-param` does not say, the only topic says.
+    @Test(arguments: [
+        // One app, one topic.
+        ("topics: [com.example.phone]", "", TokenProblem?.none), ("topics: [com.example.phone]", "line1", nil),
+        ("topics: [com.example.phone]", "line1.voip", nil),
+        ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone", nil),
+        ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone.voip", nil),
+        // The team is left out, or made up by clients that do not know theirs.
+        ("topics: [com.example.phone]", "com.example.phone", nil),
+        ("topics: [com.example.phone]", "com.example.phone.voip", nil),
+        ("topics: [com.example.phone]", "ABCD1234.com.example.phone", nil),
+        ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.other", .appleTopic),
+        ("topics: [com.example.phone]", "BBBBBBBBBB.com.example.phone", .appleTeam),
+        // Several topics, or none.
+        ("topics: [com.example.phone, b]", "", .appleParamMissing),
+        ("topics: [com.example.phone, b]", "line1", .appleParamMissing),
+        ("topics: [com.example.phone, b]", "AAAAAAAAAA.b.voip", nil),
+        ("topics: []", "", .appleParamMissing), ("topics: []", "AAAAAAAAAA.com.example.any", nil),
+        ("topics: []", "BBBBBBBBBB.com.example.any", .appleTeam),
+        // Several apps.
+        (second, "", .appleParamMissing), (second, "CCCCCCCCCC.c", nil), (second, "AAAAAAAAAA.c", .appleTeam),
+        (second, "AAAAAAAAAA.com.example.phone", nil), (second, "T.d", .appleTopic),
+        ("topics: [com.example.phone], apps: { second: { topics: [c], enabled: false } }", "", nil),
+        ("topics: [com.example.phone], apps: { second: { topics: [c], enabled: false } }", "T.c", .appleTopic),
+    ])
+    func `Apple's app is the one that pn-param names, or the only one`(
+        settings: String, param: String, problem: TokenProblem?
+    ) throws {
+        var registrar = try makeRegistrar(
+            apns: "enabled: true, key-file: /k, key-id: B, team-id: AAAAAAAAAA, \(settings)")
+        try expect(registrar.register(contact("apns", apple, param)), "apns", problem)
+    }
+
+    // MARK: Google's projects
+
+    private static let several = "apps: { second: { params: [\"13\"], project-id: second } },"
+
+    @Test(arguments: [
+        ("", "", TokenProblem?.none), ("", "my-project", nil), ("", "123456789012", nil), ("", "com.example.app", nil),
+        ("", "demo", nil), ("", "other-project", .googleProject), ("params: [\"12\"],", "my-project", nil),
+        ("params: [\"12\"],", "12", nil), ("params: [\"12\"],", "13", .googleProject), ("params: [\"12\"],", "", nil),
+        (several, "", .googleParamMissing), (several, "second", nil), (several, "13", nil),
+        (several, "my-project", nil),
+        (several, "14", .googleProject),
+    ])
+    func `Google's project is one of ours`(settings: String, param: String, problem: TokenProblem?) throws {
+        var registrar = Registrar()
+        registrar.settings.push = try acceptance(
+            "fcm: { enabled: true, service-account-file: /f, \(settings) project-id: my-project }")
+        try expect(registrar.register(contact("fcm", "c:APA91b-_", param)), "fcm", problem)
+    }
+
+    private func expect(_ reply: Reply, _ provider: String, _ problem: TokenProblem?) throws {
+        #expect(reply.status == (problem == nil ? 200 : 555))
+        #expect(reply.featureCaps.contains("*;+sip.pns=\"\(provider)\"") == (problem == nil))
+        guard let problem else { return }
+        #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("\"\(problem.sentence)\"") })
     }
 
     // MARK: Numbers

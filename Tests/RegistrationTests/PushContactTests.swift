@@ -74,7 +74,9 @@ struct PushContactTests {
         let first = try registrar.register(PhoneContact.fcm("old", after: label))
         let second = try registrar.register(PhoneContact.apple("AA22", port: 7000, after: label), callID: "new")
         #expect(second.refreshed == first.refreshed)
-        #expect(registrar.table.pushToken(of: try #require(second.refreshed.first))?.prid.string == "AA22")
+        #expect(
+            registrar.table.pushToken(of: try #require(second.refreshed.first))?.prid.string
+                == PhoneContact.long("AA22"))
         #expect(registrar.bindings().count == 1)
         #expect(second.facts == [.tokenReplaced(try #require(second.refreshed.first))])
     }
@@ -196,7 +198,7 @@ struct PushContactTests {
         let reply = try registrar.register(PhoneContact.apple())
         let id = try #require(reply.refreshed.first)
         #expect(reply.featureCaps.isEmpty)
-        #expect(reply.facts.contains(.pushNotUsed(id, .unsupported(.disabledProvider(.apns)))))
+        #expect(reply.facts.contains(.pushNotUsed(id, .unsupported(.providerOff))))
         #expect(registrar.targets().map(\.kind) == [.ordinary])
         registrar.table.providerEnabled(.apns)
         let again = try registrar.register(PhoneContact.apple(), cseq: 2)

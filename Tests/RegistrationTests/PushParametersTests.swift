@@ -11,9 +11,9 @@ struct PushParametersTests {
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-param=p>", PushToken.fcm("t", "p")),
         ("<sip:b@h>;pn-provider=fcm;pn-prid=t;pn-param=p", .fcm("t", "p")),
         ("<sip:b@h;pn-prid=inner>;pn-provider=fcm;pn-prid=outer;pn-param=p", .fcm("inner", "p")),
-        ("<sip:b@h>;pn-provider=\"fcm\";pn-prid=\"a:b\\\"c\";pn-param=p", .fcm("a:b\"c", "p")),
+        ("<sip:b@h>;pn-provider=\"fcm\";pn-prid=\"a:b\\c\";pn-param=p", .fcm("a:bc", "p")),
         // Names without case, values decoded once and compared with case.
-        ("<sip:b@h;PN-Provider=FCM;Pn-Prid=a%3Db%253D;pn-param=P>", .fcm("a=b%3D", "P")),
+        ("<sip:b@h;PN-Provider=FCM;Pn-Prid=a%3ab%2DC;pn-param=P%253D>", .fcm("a:b-C", "P%3D")),
         // A1: both names; the RFC's wins.
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many>", .fcm("t", "many")),
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many;pn-param=one>", .fcm("t", "one")),
@@ -23,14 +23,14 @@ struct PushParametersTests {
         ("<sip:b@h;pn-provider=google;pn-prid=t>", .fcm("t", "")),
         (
             "<sip:b@h;pn-provider=apple;pn-prid=AA;pn-param=T.app>",
-            PushToken(provider: .apns, param: ByteString("T.app"), prid: ByteString("AA"))
+            PushToken(provider: .apns, param: ByteString("T.app"), prid: ByteString("AA".asAppleTokens))
         ),
         (
             "<sip:b@h;pn-provider=apns.dev;pn-prid=AA;pn-param=T.app>",
-            PushToken(provider: .apnsDevelopment, param: ByteString("T.app"), prid: ByteString("AA"))
+            PushToken(provider: .apnsDevelopment, param: ByteString("T.app"), prid: ByteString("AA".asAppleTokens))
         ),
         // Every FCM token holds a colon; only Apple's are taken apart.
-        ("<sip:b@h;pn-provider=fcm;pn-prid=c:A&d:B;pn-param=p.x>", .fcm("c:A&d:B", "p.x")),
+        ("<sip:b@h;pn-provider=fcm;pn-prid=c:A_d-B;pn-param=p.x>", .fcm("c:A_d-B", "p.x")),
     ])
     func `a provider and a token make a push contact`(contact: String, token: PushToken) throws {
         #expect(try read(contact) == .push(token))
@@ -43,7 +43,7 @@ struct PushParametersTests {
         ("<sip:b@h;pn-provider=acme>", .query(.unknown)),
         ("<sip:b@h;pn-prid=t>", .invalid(.missingProvider)),
         ("<sip:b@h;pn-provider=acme;pn-prid=t>", .unsupported(.unknownProvider)),
-        ("<sip:b@h;pn-provider=apns;pn-prid=AA>", .unsupported(.missingParam)),
+        ("<sip:b@h;pn-provider=apns;pn-prid=AA>", .unsupported(.appleParamMissing)),
     ])
     func `anything less is not one`(contact: String, expected: PushParameters) throws {
         #expect(try read(contact) == expected)
@@ -61,15 +61,6 @@ struct PushParametersTests {
         #expect(PushParameters(contact: contact, settings: RegistrarSettings()) == expected)
     }
 
-    @Test func `apns without a param is valid when the operator says so`() throws {
-        var settings = RegistrarSettings()
-        settings.requiresAppleParam = false
-        let contact = try contactOf("<sip:b@h;pn-provider=apns;pn-prid=AA>")
-        #expect(
-            PushParameters(contact: contact, settings: settings)
-                == .push(PushToken(provider: .apns, param: .empty, prid: ByteString("AA"))))
-    }
-
     @Test func `a token of 4096 bytes is taken and a longer one is not`() throws {
         for (length, isTaken) in [(4095, true), (4096, true), (4097, false)] {
             // The reader refuses URIs beyond 2 KiB; header parameters may be longer.
@@ -79,10 +70,9 @@ struct PushParametersTests {
         }
     }
 
-    @Test func `hostile bytes in a token stay bytes`() throws {
-        let push = try read(
-            "<sip:b@h;pn-provider=fcm;pn-prid=a%0d%0a%00%22b{{;pn-param=p>".replacing("{{", with: "%7b%7b"))
-        #expect(push == .push(.fcm("a\r\n\0\"b{{", "p")))
+    @Test func `hostile bytes in a param stay bytes`() throws {
+        let push = try read("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-param=a%0d%0a%00%22b%7b%7b>")
+        #expect(push == .push(.fcm("t", "a\r\n\0\"b{{")))
     }
 
     // MARK: Two Apple tokens (rfc8599 section 10.2)
@@ -91,13 +81,12 @@ struct PushParametersTests {
         ("AA", "T.com.ex.app.voip"), ("AA", "T.com.ex.app"), ("AA:voip", "T.com.ex.app.voip"),
         ("AA:remote", "T.com.ex.app"), ("AA:remote", "T.com.ex.app.remote"),
         ("AA:voip&BB:remote", "T.com.ex.app.voip&remote"), ("BB:remote&AA:voip", "T.com.ex.app.voip&remote"),
-        ("AA", "anything"),
     ])
     func `tokens that pair up with the services`(prid: String, param: String) throws {
         let contact = "<sip:b@h;pn-provider=apns;pn-prid=\(prid);pn-param=\(param)>"
         // Two tokens are read in one order, so that the same two are the same device.
         let inOrder = prid == "BB:remote&AA:voip" ? "AA:voip&BB:remote" : prid
-        let token = PushToken(provider: .apns, param: ByteString(param), prid: ByteString(inOrder))
+        let token = PushToken(provider: .apns, param: ByteString(param), prid: ByteString(inOrder.asAppleTokens))
         #expect(try read(contact) == .push(token))
     }
 
@@ -113,6 +102,23 @@ struct PushParametersTests {
         #expect(try read(contact) == .invalid(.unpairedTokens))
     }
 
+    // MARK: Forms
+
+    @Test(arguments: [
+        ("fcm", "%2Ftopics%2Fall", TokenProblem.googleToken), ("fcm", "a%26b", .googleToken),
+        ("fcm", "'a'%20in%20topics", .googleToken), ("fcm", "a.b", .googleToken), ("fcm", "a%00", .googleToken),
+        ("apns", "AB", .appleToken), ("apns", String(repeating: "a", count: 63), .appleToken),
+        ("apns", String(repeating: "g", count: 64), .appleToken), ("apns.dev", "%2Ftopics%2Fall", .appleToken),
+        ("apns", "\(String(repeating: "a", count: 64)):remote&..:voip", .appleToken),
+    ])
+    func `a token that its provider cannot have made is not taken`(
+        provider: String, prid: String, problem: TokenProblem
+    ) throws {
+        let services = prid.contains("voip") ? ".voip&remote" : ""
+        let contact = "<sip:b@h;pn-provider=\(provider);pn-prid=\(prid);pn-param=T.com.ex.app\(services)>"
+        #expect(try PushParameters(contact: contactOf(contact), settings: RegistrarSettings()) == .unsupported(problem))
+    }
+
     // MARK: The set before RFC 8599 (rfc8599 section 10.1)
 
     @Test(arguments: [
@@ -123,7 +129,8 @@ struct PushParametersTests {
         ("pn-type=android;pn-tok=AA", .fcm, ""),
     ])
     func `linphone's old parameters are mapped`(parameters: String, provider: PushProvider, param: String) throws {
-        let token = PushToken(provider: provider, param: ByteString(param), prid: ByteString("AA"))
+        let prid = provider == .fcm ? "AA" : "AA".asAppleTokens
+        let token = PushToken(provider: provider, param: ByteString(param), prid: ByteString(prid))
         #expect(try read("<sip:b@h;\(parameters);pn-msg-str=IM_MSG>") == .push(token))
     }
 
@@ -134,11 +141,20 @@ struct PushParametersTests {
 
     @Test func `an old type that nobody serves any more is unsupported`() throws {
         #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X>") == .unsupported(.unknownProvider))
-        #expect(try read("<sip:b@h;pn-type=apple;pn-tok=X>") == .unsupported(.missingParam))
+        #expect(try read("<sip:b@h;pn-type=apple;pn-tok=AA>") == .unsupported(.appleParamMissing))
     }
 
     private func read(_ contact: String) throws -> PushParameters {
-        PushParameters(contact: try contactOf(contact), settings: RegistrarSettings())
+        let isApple = contact.contains("apns") || contact.contains("apple")
+        return PushParameters(
+            contact: try contactOf(isApple ? contact.asAppleTokens : contact), settings: RegistrarSettings())
+    }
+}
+
+extension String {
+    /// The same with each of the tokens `AA`, `BB` and `CC` as long as Apple's are.
+    var asAppleTokens: String {
+        ["AA", "BB", "CC"].reduce(self) { $0.replacing($1, with: String(repeating: $1, count: 32)) }
     }
 }
 

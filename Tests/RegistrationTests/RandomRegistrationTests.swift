@@ -29,7 +29,8 @@ private struct Phone {
     var callID: String
     var cseq = 1
 
-    var tokenText: String { "tok\(token)" }
+    /// In the form of either provider.
+    var tokenText: String { String(String(1_000_000 + token).suffix(6)) + String(repeating: "f", count: 58) }
 
     var contact: String {
         let label = label.map { ";label=\($0)" } ?? ""

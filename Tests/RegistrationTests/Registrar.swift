@@ -30,7 +30,7 @@ struct Registrar: ~Copyable {
     mutating func receive(_ request: SIPRequest, on flow: Flow = .phone()) throws -> Reply {
         let aor = try #require(AddressOfRecord(request.to.uri))
         switch processor.plan(request, for: aor, on: flow, in: table, now: now) {
-        case .rejected(let status, let fields):
+        case .rejected(let status, let fields, _):
             return Reply(status: status, rows: fields.map { "\($0.name): \($0.value.string)" })
         case .refreshed(let refresh):
             table.apply(refresh)
@@ -48,10 +48,11 @@ struct Registrar: ~Copyable {
     ) -> [String] {
         let date = AddedField("Date", ByteString("now"))
         let rows = [UInt8](capacity: 512) { rows in
-            table.appendOKFields(for: aor, announcement, after: refresh, date: date, now: now, to: &rows) {
+            table.appendOKFields(for: aor, announcement, after: refresh, date: date, number: 7, now: now, to: &rows) {
                 switch $0 {
-                case .temporaryGRUU(let device, let callID): $1.append(text: "\(device.rawValue).\(callID)")
-                case .purr(let device): $1.append(text: "\(device.rawValue)")
+                case .temporaryGRUU(let device, let callID, let answer):
+                    $1.append(text: "\(device.rawValue).\(callID).\(answer)")
+                case .purr(let device, let answer): $1.append(text: "\(device.rawValue).\(answer)")
                 }
             }
         }
@@ -80,8 +81,12 @@ struct Registrar: ~Copyable {
     /// The rows that were not taken are the caller's to delete.
     mutating func restore(_ rows: [StoredBinding]) -> [Bool] {
         var taken: [Bool] = []
-        for row in rows { taken.append(table.restore(row, settings: settings, now: now)) }
+        for row in rows { taken.append(restored(row) != .dropped) }
         return taken
+    }
+
+    mutating func restored(_ row: StoredBinding) -> BindingTable.Restored {
+        table.restore(row, settings: settings, now: now)
     }
 
     mutating func remove(_ id: DeviceID) -> BindingChange? { table.remove(id) }
@@ -174,8 +179,13 @@ enum PhoneContact {
         "<sip:\(user)@10.0.0.5:\(port);pn-provider=fcm;pn-prid=\(token);pn-param=proj>\(after)"
     }
 
+    /// The token is as long as Apple's, with zeros behind what is given.
     static func apple(_ token: String = "AA11", port: Int = 5060, after: String = "") -> String {
-        "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-prid=\(token);pn-param=TEAM.com.ex.app.voip>\(after)"
+        "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-prid=\(long(token));pn-param=TEAM.com.ex.app.voip>\(after)"
+    }
+
+    static func long(_ token: String) -> String {
+        token + String(repeating: "0", count: max(0, 64 - token.count))
     }
 
     static func ordinary(port: Int = 5060, after: String = "") -> String { "<sip:bob@10.0.0.5:\(port)>\(after)" }

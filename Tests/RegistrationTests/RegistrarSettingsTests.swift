@@ -12,7 +12,6 @@ struct RegistrarSettingsTests {
             max-contacts: 3
             label: [instance]
             unsupported-push: ordinary
-            require-apns-param: no
             announce-refresh: 10m
             """
         var expected = RegistrarSettings()
@@ -22,7 +21,6 @@ struct RegistrarSettingsTests {
         expected.maxContacts = 3
         expected.labelSources = [.instance]
         expected.unsupportedPush = .ordinary
-        expected.requiresAppleParam = false
         expected.announcedRefresh = .seconds(600)
         #expect(try RegistrarSettings(yaml: Array(yaml.utf8), file: "x") == expected)
     }

@@ -19,17 +19,20 @@ struct DeviceDirectory {
     let tokens: (AddressOfRecord) async -> [PushToken]
 }
 
-/// Does registrations and clean-ups, from their acceptance to their end: those of one user of an app one after the
-/// other, in the order in which they came.
+/// Does registrations and clean-ups, from their acceptance to their end: those of one user one after the other, in the
+/// order in which they came, whichever app they are of. Two apps that clean up one device at once would otherwise each
+/// leave it to the other.
 ///
 /// A request is accepted when it is on the disk, and over when its outcome is. One that is between the two when the
 /// daemon stops is done again after the next start.
 ///
 /// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
 final class DeviceRequestQueue: @unchecked Sendable {
-    /// Requests of the same app and user wait in the same line.
-    private struct Line: Hashable {
-        let app, user: String
+    /// Requests for the same user wait in the same line.
+    private enum Line: Hashable {
+        case user(AddressOfRecord)
+        /// Nobody of that name can be here, or the app is gone.
+        case nobody(app: String, user: String)
     }
 
     private struct Work {
@@ -116,7 +119,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     private func enqueue(_ request: DeviceRequest) {
         count += 1
-        let line = Line(app: request.app, user: request.user)
+        let user = apps[request.app]?.address(of: request.user)
+        let line = user.map(Line.user) ?? .nobody(app: request.app, user: request.user)
         lines[line, default: []].append(Work(request: request))
         if lines[line]?.count == 1 { ready.append(line) }
     }
@@ -236,7 +240,11 @@ final class DeviceRequestQueue: @unchecked Sendable {
             finish(
                 request, line, .success,
                 besides: [.mobileDevice(request)] + lost.map { .forgetMobileDevices(request.naming($0)) })
-        case .notSupported: finish(request, line, .failed(.dryRunSendingFailed))
+        case .notSupported(let problem):
+            log.info(
+                "a registered device cannot be pushed",
+                [.user: .text(request.user), .reason: .text("\(problem.sentence)")])
+            finish(request, line, .failed(.dryRunSendingFailed))
         case .tooManyDevices, .malformed: finish(request, line, .failed(.failedToStoreDevice))
         case .unavailable: postpone(request, line, orEndWith: .failedToStoreDevice)
         }
@@ -244,7 +252,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: Clean-ups
 
-    /// Removes devices that this app has registered, and no others of the user.
+    /// Removes devices that this app has registered, and no others of the user. One that another app has registered as well
+    /// stays until the last of them cleans it up.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
             await self.withdraw(tokens, request, line, aor)
@@ -255,11 +264,21 @@ final class DeviceRequestQueue: @unchecked Sendable {
         _ tokens: [String], _ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord
     ) async {
         for token in tokens.reversed() {
+            guard let others = try? await store.mobileOwners(of: token) else {
+                return postpone(request, line, orEndWith: .failedToStoreDevice)
+            }
+            guard !others.contains(where: { isOther($0, than: request.app, for: aor) }) else { continue }
             guard await directory.withdraw(.token(ByteString(token)), aor) != .unavailable else {
                 return postpone(request, line, orEndWith: .failedToStoreDevice)
             }
         }
         finish(request, line, .success, besides: [.forgetMobileDevices(request)])
+    }
+
+    /// Whether another app that is still there has registered a device for that user. Letters' case says nothing of Google's
+    /// tokens, but two tokens that differ by it alone do not exist.
+    private func isOther(_ owner: MobileOwner, than app: String, for aor: AddressOfRecord) -> Bool {
+        owner.app != app && apps[owner.app]?.address(of: owner.user) == aor
     }
 
     // MARK: History

@@ -95,7 +95,10 @@ struct PushTokenService {
     private static func answer(_ call: ServiceCall, _ result: ReportResult) {
         switch result {
         case .done: call.answer(HTTPResponse(status: 200))
-        case .notSupported: call.answer(ServiceProblem(409, "the push service of this token is switched off here"))
+        case .notSupported(.providerOff):
+            call.answer(ServiceProblem(409, "the push service of this token is switched off here"))
+        case .notSupported(let problem):
+            call.answer(ServiceProblem(422, "the tokens cannot be used", detail: "\(problem.sentence)"))
         case .tooManyDevices: call.answer(ServiceProblem(403, "the user has too many devices"))
         case .malformed:
             call.answer(

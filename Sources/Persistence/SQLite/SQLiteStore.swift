@@ -204,6 +204,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         try await reader.read { try $0.mobileDevices(of: user, app: app, token: token) }
     }
 
+    package func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner] {
+        try await reader.read { try $0.mobileOwners(of: token) }
+    }
+
     package func deviceOutcomes(
         of requests: [RequestID], app: String
     ) async throws(StoreError) -> [DeviceOutcome] {

@@ -260,5 +260,9 @@ enum StoreSchema {
             reason TEXT NOT NULL
         ) STRICT;
         """,
+        """
+        -- By the token, in whatever case: several apps may have registered it.
+        CREATE INDEX mobile_device_token ON mobile_device (token COLLATE NOCASE);
+        """,
     ]
 }

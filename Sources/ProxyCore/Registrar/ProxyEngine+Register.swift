@@ -68,7 +68,8 @@ extension ProxyEngine {
         switch registrar.begin(work, for: aor, now: now) {
         case .queued: break
         case .busy: refuse(work, retryAfter: 5, now: now)
-        case .rejected(let status, let fields): reject(work, of: aor, status, fields, now: now)
+        case .rejected(let status, let fields, let problem):
+            reject(work, of: aor, status, fields, because: problem, now: now)
         case .refreshed(let refresh):
             guard case .register(let incoming) = work else { return }
             noteReturn(of: CollectionOfOne(refresh.id), now: now)
@@ -225,14 +226,16 @@ extension ProxyEngine {
 
     /// Answers work that is not allowed.
     private func reject(
-        _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField], now: Moment
+        _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField],
+        because problem: TokenProblem?, now: Moment
     ) {
         switch work {
         case .register(let incoming):
-            refuseRegister(incoming, of: aor, status, fields: fields, because: Self.reason(status), now: now)
+            refuseRegister(
+                incoming, of: aor, status, fields: fields, because: problem?.sentence ?? Self.reason(status), now: now)
         case .report(_, let ticket), .removal(_, let ticket):
             switch status {
-            case .pushNotSupported: act(.reported(ticket, .notSupported))
+            case .pushNotSupported: act(.reported(ticket, .notSupported(problem ?? .providerOff)))
             case .forbidden: act(.reported(ticket, .tooManyDevices))
             default: act(.reported(ticket, .malformed))
             }
@@ -245,7 +248,6 @@ extension ProxyEngine {
         case .forbidden: "more contacts than max-contacts, or a contact that may not be"
         case 423: "it expires too soon"
         case 439: "a proxy before this one does not know flows (RFC 5626)"
-        case 555: "its push provider is not served here"
         case 420: "it requires what is not known here"
         default: "it is not well-formed, or older than the last one"
         }
@@ -305,6 +307,15 @@ extension ProxyEngine {
             .source: .described(incoming.flow.remote), .status: .number(Int(status.code)),
             .reason: .text("\(reason)"), .suppressed: .number(suppressed),
         ]
+    }
+
+    /// Says how many contacts of the store cannot be woken any more, and what to do.
+    func noteUnfitContacts() {
+        for (problem, count) in registrar.takeUnfit() {
+            log.warning(
+                "contacts in the store are kept and not woken: their tokens are not taken any more",
+                [.count: .number(count), .reason: .text("\(problem.sentence)"), .advice: .text("\(problem.cure)")])
+        }
     }
 
     // MARK: Time

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import PushDelivery
 package import Registration
 import SIPGrammar
 import Timekeeping
@@ -20,6 +21,11 @@ package struct Registrar: ~Copyable {
     /// Bindings whose expiry and CSeq in the store are behind.
     private var refreshedLately = Set<DeviceID>()
     private var dateField = DateField()
+    /// Counts the answers that say what bindings there are. It begins anywhere, so that the names in them are others than
+    /// those of the run before.
+    var answers: UInt32 = 0
+    /// What ``takeUnfit()`` gives.
+    private var unfit: [TokenProblem: Int] = [:]
 
     init(settings: RegistrarSettings, users: UserDirectory, enabled: ProviderSet, startedAt date: UnixTime) {
         self.users = users
@@ -42,7 +48,7 @@ package struct Registrar: ~Copyable {
 
     private mutating func plan(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         switch decision(on: work, for: aor, now: now) {
-        case .rejected(let status, let fields): return .rejected(status, fields)
+        case .rejected(let status, let fields, let problem): return .rejected(status, fields, problem)
         case .refreshed(let refresh): return .refreshed(refresh)
         case .accepted(let plan) where plan.persist.isEmpty: return .planned(plan)
         case .accepted(let plan):
@@ -85,17 +91,20 @@ package struct Registrar: ~Copyable {
     mutating func appendOKFields(
         for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
+        answers &+= 1
         bindings.appendOKFields(
-            for: plan.aor, plan.announcement, date: dateField.field(at: now.date), now: now, to: &out, seal: seal)
+            for: plan.aor, plan.announcement, date: dateField.field(at: now.date), number: answers, now: now, to: &out,
+            seal: seal)
     }
 
     mutating func appendOKFields(
         for aor: AddressOfRecord, after refresh: ContactRefresh, now: Moment, to out: inout ByteSink,
         seal: (SealedName, inout ByteSink) -> Void
     ) {
+        answers &+= 1
         bindings.appendOKFields(
             for: aor, processor.announcement(of: refresh), after: refresh, date: dateField.field(at: now.date),
-            now: now, to: &out, seal: seal)
+            number: answers, now: now, to: &out, seal: seal)
     }
 
     // MARK: Bookkeeping
@@ -120,7 +129,19 @@ package struct Registrar: ~Copyable {
 
     /// Takes a binding from the store at start-up; false when its row is to be deleted.
     mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
-        bindings.restore(row, settings: processor.settings, now: now)
+        switch bindings.restore(row, settings: processor.settings, now: now) {
+        case .dropped: return false
+        case .kept: return true
+        case .unfit(let problem):
+            unfit[problem, default: 0] += 1
+            return true
+        }
+    }
+
+    /// Contacts of the store with tokens that are not taken any more, by what is wrong with them: once, after a start.
+    mutating func takeUnfit() -> [(problem: TokenProblem, count: Int)] {
+        defer { unfit = [:] }
+        return TokenProblem.allCases.compactMap { problem in unfit[problem].map { (problem, $0) } }
     }
 }
 
@@ -137,7 +158,7 @@ enum RegistrarStep {
     case queued
     /// Too much waits already.
     case busy
-    case rejected(Status, [AddedField])
+    case rejected(Status, [AddedField], TokenProblem?)
     /// A push contact is refreshed; nothing has to be written first.
     case refreshed(ContactRefresh)
     /// The same of a plan.

@@ -40,7 +40,7 @@ extension ProxyEngine {
 
     /// A client that begins anew, with another Call-ID, gives its temporary GRUUs up (RFC 5627 section 3.2).
     private func isRegistered(_ device: DeviceID, _ callID: UInt32) -> Bool {
-        registrar.bindings.callIDNumber(of: device) == callID
+        registrar.bindings.callIDNumber(of: device).map { $0 & DialogSeal.callIDMask } == callID
     }
 
     /// A phone gave the other side its GRUU as its Contact: inside the dialog that is the phone's own contact again.
@@ -59,35 +59,43 @@ extension ProxyEngine {
 }
 
 extension DialogSeal {
-    /// What a sealed number is for, as the last four of its sixteen bytes.
-    private enum Purpose: UInt32 {
-        case gruu = 0x6772_7575
-        case purr = 0x7075_7272
+    /// What a sealed number is for, as the end of its sixteen bytes.
+    private enum Purpose {
+        /// Two bytes, before them three with the number of the answer, and three of what stands for the Call-ID.
+        static let gruu: UInt16 = 0x6772
+        /// Four bytes, before them the number of the answer.
+        static let purr: UInt32 = 0x7075_7272
+        /// Four bytes, before them four that stand for the Call-ID: a GRUU of before answers were counted.
+        static let formerGRUU: UInt32 = 0x6772_7575
     }
+
+    /// What of the number of a Call-ID stands in a temporary GRUU.
+    static let callIDMask: UInt32 = 0xff_ffff
 
     func seal(_ name: SealedName) -> [23 of UInt8] {
         switch name {
-        case .temporaryGRUU(let device, let callID): seal(device, callID, .gruu)
-        // The same for each refresh of a registration (RFC 8599 section 9.3).
-        case .purr(let device): seal(device, 0, .purr)
+        case .temporaryGRUU(let device, let callID, let answer):
+            let numbers = UInt64(callID & Self.callIDMask) << 40 | UInt64(answer & 0xff_ffff) << 16
+            return sealBlock(device.rawValue, numbers | UInt64(Purpose.gruu))
+        case .purr(let device, let answer):
+            return sealBlock(device.rawValue, UInt64(answer) << 32 | UInt64(Purpose.purr))
         }
     }
 
-    private func seal(_ device: DeviceID, _ number: UInt32, _ purpose: Purpose) -> [23 of UInt8] {
-        sealBlock(device.rawValue, UInt64(number) << 32 | UInt64(purpose.rawValue))
-    }
-
-    /// The device of a temporary GRUU, and the number of its Call-ID. Of what was made up, one in four thousand million has
-    /// the right end, and names no device then.
+    /// The device of a temporary GRUU, and the number of its Call-ID as far as it is there. What was made up names no device:
+    /// the number of one, its Call-ID and the end would have to fit together.
     func openTemporaryGRUU(_ text: ByteString) -> (device: DeviceID, callID: UInt32)? {
-        guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.gruu.rawValue else {
-            return nil
+        guard let (high, low) = openBlock(text) else { return nil }
+        if UInt16(truncatingIfNeeded: low) == Purpose.gruu {
+            return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 40))
         }
-        return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32))
+        guard UInt32(truncatingIfNeeded: low) == Purpose.formerGRUU else { return nil }
+        return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32) & Self.callIDMask)
     }
 
+    /// The device of a reference, whichever of its registration's answers that was in.
     func openPURR(_ text: ByteString) -> DeviceID? {
-        guard let (high, low) = openBlock(text), low == UInt64(Purpose.purr.rawValue) else { return nil }
+        guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.purr else { return nil }
         return DeviceID(rawValue: high)
     }
 }

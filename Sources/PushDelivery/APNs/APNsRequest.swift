@@ -8,11 +8,13 @@ final class APNsRequest: Sendable {
     private static let limit = 4096
 
     private let settings: APNsSettings
+    private let topics: APNsTopics
     /// What all URLs begin with.
     private let urlStart: [UInt8]
 
     init(_ settings: APNsSettings, _ provider: PushProvider) {
         self.settings = settings
+        topics = APNsTopics(settings.topics)
         urlStart = Array("\(settings.url(of: provider))/3/device/".utf8)
     }
 
@@ -23,8 +25,8 @@ final class APNsRequest: Sendable {
         } catch {
             return .impossible(.noSuitableToken)
         }
-        guard let topic = topic(of: token) else {
-            return .impossible(.payloadRefused("no topic: neither pn-param nor push.apns.topics names a bundle"))
+        guard let topic = topics.topic(of: APNsTopics.Name(context.push.token.param))?.string else {
+            return .impossible(.payloadRefused("no topic: pn-param names none that push.apns.topics has"))
         }
         switch context.push.message {
         case .incomingCall(let call):
@@ -67,12 +69,6 @@ final class APNsRequest: Sendable {
     }
 
     private static let silentBody = Array("{\"aps\":{\"content-available\":1}}".utf8)
-
-    /// The bundle that the device names if it is one of ours, otherwise our first (A28).
-    private func topic(of token: APNsToken) -> String? {
-        guard let bundle = token.bundle?.string else { return settings.topics.first }
-        return settings.topics.isEmpty || settings.topics.contains(bundle) ? bundle : settings.topics.first
-    }
 
     private func request(
         to token: ByteString, _ topic: String, _ type: ApplePushType, _ expiration: String, _ context: PayloadContext,

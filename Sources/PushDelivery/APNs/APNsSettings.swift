@@ -63,7 +63,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The app's bundle identifiers, without .voip. The first is for devices that name none in pn-param, or one that is not listed. Empty: what pn-param says."
+            "The app's bundle identifiers, without .voip. A device names one of them in pn-param; with one app and one identifier it need not. Any other gets 555. Empty: whatever pn-param says."
         ),
         .choice(
             "token-service", \.tokenService,

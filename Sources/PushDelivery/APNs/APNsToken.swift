@@ -153,8 +153,6 @@ private struct AppName {
 }
 
 extension ByteString {
-    fileprivate var isHexadecimal: Bool { allSatisfy { $0.hexValue != nil } }
-
     /// Whether it has only letters, digits, `-`, `.` and `_`, as Apple's CFBundleIdentifier does, and fits a header
     /// field.
     fileprivate var isBundleIdentifier: Bool {

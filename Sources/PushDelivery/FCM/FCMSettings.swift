@@ -43,7 +43,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
         ),
         .list(
             "params", \.params, example: "[my-project, \"123456789012\"]",
-            "The values of pn-param that mean this app: the project's id, its number, whatever the app sends. Needed only beside further apps."
+            "The values of pn-param that mean this app besides the project's id: its number, whatever the app sends. Once any are listed, or beside further apps, others get 555."
         ),
         .path(
             "service-account-file", \.serviceAccountFile, example: "/etc/sippushd/firebase.json",
@@ -61,7 +61,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .group("limits", \.limits, "How much is sent to Firebase at a time, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
-            "Further apps, for devices whose pn-param is one of their params. Each takes over what is set above; only what differs is written."
+            "Further apps, for devices whose pn-param is their project's id or one of their params. Each takes over what is set above; only what differs is written."
         ),
     ]
 

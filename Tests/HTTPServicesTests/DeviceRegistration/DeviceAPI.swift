@@ -108,7 +108,7 @@ actor DeviceAPI {
     private func report(_ device: ReportedDevice, _ aor: AddressOfRecord) -> ReportResult {
         switch aor.user.string {
         case "full": return .tooManyDevices
-        case "off": return .notSupported
+        case "off": return .notSupported(.providerOff)
         default:
             guard let token = device.token(over: nil) else { return .malformed }
             if devices[aor]?.contains(token) != true { devices[aor, default: []].append(token) }

@@ -170,6 +170,47 @@ struct DeviceRegistrationTests {
         }
     }
 
+    /// Whichever of the two apps comes first.
+    @Test(arguments: [[DeviceAPI.app, DeviceAPI.otherApp], [DeviceAPI.otherApp, DeviceAPI.app]], [nil, "f1"])
+    func `a device of two apps goes with the last of them`(apps: [String], token: String?) async throws {
+        try await withDeviceAPI { api in
+            for app in apps {
+                _ = try await api.register(DeviceAPI.body(fcm: "f1", app: app))
+                try await api.idle()
+            }
+            // Another user's device of the same app keeps nobody's.
+            _ = try await api.register(DeviceAPI.body(user: "bob", fcm: "f1"))
+            try await api.idle()
+            let device = "fcm:my-project:f1"
+            await api.expect([device], of: "alice")
+            try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
+            try await api.idle()
+            await api.expect([device], of: "alice")
+            // It is the second app's alone now, and no duplicate for the first.
+            try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
+            try await api.idle()
+            await api.expect([device], of: "alice")
+            try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[1]))
+            try await api.idle()
+            await api.expect([], of: "alice")
+            await api.expect([device], of: "bob")
+            #expect(try api.folder.rowCounts()["mobile_device"] == 1)
+        }
+    }
+
+    @Test func `of two clean-ups at once neither leaves the device to the other`() async throws {
+        try await withDeviceAPI { api in
+            for app in [DeviceAPI.app, DeviceAPI.otherApp] {
+                _ = try await api.register(DeviceAPI.body(fcm: "f1", app: app))
+                try await api.idle()
+            }
+            let both = [DeviceAPI.app, DeviceAPI.otherApp].map { DeviceAPI.cleanup(app: $0) }.joined(separator: ",")
+            try await api.expect(202, "/devices/cleanup/batch", "[\(both)]")
+            try await api.idle()
+            await api.expect([], of: "alice")
+        }
+    }
+
     @Test func `twice in one batch, the second is the duplicate`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f1")

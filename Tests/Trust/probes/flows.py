@@ -2,10 +2,12 @@
 
 import concurrent.futures
 import copy
+import itertools
 import re
 import time
 import uuid
 
+from daemon import Daemon
 from probes.wake import call, pushed, sleeper, talking
 from sip import Dialog, fresh
 from suite import check, probe
@@ -268,6 +270,48 @@ def gruu(t):
     # A contact that is the user's own GRUU would be called for ever.
     answer = phone.register(device.name, device.password, contact=f"<{public}>")
     check(answer and answer.status == 403, f"a contact that leads back here got {answer}")
+
+
+@probe("T26.5", "names-that-change")
+def names(t):
+    """References and temporary GRUUs are new in each answer and cannot be told to be one phone's; those of before stay good."""
+    t.daemon = t.suite.daemons["names"] = Daemon("names", t.suite, {"registrar": {"announce-purr": True}})
+    t.daemon.start()
+    device, call_id, numbers = Device(t, fresh("names")), fresh("names"), itertools.count(1, 10)
+
+    def again():
+        device.registered(1, agent=phone, call_id=call_id, cseq=next(numbers))
+
+    phone = t.stream()
+    seen = {"temp-gruu": [], "pnspurr": []}
+    for _ in range(6):
+        again()
+        text = " ".join(device.answer.all("contact") + device.answer.all("feature-caps"))
+        for kind, found in seen.items():
+            name = re.search(kind + r'="([^"]*)"', text)
+            check(name, f"no {kind} in {text}")
+            found.append(name.group(1))
+    for kind, found in seen.items():
+        check(len(set(found)) == len(found), f"{kind} is the same twice: {found}")
+        bodies = [name.split("tgruu.")[-1].split("@")[0] for name in found]
+        for one, other in zip(bodies, bodies[1:]):
+            same = sum(a == b for a, b in zip(one, other))
+            check(same < len(one) / 2, f"{kind}: {one} and {other} are alike")
+    uris = [seen["temp-gruu"][0], seen["temp-gruu"][-1]]
+    uris += [f"sip:{device.name}@127.0.0.1;pn-purr={purr}" for purr in (seen["pnspurr"][0], seen["pnspurr"][-1])]
+    for uri in uris:
+        caller = t.phone(trusted=True)
+        request = caller.make("INVITE", uri, "700")
+        caller.send(request)
+        again()
+        invite = rings(phone, request, f"for {uri}")
+        phone.respond(invite, 486, tag="b")
+        check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
+    # Another Call-ID: the phone begins anew.
+    device.registered(1, agent=phone)
+    caller = t.phone(trusted=True)
+    answer = caller.exchange(caller.make("OPTIONS", seen["temp-gruu"][-1], "700"))
+    check(answer and answer.status == 404, f"a temporary GRUU of an earlier Call-ID got {answer}")
 
 
 @probe("T27.1", "wake-inside-a-call", "direct")

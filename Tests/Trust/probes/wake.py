@@ -1,8 +1,12 @@
 """T10, T11, and calls to phones that sleep, wake and move."""
 
 import concurrent.futures
+import json
+import os
+import subprocess
 import time
 
+from daemon import Daemon
 from machine import patience
 from sip import Dialog, credentials, fresh
 from suite import check, probe
@@ -50,18 +54,20 @@ def tokens(t):
     """Push parameters that would like to be more than bytes, and where they may not show."""
     phone = t.phone()
     odd = fresh("t") + '%22,%22x%22:%22y%0d%0aX-Evil:%20z/../%7b%7bcaller%7d%7d%25'
-    meant = odd.replace("%22", '"').replace("%0d%0a", "\r\n").replace("%20", " ").replace("%7b", "{").replace("%7d", "}").replace("%25", "%")
-    name, password = t.registered(phone, params=pushed(odd))
+    user = t.daemon.user()
+    answer = phone.register(*user, params=pushed(odd))
+    check(answer and answer.status == 555 and answer.get("warning"), f"quotes and line ends in a token got {answer}")
+    check(odd[:12].encode() not in answer.raw, f"the refusal repeats the token: {answer.raw}")
+    # A param may be any bytes.
+    name, password, token = sleeper(t, phone)[1:]
+    meant = pushed(token).replace("pn-param=p", "pn-param=" + odd)
+    answer = phone.register(name, password, params=meant)
+    check(answer and answer.status == 200, f"an odd param got {answer}")
     caller, request = call(t, name)
-    limit = time.monotonic() + patience(5)
-    got = None
-    while not got and time.monotonic() < limit:
-        with t.suite.provider.changed:
-            got = next((p for p in t.suite.provider.pushes if str(p[1].get("to", "")).startswith(odd[:12])), None)
-        time.sleep(0.05)
-    check(got, "control: the odd token was not pushed to")
-    check(got[1]["to"] in (odd, meant), f"the provider got {got[1]['to']!r}")
-    check(set(got[1]) <= {"to", "priority", "data", "time_to_live"} and "X-Evil" not in got[2], f"the token became more than a token: {got[1:3]}")
+    check(t.suite.provider.wait(token), "control: no push with an odd param")
+    with t.suite.provider.changed:
+        got = next(push for push in t.suite.provider.pushes if push[1].get("to") == token)
+    check(set(got[1]) <= {"to", "priority", "data", "time_to_live"} and "X-Evil" not in got[2], f"the param became more than a param: {got[1:3]}")
     caller.send(caller.cancel(request))
     # Another device of the same user is not told the first one's token, nor is the caller.
     second, token = t.phone(), fresh("secret-token-")
@@ -94,6 +100,84 @@ def tokens(t):
         if invite:
             long.respond(invite, 486, tag="l")
     return "quotes, line ends and braces stay one JSON text; no other device and no caller sees a token; one of 5,000 bytes is none"
+
+
+# What FCM's old interface takes in the token's place.
+NO_GOOGLE_TOKENS = ("%2Ftopics%2Fall", "/topics/all", "'a'%20in%20topics", "a%26b", "a.b", "a%00")
+
+
+@probe("T10.2", "topics-are-no-tokens")
+def topics(t):
+    """Whoever registers a topic would ring all of an app's devices; nor is anything else taken that a provider has not made."""
+    t.daemon = t.suite.daemons["forms"] = Daemon("forms", t.suite, {
+        "push": {"http": {"enabled": True, "apps": {"gateway": {"url": f"http://127.0.0.1:{t.suite.provider.port}/"}}}},
+        "api": {"push-tokens": {"provider": "direct"}}})
+    t.daemon.start()
+    phone = t.phone()
+    user = t.daemon.user()
+    refused = [pushed(prid) for prid in NO_GOOGLE_TOKENS]
+    refused += [f";pn-provider=http;pn-param=gateway;pn-prid=a%0d%0ab", ";pn-provider=http;pn-param=other;pn-prid=t",
+                ";pn-provider=http;pn-prid=t", ";pn-provider=nobody;pn-prid=t"]
+    for params in refused:
+        answer = phone.register(*user, params=params)
+        check(answer and answer.status == 555, f"{params} got {answer}")
+        check(answer.get("warning") and answer.get("warning").startswith("399 "), f"{params}: no Warning in {answer.raw}")
+        named = params.split("pn-provider=")[1].split(";")[0]
+        check(not any(f'"{named}"' in row for row in answer.all("feature-caps")), f"{params}: the 555 offers {named} itself")
+    check(not t.suite.provider.of("/topics/all"), "a topic was pushed to")
+    # Nor by the reports of apps' servers: base64 of a topic is none.
+    for text in ("L3RvcGljcy9hbGw=",):
+        status, body, _ = t.daemon.http("POST", "/v1/push-tokens", json.dumps(
+            {"username": user[0], "selector": "s", "token_msgs": text, "appid_msgs": "p"}),
+            {"Content-Type": "application/json"}, port=t.daemon.api_port, key=t.daemon.key)
+        check(status == 422 and "token of FCM" in body, f"a reported topic got {status} {body}")
+    # What is a token is one.
+    token = fresh("cX_1:APA91b-")
+    answer = phone.register(*user, params=pushed(token))
+    check(answer and answer.status == 200 and any('"fcm"' in row for row in answer.all("feature-caps")), f"control: {answer}")
+    call(t, user[0])
+    check(t.suite.provider.wait(token), "control: no push")
+
+
+@probe("T10.3", "foreign-apps-are-refused")
+def foreign(t):
+    """A topic, team or project of somebody else is said at the REGISTER, and the contact of before stays."""
+    key = os.path.join(t.suite.folder, fresh("apns") + ".p8")
+    subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key],
+                   check=True, capture_output=True)
+    apns = {"enabled": True, "key-file": key, "team-id": "AAAAAAAAAA", "key-id": "BBBBBBBBBB",
+            "endpoint": "https://127.0.0.1:9", "topics": "[com.example.phone]"}
+    t.daemon = t.suite.daemons["foreign"] = Daemon("foreign", t.suite, {"push": {"apns": apns, "fcm": {"params": "[mine]"}}})
+    t.daemon.start()
+    token = "0a" * 32
+    phone, user = t.phone(), t.daemon.user()
+
+    def told(params):
+        answer = phone.register(*user, params=params)
+        return answer.status, answer.get("warning") or ""
+
+    for params, status, word in (
+            (f";pn-provider=apns;pn-prid={token}", 200, ""),
+            (f";pn-provider=apns;pn-prid={token};pn-param=AAAAAAAAAA.com.example.phone.voip", 200, ""),
+            (f";pn-provider=apns;pn-prid={token[:40]};pn-param=AAAAAAAAAA.com.example.phone", 555, "64 hexadecimal"),
+            (f";pn-provider=apns;pn-prid={token};pn-param=AAAAAAAAAA.com.example.other", 555, "topic"),
+            (f";pn-provider=apns;pn-prid={token};pn-param=CCCCCCCCCC.com.example.phone", 555, "team"),
+            (";pn-provider=fcm;pn-prid=t;pn-param=theirs", 555, "project"),
+            (";pn-provider=fcm;pn-prid=t;pn-param=mine", 200, "")):
+        got = told(params)
+        check(got[0] == status and word in got[1], f"{params} got {got}")
+    # With a second topic the phone has to say which; those of before are kept, and the log says so.
+    t.daemon.values["push"]["apns"]["topics"] = "[com.example.phone, com.example.second]"
+    t.daemon.values["push"]["fcm"]["params"] = "[other]"
+    t.daemon.write_settings()
+    t.daemon.stop()
+    t.daemon.launch()
+    got = told(f";pn-provider=apns;pn-prid={token}")
+    check(got[0] == 555 and "TEAM.TOPIC" in got[1], f"without pn-param it got {got}")
+    lines = [line for line in t.daemon.log().splitlines() if "kept and not woken" in line]
+    check(any("FCM project" in line and "push.fcm.params" in line for line in lines), f"the log says {lines}")
+    rows = json.loads(t.daemon.command("device", "show", user[0], "--json").stdout)
+    check(any("fcm" in (row.get("token") or "") for row in rows), f"the contact is gone: {rows}")
 
 
 def rings(agent, request, seconds):

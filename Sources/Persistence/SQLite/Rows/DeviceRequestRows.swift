@@ -51,6 +51,12 @@ extension Connection {
         return try values(of: rows) { $0.text(0) }
     }
 
+    /// Who has registered a token, in whatever case its letters were written.
+    func mobileOwners(of token: String) throws(SQLError) -> [MobileOwner] {
+        let rows = try statement("SELECT app, user FROM mobile_device WHERE token = ? COLLATE NOCASE", with: token)
+        return try values(of: rows) { MobileOwner(app: $0.text(0), user: $0.text(1)) }
+    }
+
     /// The outcome of a request; it is pending unless the request is known to have ended.
     func deviceOutcome(of id: RequestID, app: String) throws(SQLError) -> DeviceOutcome {
         let rows = try statement(

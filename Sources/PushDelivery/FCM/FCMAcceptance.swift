@@ -1,0 +1,60 @@
+import Bytes
+
+/// Which of Google's tokens are those of our projects.
+struct FCMAcceptance: Hashable {
+    /// All values of `pn-param` that mean one of them.
+    private var names = Set<ByteString>()
+    /// Whether these are all: a list says so, or there are several to choose from.
+    private var isComplete: Bool
+    private var hasSeveral: Bool
+
+    init(_ settings: FCMSettings) {
+        let apps = [settings] + settings.apps.values.filter(\.enabled)
+        for app in apps { names.formUnion(app.names.map { ByteString($0) }) }
+        hasSeveral = apps.count > 1
+        isComplete = hasSeveral || !settings.params.isEmpty
+    }
+
+    func problem(with token: PushToken) -> TokenProblem? {
+        guard token.prid.isGoogleToken else { return .googleToken }
+        let param = token.param
+        guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
+        if names.contains(param) { return nil }
+        if isComplete { return .googleProject }
+        // Of the only project its id may be known, and neither its number nor what ECSS-10's apps write there.
+        return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
+    }
+}
+
+extension FCMSettings {
+    /// The values of `pn-param` that mean this app.
+    var names: [String] { params + [projectID].compactMap(\.self) }
+}
+
+extension ByteString {
+    /// Whether it has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. Topics and conditions,
+    /// which FCM's old interface takes in the same place, have others.
+    var isGoogleToken: Bool {
+        !isEmpty
+            && withSpan { span in
+                // Sixteen at a time: each push comes by here.
+                let other = span.firstPlace(in: 0..<span.count) { block in
+                    let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
+                    // The colon follows the digits.
+                    let digits = block &- SIMD16(repeating: UInt8(ascii: "0"))
+                    return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 10))
+                        .& (block .!= SIMD16(repeating: UInt8(ascii: "_")))
+                        .& (block .!= SIMD16(repeating: UInt8(ascii: "-")))
+                }
+                return other == span.count
+            }
+    }
+
+    /// Whether it has the form of a project's id: 6 to 30 lower-case letters, digits and hyphens, a letter first.
+    fileprivate var isGoogleProjectID: Bool {
+        guard (6...30).contains(count), self[0].isASCIILetter else { return false }
+        return allSatisfy { byte in
+            byte == UInt8(ascii: "-") || byte.isASCIIDigit || byte.isASCIILetter && byte == byte.asciiLowercased
+        }
+    }
+}

@@ -1,0 +1,10 @@
+/// Which web push subscriptions are taken: those whose URL leads to one of the hosts of the settings (T12).
+struct WebPushAcceptance: Hashable {
+    private let hosts: [WebPushHost]
+
+    init(_ settings: WebPushSettings) { hosts = settings.hosts }
+
+    func problem(with token: PushToken) -> TokenProblem? {
+        WebPushToken(token, allowedAt: hosts) == nil ? .webPushResource : nil
+    }
+}
