@@ -68,6 +68,8 @@ package final class ProxyEngine {
     package internal(set) var upstreamWatch = UpstreamWatch()
     /// The log says once that a next hop is this daemon itself.
     var hasToldOfOwnHop = false
+    /// And that push tokens come unprotected.
+    var unprotectedTokens = UnprotectedTokens()
     /// What the upstream's name stands for, as far as it was looked up.
     var upstreamPlaces: [Endpoint] = []
     /// Stands for that name.

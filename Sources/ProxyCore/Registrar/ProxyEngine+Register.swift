@@ -138,6 +138,11 @@ extension ProxyEngine {
     ) {
         note(plan.facts, for: aor, on: incoming.flow)
         noteAccepted(incoming, toWriteLater: plan.bookkeeping, now: now)
+        if !unprotectedTokens.isTold,
+            plan.refreshed.contains(where: { registrar.bindings.isPush(registrar.bindings.device(of: $0)) })
+        {
+            noteToken(of: aor, incoming)
+        }
         if plan.announcement.flowTimer != nil { toldFlowTimer(plan.refreshed, on: incoming.flow, now: now) }
         answerRegister(incoming, now: now) { [functions] out in
             registrar.appendOKFields(for: plan, now: now, to: &out) { name, out in
@@ -155,6 +160,7 @@ extension ProxyEngine {
         registrar.complete(refresh)
         note([], for: aor, on: incoming.flow)
         noteAccepted(incoming, toWriteLater: CollectionOfOne(refresh.id), now: now)
+        noteToken(of: aor, incoming)
         if refresh.isOutbound, settings.registrar.flowTimer != .zero {
             toldFlowTimer(CollectionOfOne(refresh.id), on: incoming.flow, now: now)
         }
@@ -173,6 +179,20 @@ extension ProxyEngine {
         counters.count(.registerAccepted)
         // Where nobody has to prove himself, a contact is all the proof there is.
         if !settings.authenticates { noteProved(incoming.flow) }
+    }
+
+    /// Says once that push tokens can be read on their way.
+    private func noteToken(of aor: AddressOfRecord, _ incoming: IncomingRequest) {
+        guard unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else { return }
+        log.notice(
+            "push tokens come from the internet without TLS, so others can read them",
+            [
+                .aor: .described(aor), .source: .described(incoming.flow.remote),
+                .transport: .text(incoming.flow.transport.viaName),
+                .reason: .text(
+                    "RFC 8599 section 13 wants TLS: add tls: or wss: to listen and let phones register there; this is said once after each start"
+                ),
+            ])
     }
 
     private func answerRegister(_ incoming: IncomingRequest, now: Moment, _ fields: (inout ByteSink) -> Void) {

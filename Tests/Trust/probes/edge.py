@@ -11,6 +11,7 @@ import time
 
 from daemon import Daemon
 from edge import Authority, SecureStream, WebSocket, connected, context, Sealed
+from machine import patience
 from probes.wake import call, pushed, sleeper
 from sip import Dialog, Listener, Stream, fresh
 from suite import Failed, check, probe
@@ -248,7 +249,7 @@ def renewed(t):
     def reload():
         offset = len(daemon.log())
         daemon.process.send_signal(signal.SIGHUP)
-        limit = time.monotonic() + 6
+        limit = time.monotonic() + patience(6)
         while "settings reloaded" not in daemon.log()[offset:] and time.monotonic() < limit:
             time.sleep(0.05)
         return daemon.log()[offset:]
@@ -612,3 +613,33 @@ class EdgeDaemon(Daemon):
 
     def close(self):
         self.stop()
+
+
+@probe("T30.7", "tokens-without-tls")
+def tokens_without_tls(t):
+    """A balancer says that phones come from the internet: the first push token of a run that comes without TLS is told of, once."""
+    daemon = t.daemon = t.own(EdgeDaemon("plain-tokens", t.suite, {"log": {"level": "notice"}}))
+    daemon.start()
+
+    def phone(claimed, made=None):
+        plain = connected("127.4.0.7", (daemon.host, daemon.tls_port if made else daemon.port))
+        plain.sendall(f"PROXY TCP4 {claimed} {daemon.host} 40000 5060\r\n".encode())
+        return t.own(Stream("127.4.0.7", plain.getpeername(), Sealed(plain, made, "sip.example.net") if made else plain))
+
+    def lines():
+        return daemon.log().count("without TLS")
+
+    t.registered(phone("93.184.216.34"))
+    t.registered(phone("10.20.30.40"), params=pushed(fresh("token")))
+    t.registered(phone("93.184.216.34", context()), params=pushed(fresh("token")))
+    check(lines() == 0, f"a contact without a token, one of a private network, or one over TLS is told of: {daemon.log()[-300:]}")
+    for _ in range(3):
+        t.registered(phone("93.184.216.34"), params=pushed(fresh("token")))
+    check(lines() == 1, f"{lines()} lines for three tokens without TLS")
+    said = next(line for line in daemon.log().splitlines() if "without TLS" in line)
+    check(" notice " in said and "tls:" in said and "93.184.216.34" in said, f"no cure: {said}")
+    daemon.stop()
+    daemon.launch()
+    t.registered(phone("93.184.216.34"), params=pushed(fresh("token")))
+    check(lines() == 2, f"{lines()} lines in two runs")
+    return "one line at notice for each run, with the cure; none for TLS, private networks and contacts without a token"
