@@ -2,6 +2,7 @@
 
 import time
 
+from machine import patience
 from sip import fresh
 from suite import check, probe
 from .wake import call, pushed, sleeper
@@ -9,7 +10,7 @@ from .wake import call, pushed, sleeper
 
 def questions(phone, seconds):
     """How many questions come within that time."""
-    count, until = 0, time.monotonic() + seconds
+    count, until = 0, time.monotonic() + patience(seconds)
     while (left := until - time.monotonic()) > 0:
         count += phone.take(lambda m: m.method == "OPTIONS", left) is not None
     return count
