@@ -27,6 +27,7 @@ package final class ProxyEngine {
     package internal(set) var registrar: Registrar
     var digest: DigestAuthenticator
     var logins: LoginLimit
+    var registerLimit: RegisterLimit
     /// What is told of requests that are refused.
     var refusals = Refusals()
     /// How many log lines there may be about REGISTERs that are challenged.
@@ -114,6 +115,7 @@ package final class ProxyEngine {
         digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
         logins = LoginLimit(
             perSource: settings.limits.wrongLoginsPerSource, perUser: settings.limits.wrongLoginsPerUser)
+        registerLimit = RegisterLimit(settings.limits)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         transactions.timers.ringLimit = settings.call.ringLimit
         ledger = PushLedger(settings, restoring: stored.bucketEntries, random: functions.random, log: log)

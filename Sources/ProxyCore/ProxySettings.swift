@@ -104,6 +104,9 @@ package struct ProxySettings: Sendable {
     package var missedCallsLife: Duration = .seconds(120)
     /// How many records of the timeline may be under way at once. Zero: none is kept.
     package var timelineLimit = 200_000
+    /// How many records of the timeline are kept, and for how long.
+    package var recordsKept = 1_000_000
+    package var recordsAge: Duration = .seconds(604_800)
     /// How many unread pushes of all devices are counted, and for how long.
     package var unreadLimit = 1_000_000
     package var unreadAge: Duration = .seconds(604_800)

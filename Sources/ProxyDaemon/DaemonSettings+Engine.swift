@@ -39,6 +39,8 @@ extension DaemonSettings {
         engine.notificationsPerDevice = api.notifications.perDevice
         engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))
         if push.timeline.maximumRecords == 0 { engine.timelineLimit = 0 }
+        engine.recordsKept = push.timeline.maximumRecords
+        engine.recordsAge = push.timeline.maximumAge
         engine.unreadAge = push.timeline.maximumAge
         return engine
     }

@@ -81,7 +81,9 @@ package struct PushLimits: SettingsGroup, Hashable {
 
 extension BucketSettings: SettingsGroup {
     package static let schema: [Setting<BucketSettings>] = [
-        .integer("max-entries", in: 1...10_000, \.maximumEntries, "Calls kept for one device; the oldest go first."),
+        .integer(
+            "max-entries", in: 1...10_000, \.maximumEntries,
+            "Calls kept for one device; beyond it the oldest goes of the caller who has most of them."),
         .duration(
             "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge,
             "How long a missed call is kept for a device that does not return."),

@@ -27,6 +27,8 @@ package final class EventLoop: @unchecked Sendable {
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
     /// Where sockets that are bound on this loop come from, when they were handed over. To be set before any is bound.
     package var handover = SocketHandover()
+    /// How many handshakes one source may begin on its connections; `nil` for any number.
+    package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
     /// What a loop runs besides the callbacks of its sources, in order of arrival. Only what callers have under way

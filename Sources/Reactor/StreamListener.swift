@@ -116,6 +116,12 @@ package final class StreamListener: @unchecked Sendable {
 
     private func take(_ descriptor: consuming Descriptor) {
         var session: TLSSession?
+        let announces = !balancers.isEmpty
+        if tls != nil, !announces || !isBalancer(System.remoteEndpoint(descriptor.number)),
+            !mayShakeHands(System.remoteEndpoint(descriptor.number))
+        {
+            return
+        }
         if let tls {
             // Fails for lack of memory only; the connection is closed then.
             guard let made = try? tls.makeServerSession() else { return }
@@ -127,7 +133,7 @@ package final class StreamListener: @unchecked Sendable {
         let connection = StreamConnection(
             descriptor, on: loop, tls: session, limits: connectionLimits,
             ended: { loop.dispose { listener?.connectionEnded() } })
-        guard balancers.contains(where: { $0.contains(connection.remote.address) }) else { return accepted(connection) }
+        guard announces, isBalancer(connection.remote) else { return accepted(connection) }
         let number = connection.id
         unannounced[number] = connection
         do {
@@ -140,7 +146,19 @@ package final class StreamListener: @unchecked Sendable {
     /// A balancer has said whom a connection is from; one on which it did not is closed.
     private func announced(_ number: UInt64, _ isGood: Bool) {
         guard let connection = unannounced.removeValue(forKey: number), isGood else { return }
+        guard connection.tls == nil || mayShakeHands(connection.remote) else { return }
         accepted(connection)
+    }
+
+    private func isBalancer(_ peer: Endpoint?) -> Bool {
+        guard let peer else { return false }
+        return balancers.contains { $0.contains(peer.address) }
+    }
+
+    /// One that may not is closed by being dropped.
+    private func mayShakeHands(_ peer: Endpoint?) -> Bool {
+        guard let peer, let limit = loop.handshakeLimit else { return true }
+        return limit.admits(peer, now: loop.now)
     }
 
     private func connectionEnded() {

@@ -24,7 +24,8 @@ extension TransactionTable {
     /// - Parameters:
     ///   - key: what ``requestReceived(_:now:into:)`` gave for this request.
     ///   - request: as received.
-    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. Then it is taken beyond the limit.
+    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. Then it is taken beyond the limit. So is a BYE,
+    ///     as far as what is kept for these goes.
     ///   - flow: the way back.
     ///   - now: the time.
     /// - Returns: `nil` when the table is full: answer 503 without a transaction.
@@ -32,7 +33,8 @@ extension TransactionTable {
         _ key: TransactionKey, for request: SIPRequest, cancelling cancelled: ServerTransactionID? = nil,
         respondOn flow: Flow, now: Instant
     ) -> ServerTransactionID? {
-        guard cancelled != nil || servers.count < limits.serverTransactions else { return nil }
+        let kept = request.method == .bye ? limits.keptForByes : 0
+        guard cancelled != nil || servers.count < limits.serverTransactions + kept else { return nil }
         return insertServer(request, key: key, flow: flow, now: now)
     }
 

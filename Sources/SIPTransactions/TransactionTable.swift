@@ -5,6 +5,8 @@ package import Timekeeping
 package struct TransactionLimits: Sendable {
     /// Server transactions; the CANCEL of one of them is taken beyond this.
     package var serverTransactions = 400_000
+    /// Beyond these, for BYEs alone: calls end although nothing else has room.
+    package var keptForByes = 50_000
     /// Answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond it the oldest goes, and
     /// a late retransmission of its request is served as a new one.
     package var completedNonInvite = 16_384

@@ -25,6 +25,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case challengeSent, credentialsAccepted, credentialsRefused
     case loginFailed, loginLimited
     case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
+    case shareUsedUp, registerLimited
     case call, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
@@ -34,7 +35,8 @@ package enum Counter: Int, CaseIterable, Sendable {
     case missedCallStored, missedCallReported
     case messageStored, messageDelivered, messageGivenUp, messageExpired
     case flowOpened, flowClosed
-    case flowRefusedSource, flowRefusedFull, flowGaveWay, flowNoRequest, flowNotProved, flowIdle, flowNotReading
+    case flowRefusedSource, flowRefusedFull, flowRefusedHandshake, flowGaveWay, flowNoRequest, flowNotProved, flowIdle
+    case flowNotReading
     case tlsFull, tlsResumed, tlsRefusedIncoming, tlsRefusedOutgoing
     case udpReceiveDropped, udpSendDropped
     case httpRequest, httpRefused
@@ -91,6 +93,12 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .outgoingUnanswered: Self.outgoing("no-answer")
         case .outgoingUnreachable: Self.outgoing("unreachable")
         case .outgoingGivenUp: Self.outgoing("gave-up")
+        case .shareUsedUp:
+            MetricName(
+                "sippushd_shares_used_up_total",
+                "Requests refused because their caller, or the called user, has its share.")
+        case .registerLimited:
+            MetricName("sippushd_limited_registers_total", "REGISTERs refused because their source sends too many.")
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
         case .callResumed:
             MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this one goes on with.")
@@ -132,6 +140,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .flowClosed: Self.flow("closed")
         case .flowRefusedSource: Self.flowDropped("source-limit")
         case .flowRefusedFull: Self.flowDropped("table-full")
+        case .flowRefusedHandshake: Self.flowDropped("handshake-limit")
         case .flowGaveWay: Self.flowDropped("gave-way")
         case .flowNoRequest: Self.flowDropped("no-request")
         case .flowNotProved: Self.flowDropped("not-proved")

@@ -1,11 +1,12 @@
-/// Limits the events of each key to so many a minute, which may all come at once (the generic cell rate algorithm).
+/// Limits the events of each key to so many in a span of time, which may all come at once (the generic cell rate algorithm).
 ///
-/// It keeps one instant for each key that was busy within the last minute. If there are too many keys, it keeps the
+/// It keeps one instant for each key that was busy within the last span. If there are too many keys, it keeps the
 /// busiest.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
-    /// How many events a minute each key may have; 0 lets everything pass.
-    @usableFromInline package var perMinute: Int { didSet { cost = Self.cost(perMinute: perMinute) } }
+    /// How many events each key may have in a span; 0 lets everything pass.
+    @usableFromInline package var limit: Int { didSet { cost = Self.cost(of: limit, in: span) } }
+    @usableFromInline let span: Duration
     /// The time that one event stands for. A division of durations takes a hundred steps.
     @usableFromInline var cost: Duration
     /// When the events of each key stop counting.
@@ -17,12 +18,18 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
 
     private static var smallestSweep: Int { 1024 }
 
-    /// - Parameters:
-    ///   - perMinute: how many events a minute each key may have.
-    ///   - capacity: how many keys are remembered at most. Beyond it, those with the fewest events are forgotten.
     package init(perMinute: Int, capacity: Int = .max) {
-        self.perMinute = perMinute
-        cost = Self.cost(perMinute: perMinute)
+        self.init(perMinute, in: .seconds(60), capacity: capacity)
+    }
+
+    /// - Parameters:
+    ///   - limit: how many events each key may have in a span.
+    ///   - span: how long that is.
+    ///   - capacity: how many keys are remembered at most. Beyond it, those with the fewest events are forgotten.
+    package init(_ limit: Int, in span: Duration, capacity: Int = .max) {
+        self.limit = limit
+        self.span = span
+        cost = Self.cost(of: limit, in: span)
         self.capacity = max(capacity, 1)
         sweepAt = min(self.capacity, Self.smallestSweep)
     }
@@ -33,9 +40,9 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// Whether one more event of the key is within the limit. If it is, it counts.
     @inlinable
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
-        guard perMinute > 0 else { return true }
+        guard limit > 0 else { return true }
         let debt = max(paidOff[key] ?? now, now)
-        guard debt + cost - now <= .seconds(60) else { return false }
+        guard debt + cost - now <= span else { return false }
         paidOff[key] = debt + cost
         if paidOff.count >= sweepAt { sweep(now: now) }
         return true
@@ -43,12 +50,18 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
 
     /// How long it takes until one more event of the key is within the limit; `nil` if it is so now. Counts no event.
     package func wait(for key: Key, now: Instant) -> Duration? {
-        guard perMinute > 0, let debt = paidOff[key] else { return nil }
-        let excess = debt + cost - now - .seconds(60)
+        guard limit > 0, let debt = paidOff[key] else { return nil }
+        let excess = debt + cost - now - span
         return excess > .zero ? excess : nil
     }
 
-    private static func cost(perMinute: Int) -> Duration { perMinute > 0 ? .seconds(60) / perMinute : .zero }
+    /// One event of the key does not count after all.
+    package mutating func giveBack(_ key: Key, now: Instant) {
+        guard let debt = paidOff[key] else { return }
+        paidOff[key] = debt + (.zero - cost) > now ? debt + (.zero - cost) : nil
+    }
+
+    private static func cost(of limit: Int, in span: Duration) -> Duration { limit > 0 ? span / limit : .zero }
 
     @usableFromInline
     mutating func sweep(now: Instant) {

@@ -129,7 +129,7 @@ import Timekeeping
     private static func missed(_ ref: UInt64, _ change: ((CallRef) -> BucketChange)? = nil) -> StoredBucketChange {
         let entry = BucketEntry(
             callRef: CallRef(rawValue: ref), caller: ByteString("sip:al@example.com"),
-            date: UnixTime(milliseconds: 1_790_000_000_123),
+            date: UnixTime(milliseconds: 1_790_000_000_123), broughtBy: Caller(rawValue: .max),
             devices: [DeviceID(rawValue: 3), DeviceID(rawValue: .max)],
             told: [DeviceID(rawValue: 4)], isOver: true)
         return StoredBucketChange(

@@ -63,7 +63,7 @@ extension BucketEntry {
     static func sample(_ callRef: UInt64, devices: [DeviceID] = [1]) -> BucketEntry {
         BucketEntry(
             callRef: CallRef(rawValue: callRef), caller: ByteString("100"), date: UnixTime(seconds: 1_700_000_000),
-            devices: devices, isOver: true)
+            broughtBy: Caller(hash: 77, isTrusted: false), devices: devices, isOver: true)
     }
 }
 

@@ -2,6 +2,7 @@ import Addressing
 import Bytes
 import ProxyCore
 import Registration
+import Telemetry
 import Testing
 import TestSupport
 import Timekeeping
@@ -20,7 +21,7 @@ struct AccountLimitTests {
         return story(bench.receive(text, from: source))
     }
 
-    private func registered(_ users: String..., change: @escaping (inout ProxySettings) -> Void) -> EngineBench {
+    private func registered(_ users: String..., change: (inout ProxySettings) -> Void = { _ in }) -> EngineBench {
         let bench = EngineBench(change)
         for user in users {
             bench.register(user: user, token: "token-\(user)", callID: "r-\(user)")
@@ -31,7 +32,9 @@ struct AccountLimitTests {
     @Test func `calls to one user leave room for calls to others`() {
         let bench = registered("bob", "carol") { $0.limits.callsPerAccount = 3 }
         for number in 0..<3 {
-            #expect(call(bench, to: "bob", number: number) == ["100 invite > pbx", "push invite token-bob"])
+            #expect(
+                call(bench, to: "bob", number: number, caller: "10\(number)")
+                    == ["100 invite > pbx", "push invite token-bob"])
         }
         #expect(call(bench, to: "bob", number: 3) == ["486 invite > pbx"])
         #expect(call(bench, to: "carol", number: 4) == ["100 invite > pbx", "push invite token-carol"])
@@ -57,7 +60,9 @@ struct AccountLimitTests {
         let bench = registered("bob", "carol") { $0.limits.heldBytes = 3 << 20 }
         var held = 0
         // One user has a mebibyte here, with messages of some 10,000 bytes.
-        while call(bench, to: "bob", number: held, body: 10_000).first == "100 invite > pbx" { held += 1 }
+        while call(bench, to: "bob", number: held, caller: "10\(held % 3)", body: 10_000).first == "100 invite > pbx" {
+            held += 1
+        }
         #expect((80...105).contains(held))
         #expect(call(bench, to: "carol", number: 1_000, body: 10_000).first == "100 invite > pbx")
         _ = bench.pass(.seconds(40))
@@ -76,6 +81,112 @@ struct AccountLimitTests {
         #expect(call(bench, to: "bob", number: 2, from: caller, caller: "new") == ["100 invite > \(caller)"])
         // The PBX answers for its callers itself.
         for number in 3..<6 { #expect(call(bench, to: "bob", number: number).count == 2) }
+    }
+
+    // MARK: A caller's share (T32)
+
+    @Test func `calls of one caller leave room for another's to the same user`() {
+        let bench = registered("bob") {
+            $0.limits.callsPerAccount = 8
+            $0.call.pushesPerDevice = 0
+        }
+        for number in 0..<4 { #expect(call(bench, to: "bob", number: number).first == "100 invite > pbx") }
+        #expect(call(bench, to: "bob", number: 4) == ["486 invite > pbx"])
+        for number in 5..<9 {
+            #expect(call(bench, to: "bob", number: number, caller: "104").first == "100 invite > pbx")
+        }
+        #expect(call(bench, to: "bob", number: 9, caller: "105") == ["486 invite > pbx"])
+    }
+
+    @Test func `the bytes of one caller leave room for another's to the same user`() {
+        let bench = registered("bob") {
+            $0.limits.heldBytes = 3 << 20
+            $0.call.pushesPerDevice = 0
+        }
+        var held = 0
+        while call(bench, to: "bob", number: held, body: 10_000).first == "100 invite > pbx" { held += 1 }
+        // Half of bob's mebibyte.
+        #expect((40...53).contains(held))
+        #expect(call(bench, to: "bob", number: 1_000, caller: "104", body: 10_000).first == "100 invite > pbx")
+    }
+
+    @Test func `phones together leave a part for the trusted side, of a user's calls and of all`() {
+        let bench = registered("bob", "carol", "dave") {
+            $0.limits.calls = 16
+            $0.limits.callsPerAccount = 12
+            $0.call.pushesPerDevice = 0
+        }
+        func address(_ number: Int) -> Endpoint { Endpoint(IPAddress(v4: 0xc633_6401 + UInt32(number)), 5060) }
+        var number = 0
+        func calls(to user: String) -> Int {
+            var taken = 0
+            for _ in 0..<20 {
+                number += 1
+                let told = call(bench, to: user, number: number, from: address(number))
+                if told.first == "100 invite > \(address(number))" { taken += 1 }
+            }
+            return taken
+        }
+        #expect(calls(to: "bob") == 9)
+        #expect(call(bench, to: "bob", number: 1_000).first == "100 invite > pbx")
+        // Twelve of all sixteen are for phones.
+        #expect(calls(to: "carol") == 3)
+        #expect(calls(to: "dave") == 0)
+        for number in 1_001..<1_004 {
+            #expect(call(bench, to: "dave", number: number, caller: "\(number)").first == "100 invite > pbx")
+        }
+        // What is over makes room.
+        _ = bench.pass(.seconds(40))
+        #expect(calls(to: "dave") == 9)
+    }
+
+    @Test func `a caller has a share of a phone's pushes, and the PBX a part`() {
+        let bench = registered("bob")
+        let (caller, other) = (Endpoint(IPAddress(v4: 0xc633_6401), 5060), Endpoint(IPAddress(v4: 0xc633_6402), 5060))
+        func pushes(_ numbers: Range<Int>, from phone: Endpoint?, caller: String = "103") -> Int {
+            numbers.count { number in
+                let told = call(bench, to: "bob", number: number, from: phone, caller: caller)
+                return told.contains("push invite token-bob")
+            }
+        }
+        #expect(pushes(0..<20, from: caller) == 10)
+        #expect(pushes(20..<40, from: other) == 5)
+        // Twenty are for all, five of them for whom the PBX brings.
+        #expect(pushes(40..<41, from: nil, caller: "700") == 1)
+        #expect(pushes(41..<60, from: nil, caller: "701") == 4)
+    }
+
+    @Test func `whom the PBX asserts is the caller, and who is anonymous there is the PBX`() {
+        let bench = registered("bob")
+        func pushes(_ numbers: Range<Int>, from: String, _ extra: [String] = []) -> Int {
+            numbers.count { number in
+                story(
+                    bench.receive(
+                        SIPText.invite(
+                            to: "bob", from: from, at: EngineBench.pbx, callID: "c\(number)", branch: "c\(number)",
+                            extra: extra), from: EngineBench.pbx)
+                ).contains("push invite token-bob")
+            }
+        }
+        let asserted = ["P-Asserted-Identity: \"X\" <sip:+4930@PBX.example.net;user=phone>"]
+        #expect(pushes(0..<8, from: "103", asserted) + pushes(8..<16, from: "104", asserted) == 10)
+        #expect(pushes(20..<26, from: "anonymous") == 6)
+    }
+
+    @Test func `calls of one phone leave room for others' records`() {
+        let bench = registered("bob") {
+            $0.recordsKept = 160
+            $0.call.pushesPerDevice = 0
+            $0.call.pushesPerCaller = 0
+        }
+        func leftOut(_ numbers: Range<Int>, from phone: Endpoint) -> UInt64 {
+            let before = bench.engine.figures[.timelineDropped]
+            for number in numbers { _ = call(bench, to: "bob", number: number, from: phone) }
+            return bench.engine.figures[.timelineDropped] - before
+        }
+        // One of them has a sixteenth.
+        #expect(leftOut(0..<30, from: Endpoint(IPAddress(v4: 0xc633_6401), 5060)) == 20)
+        #expect(leftOut(30..<40, from: Endpoint(IPAddress(v4: 0xc633_6402), 5060)) == 0)
     }
 
     @Test func `all phones of a user that wake at once are served`() {

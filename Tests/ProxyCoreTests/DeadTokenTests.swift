@@ -105,7 +105,8 @@ extension PhoneStory.Step {
                 StoredBucketEntry(
                     aor: EngineBench.bob,
                     entry: BucketEntry(
-                        callRef: entry.callRef, caller: entry.caller, date: date(entry.date), devices: entry.devices,
+                        callRef: entry.callRef, caller: entry.caller, date: date(entry.date),
+                        broughtBy: entry.broughtBy, devices: entry.devices,
                         isOver: true))
             }
             let engine = EngineFixture.engine(StoredState(bucketEntries: entries), seed: 2)
@@ -127,9 +128,14 @@ extension PhoneStory.Step {
 }
 
 @Suite struct `Limits of pushes` {
+    private static func threeFromOne(_ settings: inout ProxySettings) {
+        settings.call.pushesPerDevice = 3
+        settings.limits.callerShare = 100
+    }
+
     @Test func `a device gets no more than its share a minute, and calls still wait for it`() {
         let story = PhoneStory(
-            "three a minute", where: { $0.call.pushesPerDevice = 3 }, .register(), .wakingCall, .wakingCall,
+            "three a minute", where: Self.threeFromOne, .register(), .wakingCall, .wakingCall,
             .wakingCall, .call("100 invite > pbx"), .pass(20).unseen, .wakingCall,
             // All five are delivered.
             .refresh().times(5, "invite > 0"))

@@ -226,13 +226,27 @@ struct DialogWakeTests {
     }
 
     @Test func `what waits has a limit, and so have the pushes`() throws {
-        let talk = try TalkBench { $0.notificationsPerDevice = 1 }
+        let talk = try TalkBench {
+            $0.notificationsPerDevice = 1
+            $0.limits.callerShare = 100
+        }
         _ = talk.closed(1)
         for number in 2...17 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 18) == ["503 info > pbx"])
         _ = talk.pass(.seconds(21))
         // The share of this minute is used up: it waits, and wakes nobody.
         #expect(talk.send("BYE", 19) == [])
+    }
+
+    @Test func `one side of a dialog leaves room for others, and a BYE always has room`() throws {
+        let talk = try TalkBench()
+        _ = talk.closed(1)
+        for number in 2...9 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
+        #expect(talk.send("INFO", 10) == ["503 info > pbx"])
+        #expect(talk.send("BYE", 11) == [])
+        // Each dialog has one.
+        #expect(talk.send("BYE", 12) == ["500 bye > pbx"])
+        #expect(talk.register(at: 2).filter { $0.hasPrefix("bye") }.count == 1)
     }
 
     @Test func `an ACK wakes nobody, nor does anything where the setting says no`() throws {

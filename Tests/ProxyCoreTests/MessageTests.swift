@@ -54,6 +54,10 @@ private final class MessageBench {
         tell(bench.receive(Self.text(words, number, from: sender, extra: extra), from: EngineBench.pbx))
     }
 
+    func receive(_ bytes: [UInt8], from place: Endpoint = EngineBench.pbx) -> [String] {
+        tell(bench.receive(bytes, from: place))
+    }
+
     /// A phone registers, from the same place as before or another.
     @discardableResult
     func register(
@@ -169,6 +173,48 @@ struct MessageTrustTests {
         #expect(bench.send(long, 1, from: "104").contains("202 message > pbx"))
         #expect(bench.send(long, 1, from: "105").contains("202 message > pbx"))
         #expect(bench.send(long, 1, from: "106") == ["480 message > pbx"])
+    }
+
+    @Test func `somebody else's message with the same Call-ID, tag and number is another message`() {
+        let bench = MessageBench.asleep(store: true)
+        #expect(bench.send("mine", 1).contains("202 message > pbx"))
+        let copied = String(decoding: MessageBench.text("not mine", 1, from: "666"), as: UTF8.self)
+            .replacing("Call-ID: m666x1", with: "Call-ID: m103x1")
+        let told = bench.receive(Array(copied.utf8))
+        #expect(told.contains("202 message > pbx"))
+        #expect(bench.waiting == 2)
+        // In a transaction of its own it is another one of the same sender, too.
+        let again = String(decoding: MessageBench.text("more", 1), as: UTF8.self).replacing(
+            "x1\r\nFrom", with: "y1\r\nFrom")
+        #expect(bench.receive(Array(again.utf8)).contains("202 message > pbx"))
+        #expect(bench.waiting == 3)
+    }
+
+    @Test func `a stored message has one Date, its own or ours`() throws {
+        let bench = MessageBench.asleep(store: true)
+        bench.send("plain", 1)
+        bench.send("own", 2, extra: ["Date: Sat, 13 Nov 2010 23:29:00 GMT"])
+        bench.send("said:\nDate: none\r\ndate: none", 3)
+        _ = bench.wake()
+        for _ in 1...3 { _ = bench.answer() }
+        let dates = bench.messages.map { request in request.frame.values(of: .date).map(\.string) }
+        #expect(dates.map(\.count) == [1, 1, 1])
+        #expect(dates.dropFirst().first == ["Sat, 13 Nov 2010 23:29:00 GMT"])
+    }
+
+    @Test func `phones leave room for messages of the PBX`() {
+        let bench = MessageBench.asleep(store: true) { $0.messages.maximumCount = 8 }
+        var taken = 0
+        for number in 0..<10 {
+            let place = Endpoint(IPAddress(v4: 0xc633_6401 + UInt32(number)), 5060)
+            if bench.receive(MessageBench.text("x", number, from: "p\(number)"), from: place)
+                .contains("202 message > \(place)")
+            {
+                taken += 1
+            }
+        }
+        #expect(taken == 6)
+        #expect(bench.send("x", 100).contains("202 message > pbx"))
     }
 
     @Test func `however many come, a phone is woken once until it has been here`() {

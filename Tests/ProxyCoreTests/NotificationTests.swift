@@ -104,6 +104,7 @@ import Timekeeping
         let bench = EngineBench {
             $0.call.pushesPerDevice = 3
             $0.notificationsPerDevice = 2
+            $0.limits.callerShare = 100
         }
         bench.register()
         for _ in 1...2 { #expect(try order(bench).sent == 1) }
@@ -115,7 +116,10 @@ import Timekeeping
     }
 
     @Test func `stop while calls have used up theirs`() throws {
-        let bench = EngineBench.registered { $0.call.pushesPerDevice = 2 }
+        let bench = EngineBench.registered {
+            $0.call.pushesPerDevice = 2
+            $0.limits.callerShare = 100
+        }
         for call in 1...2 { bench.invite(callID: "c\(call)", branch: "c\(call)") }
         #expect(try order(bench).skipped == [.deviceLimit])
         _ = bench.pass(.seconds(31))

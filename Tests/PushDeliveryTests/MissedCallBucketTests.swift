@@ -15,16 +15,19 @@ private let settings = BucketSettings()
 
 extension MissedCallBucket {
     fileprivate mutating func offer(
-        _ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone], settings: BucketSettings = settings
+        _ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone], by caller: Caller? = nil,
+        settings: BucketSettings = settings
     ) -> [BucketChange] {
         callOffered(
-            ref, caller: ByteString("10\(ref.rawValue)"), at: start + .seconds(seconds), devices: devices,
+            ref, caller: ByteString("10\(ref.rawValue)"), by: caller ?? owner(ref), at: start + .seconds(seconds),
+            devices: devices,
             settings: settings)
     }
 
     fileprivate mutating func offerJournalled(_ ref: CallRef, to devices: [DeviceID]) -> [BucketChange] {
         callOffered(
-            ref, caller: ByteString("10\(ref.rawValue)"), at: start, devices: devices, isJournalled: true,
+            ref, caller: ByteString("10\(ref.rawValue)"), by: owner(ref), at: start, devices: devices,
+            isJournalled: true,
             settings: settings)
     }
 
@@ -42,9 +45,12 @@ private func entry(
     _ ref: CallRef, after seconds: Int = 0, to devices: [DeviceID] = [phone], told: [DeviceID] = [], isOver: Bool
 ) -> BucketEntry {
     BucketEntry(
-        callRef: ref, caller: ByteString("10\(ref.rawValue)"), date: start + .seconds(seconds), devices: devices,
-        told: told, isOver: isOver)
+        callRef: ref, caller: ByteString("10\(ref.rawValue)"), date: start + .seconds(seconds), broughtBy: owner(ref),
+        devices: devices, told: told, isOver: isOver)
 }
+
+/// Each call has a caller of its own, unless it says whose it is.
+private func owner(_ ref: CallRef) -> Caller { Caller(hash: ref.rawValue, isTrusted: true) }
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
 struct MissedCallBucketTests {
@@ -99,7 +105,8 @@ struct MissedCallBucketTests {
         #expect(bucket.entries.map(\.isOver) == [true])
         for ref in [first, second] {
             let changes = bucket.callResumed(
-                ref, caller: ByteString("10\(ref.rawValue)"), at: start, devices: [phone, tablet], settings: settings)
+                ref, caller: ByteString("10\(ref.rawValue)"), by: owner(ref), at: start, devices: [phone, tablet],
+                settings: settings)
             #expect(changes == [])
         }
         #expect(bucket.entries.map(\.isOver) == [false, false])
@@ -313,6 +320,42 @@ struct MissedCallBucketTests {
         #expect(bucket.unread(of: tablet) == 1)
     }
 
+    // MARK: Callers (T32.4)
+
+    /// `count` calls of one caller, given up one after the other.
+    private func flood(_ bucket: inout MissedCallBucket, _ count: Int, by caller: Caller, from number: UInt64) {
+        for index in 0..<UInt64(count) {
+            let ref = CallRef(rawValue: number + index)
+            _ = bucket.offer(ref, after: Int(number + index), by: caller)
+            _ = bucket.callEnded(ref)
+        }
+    }
+
+    @Test func `one caller's calls push out no one else's`() {
+        var bucket = MissedCallBucket()
+        for ref in [first, second, third] { bucket.miss(ref, after: Int(ref.rawValue)) }
+        flood(&bucket, 120, by: Caller(hash: 900, isTrusted: false), from: 1_000)
+        #expect(bucket.unread(of: phone) == 100)
+        #expect(bucket.entries.prefix(3).map(\.callRef) == [first, second, third])
+        // Of the one who has most, the oldest go.
+        #expect(bucket.entries[3].callRef == CallRef(rawValue: 1_023))
+    }
+
+    @Test func `phones leave room for what trusted peers bring, however many they are`() {
+        var settings = settings
+        settings.untrustedShare = 75
+        var bucket = MissedCallBucket()
+        for number in 0..<25 { bucket.miss(CallRef(rawValue: UInt64(number + 1)), after: number) }
+        for number in 0..<UInt64(120) {
+            let ref = CallRef(rawValue: 1_000 + number)
+            _ = bucket.offer(
+                ref, after: Int(1_000 + number), by: Caller(hash: number, isTrusted: false), settings: settings)
+            _ = bucket.callEnded(ref)
+        }
+        #expect(bucket.unread(of: phone) == 100)
+        #expect(bucket.entries.filter(\.broughtBy.isTrusted).count == 25)
+    }
+
     @Test func `calls that ring are never dropped for room`() {
         var bucket = MissedCallBucket()
         var small = BucketSettings()
@@ -358,7 +401,8 @@ struct MissedCallBucketTests {
             switch random(8) {
             case 0, 1:
                 changes = bucket.callOffered(
-                    CallRef(rawValue: UInt64(step)), caller: ByteString("x"), at: now,
+                    CallRef(rawValue: UInt64(step)), caller: ByteString("x"),
+                    by: Caller(hash: random(3), isTrusted: random(2) == 0), at: now,
                     devices: Array(Set([device, DeviceID(rawValue: 7 + random(3))])).sorted(), settings: small)
             case 2: changes = bucket.callEnded(ref)
             case 3: changes = bucket.deviceReached(ref, device)

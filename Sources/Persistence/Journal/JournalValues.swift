@@ -243,12 +243,13 @@ extension ByteSink {
             append(JournalFlags())
             append(big: callRef.rawValue)
         case .upsert(let entry):
-            append(JournalFlags(true, entry.isOver))
+            append(JournalFlags(true, entry.isOver, true))
             append(big: entry.callRef.rawValue)
             append(counted: entry.caller)
             append(entry.date)
             append(entry.devices) { $0.append(big: $1.rawValue) }
             append(entry.told) { $0.append(big: $1.rawValue) }
+            append(big: entry.broughtBy.rawValue)
         }
     }
 }
@@ -257,9 +258,14 @@ extension JournalReader {
     mutating func missedCall() -> StoredBucketChange? {
         let (aor, flags, callRef) = (addressOfRecord(), flags(), CallRef(rawValue: number()))
         guard flags[0] else { return StoredBucketChange(aor: aor, change: .delete(callRef)) }
+        let (caller, date) = (bytes(), date())
+        let devices = list { DeviceID(rawValue: $0.number()) }
+        let told = list { DeviceID(rawValue: $0.number()) }
+        // What an earlier version has written does not say it, and counts for a caller of its own.
+        let broughtBy = flags[2] ? Caller(rawValue: number()) : Caller(hash: callRef.rawValue, isTrusted: true)
         let entry = BucketEntry(
-            callRef: callRef, caller: bytes(), date: date(), devices: list { DeviceID(rawValue: $0.number()) },
-            told: list { DeviceID(rawValue: $0.number()) }, isOver: flags[1])
+            callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, told: told,
+            isOver: flags[1])
         return StoredBucketChange(aor: aor, change: .upsert(entry))
     }
 }

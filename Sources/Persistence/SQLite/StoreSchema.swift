@@ -264,5 +264,9 @@ enum StoreSchema {
         -- By the token, in whatever case: several apps may have registered it.
         CREATE INDEX mobile_device_token ON mobile_device (token COLLATE NOCASE);
         """,
+        """
+        -- A number that stands for whoever answers for the call, odd for trusted peers; 0: an earlier version wrote the row.
+        ALTER TABLE bucket_entry ADD COLUMN brought_by INTEGER NOT NULL DEFAULT 0;
+        """,
     ]
 }

@@ -105,19 +105,23 @@ final class Offer: Sendable {
     let pushDeadline: UnixTime
     /// The end of the hold by the monotonic clock.
     let holdUntil: Instant
+    /// Who answers for it.
+    let caller: Caller
     /// Whether its caller may have phones woken (T11.2).
     let mayPush: Bool
 
     var aor: AddressOfRecord { key.aor }
 
     init(
-        ref: CallRef, key: OfferKey, receivedAt: UnixTime, pushDeadline: UnixTime, holdUntil: Instant, mayPush: Bool
+        ref: CallRef, key: OfferKey, receivedAt: UnixTime, pushDeadline: UnixTime, holdUntil: Instant, caller: Caller,
+        mayPush: Bool
     ) {
         self.ref = ref
         self.key = key
         self.receivedAt = receivedAt
         self.pushDeadline = pushDeadline
         self.holdUntil = holdUntil
+        self.caller = caller
         self.mayPush = mayPush
     }
 }
@@ -182,7 +186,7 @@ struct Calls: ~Copyable {
     /// INVITEs for our users without a final response.
     var offered: Int { offers.count }
     /// Bytes of requests that are kept.
-    var bytes: Int { shares.bytes + ended.bytes }
+    var bytes: Int { shares.all.bytes + ended.bytes }
 
     /// For operators alone: it looks at all calls.
     subscript(id: ForkID) -> Call? { calls.first { $0?.id == id } ?? nil }
@@ -203,24 +207,24 @@ struct Calls: ~Copyable {
     /// A call of an earlier run keeps its number; later ones get higher ones.
     mutating func begin(
         as id: UInt64, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer?,
-        accounts: ShortList<HeldShares.Account>
+        parties: HeldShares.Parties
     ) -> Call {
         let last = lastID
         lastID = id &- 1
         defer { lastID = max(last, id) }
         return begin(
-            incoming, server, branches: [], matter: offer.map { .offer($0) } ?? .plain, accounts: accounts)
+            incoming, server, branches: [], matter: offer.map { .offer($0) } ?? .plain, parties: parties)
     }
 
     /// Begins to keep a request.
     mutating func begin(
         _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
-        matter: Call.Matter = .plain, accounts: ShortList<HeldShares.Account> = ShortList()
+        matter: Call.Matter = .plain, parties: HeldShares.Parties = .nobody
     ) -> Call {
         lastID &+= 1
         let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)
         let call = Call(ForkID(lastID), at: place, incoming, server, branches: branches, matter: matter)
-        call.claim = shares.take(call.share, for: accounts)
+        call.claim = shares.take(call.share, for: parties)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         if let server { byServer[server] = call }
         if let offer = call.offer {

@@ -1,74 +1,141 @@
 import Addressing
+import Bytes
 import Collections
+import PushDelivery
 import Registration
+import SIPGrammar
+import Timekeeping
 
-/// Who answers for a request (T11.2), whatever its From says.
-enum Sender: Hashable, Sendable {
-    /// A trusted peer. It answers for its callers itself.
-    case peer
-    /// A user who has shown a password.
-    case user(AddressOfRecord)
-    /// Whoever sends from that address, where nobody has to prove who he is.
-    case address(IPAddress)
-
-    /// The sender of a request while authentication is off.
-    static func unknown(at source: Endpoint) -> Sender { .address(source.address.source) }
-}
-
-/// How much of what the daemon holds belongs to whom: calls, and the bytes of all requests that wait for an answer (T11.3).
+/// How much of what the daemon holds belongs to whom: calls, and the bytes of all requests that wait for an answer (T11.3, T32.2).
 struct HeldShares: ~Copyable, Sendable {
-    enum Account: Hashable, Sendable {
-        case callee(AddressOfRecord)
-        case caller(Sender)
-    }
-
     struct Share: Sendable {
         var calls = 0
         var bytes = 0
+
+        static func += (left: inout Share, right: Share) {
+            left.calls += right.calls
+            left.bytes += right.bytes
+        }
+
+        static func -= (left: inout Share, right: Share) {
+            left.calls -= right.calls
+            left.bytes -= right.bytes
+        }
     }
 
-    /// The places of the accounts that something counts for.
+    /// For whom something counts.
+    struct Parties: Sendable {
+        /// `nil` for what nobody answers for.
+        var caller: Caller?
+        /// The user who is called, as a number; `nil` where that is none of ours.
+        var callee: UInt64?
+
+        static let nobody = Parties(caller: nil, callee: nil)
+
+        /// What a callee has of those who are not trusted.
+        fileprivate static func untrusted(at callee: UInt64) -> UInt64 { ~callee }
+    }
+
+    /// The places of what something counts for.
     struct Claim: Sendable {
-        @Packed fileprivate var first: Int32?
-        @Packed fileprivate var second: Int32?
+        @Packed fileprivate var caller: Int32?
+        @Packed fileprivate var callee: Int32?
+        @Packed fileprivate var untrusted: Int32?
+        @Packed fileprivate var pair: Int32?
     }
 
     /// INVITEs without a final response, and the bytes of all requests that are held.
-    private(set) var calls = 0
-    private(set) var bytes = 0
-    /// Those that hold anything.
-    private var shares = PlacedTable<Account, Share>(empty: Share())
+    private(set) var all = Share()
+    /// What callers hold of them who are not trusted.
+    private(set) var untrusted = Share()
+    /// By callers, callees and pairs, whose numbers are hashes: those that hold anything.
+    private var shares = PlacedTable<UInt64, Share>(empty: Share())
 
-    subscript(account: Account) -> Share { shares[account] ?? Share() }
+    /// What a user is called.
+    subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
+    subscript(caller caller: Caller) -> Share { shares[caller.rawValue] ?? Share() }
+    subscript(untrustedAt callee: UInt64) -> Share { shares[Parties.untrusted(at: callee)] ?? Share() }
+    subscript(caller: Caller, at callee: UInt64) -> Share { shares[caller.number(at: callee)] ?? Share() }
 
-    /// Of two accounts at most: whoever calls, and whoever is called.
-    mutating func take(_ share: Share, for accounts: ShortList<Account>) -> Claim {
-        calls += share.calls
-        bytes += share.bytes
+    mutating func take(_ share: Share, for parties: Parties) -> Claim {
+        all += share
         var claim = Claim()
-        for account in accounts {
-            let place = shares.madePlace(of: account)
-            shares[place].calls += share.calls
-            shares[place].bytes += share.bytes
-            let number = Int32(truncatingIfNeeded: place)
-            if claim.first == nil { claim.first = number } else { claim.second = number }
+        // A trusted peer brings the calls of many, and has no share of its own of what all have.
+        if let caller = parties.caller, !caller.isTrusted {
+            untrusted += share
+            claim.caller = take(share, for: caller.rawValue)
         }
+        guard let callee = parties.callee else { return claim }
+        claim.callee = take(share, for: callee)
+        guard let caller = parties.caller else { return claim }
+        if !caller.isTrusted { claim.untrusted = take(share, for: Parties.untrusted(at: callee)) }
+        claim.pair = take(share, for: caller.number(at: callee))
         return claim
     }
 
+    private mutating func take(_ share: Share, for number: UInt64) -> Int32 {
+        let place = shares.madePlace(of: number)
+        shares[place] += share
+        return Int32(truncatingIfNeeded: place)
+    }
+
     mutating func giveBack(_ share: Share, of claim: Claim) {
-        calls -= share.calls
-        bytes -= share.bytes
-        giveBack(share, at: claim.first)
-        giveBack(share, at: claim.second)
+        all -= share
+        if claim.caller != nil { untrusted -= share }
+        giveBack(share, at: claim.caller)
+        giveBack(share, at: claim.callee)
+        giveBack(share, at: claim.untrusted)
+        giveBack(share, at: claim.pair)
     }
 
     private mutating func giveBack(_ share: Share, at number: Int32?) {
         guard let number else { return }
         let place = UInt32(bitPattern: number)
-        shares[place].calls -= share.calls
-        shares[place].bytes -= share.bytes
+        shares[place] -= share
         if shares[place].calls <= 0, shares[place].bytes <= 0 { shares.remove(at: place) }
+    }
+
+    // MARK: Limits
+
+    /// Why a request has no room.
+    enum Refusal: Hashable, Sendable {
+        /// The proxy holds too much, or what is left is for trusted peers.
+        case proxyFull
+        /// It holds too much of this caller's.
+        case callerFull
+        /// Too much is held for the callee, or too much of this caller's.
+        case calleeFull
+    }
+
+    /// Whether there is room for a request of so many bytes, as `nil`.
+    func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ settings: ProxySettings) -> Refusal? {
+        let limits = settings.limits
+        guard let caller = parties.caller else { return all.bytes + size > limits.heldBytes ? .proxyFull : nil }
+        let own = caller.isTrusted ? Share() : self[caller: caller]
+        func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
+        {
+            share.refusal(
+                of: amount, beside: FairShare.Taken(all: all, untrusted: untrusted, own: own),
+                isTrusted: caller.isTrusted)
+        }
+        let inAll =
+            refusal(size, settings.heldBytesShare(of: caller), all.bytes, untrusted.bytes, own.bytes)
+            // How many calls trusted peers bring is looked at by who offers them; those to the PBX have no limit in all.
+            ?? (caller.isTrusted || !isInvite
+                ? nil : refusal(1, settings.callsShare, untrusted.calls, untrusted.calls, own.calls))
+        switch inAll {
+        case .callerFull: return .callerFull
+        case .allFull: return .proxyFull
+        case nil: break
+        }
+        guard let callee = parties.callee else { return nil }
+        let (called, strangers, pair) = (self[callee: callee], self[untrustedAt: callee], self[caller, at: callee])
+        let calls = settings.share(of: limits.accountCalls)
+        let bytes = settings.share(of: limits.accountBytes)
+        let atCallee =
+            (isInvite ? refusal(1, calls, called.calls, strangers.calls, pair.calls) : nil)
+            ?? refusal(size, bytes, called.bytes, strangers.bytes, pair.bytes)
+        return atCallee == nil ? nil : .calleeFull
     }
 }
 
@@ -78,4 +145,69 @@ extension LimitSettings {
 
     /// Bytes of requests that one account may hold.
     var accountBytes: Int { min(heldBytes, max(1 << 20, heldBytes / 16)) }
+}
+
+extension ProxySettings {
+    /// One caller's share of what belongs to somebody who is called, and the part of it that is for trusted peers (T32).
+    func share(of whole: Int, ofOne: Int? = nil) -> FairShare {
+        FairShare(
+            of: whole, ofOne: ofOne ?? (whole * limits.callerShare + 99) / 100,
+            ofUntrusted: trusted.isEmpty ? whole : whole - whole * limits.trustedShare / 100)
+    }
+
+    /// The buckets' settings, with what trusted peers have a part of.
+    var sharedBucket: BucketSettings {
+        var settings = bucket
+        settings.untrustedShare = trusted.isEmpty ? 100 : 100 - limits.trustedShare
+        return settings
+    }
+
+    fileprivate var callsShare: FairShare { share(of: limits.calls, ofOne: limits.accountCalls) }
+
+    fileprivate func heldBytesShare(of caller: Caller) -> FairShare {
+        share(of: limits.heldBytes, ofOne: caller.isTrusted ? limits.heldBytes : limits.accountBytes)
+    }
+}
+
+// MARK: - Who answers for a request
+
+extension Caller {
+    /// A user who has shown a password.
+    init(user: AddressOfRecord) {
+        var hash = FNV1a()
+        hash.mix(1)
+        hash.mix(user.user)
+        hash.mix(user.host)
+        self.init(hash: hash.value, isTrusted: false)
+    }
+
+    /// Whom a trusted peer names: in P-Asserted-Identity, else in From. Who is anonymous there is the peer.
+    init(namedIn request: SIPRequest, by peer: IPAddress) {
+        let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
+            .flatMap { SIPURI($0) }
+        let uri = asserted ?? request.from.uri
+        let host = uri.host
+        let isAnonymous =
+            host.equalsIgnoringCase("anonymous.invalid") || uri.user?.equalsIgnoringCase("anonymous") == true
+        guard asserted != nil || !isAnonymous else {
+            self.init(peer, isTrusted: true)
+            return
+        }
+        var hash = FNV1a()
+        hash.mix(2)
+        hash.mix(uri.user ?? .empty)
+        hash.mix(host.lowercased())
+        self.init(hash: hash.value, isTrusted: true)
+    }
+}
+
+extension AddressOfRecord {
+    /// Stands for the user where shares are counted.
+    var shareNumber: UInt64 {
+        var hash = FNV1a()
+        hash.mix(3)
+        hash.mix(user)
+        hash.mix(host)
+        return hash.value
+    }
 }

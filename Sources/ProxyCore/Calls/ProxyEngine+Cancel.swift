@@ -52,14 +52,19 @@ extension ProxyEngine {
             guard isAlive(pass, now: now), isAtHome(incoming.flow, pass, now: now),
                 let hop = dialogHop(pass, next, now: now)
             else { break }
-            forward(incoming, next, on: hop, pass, now: now)
+            let caller = caller(of: incoming, pass)
+            guard admitsBesides(incoming, from: caller, now: now) else { return }
+            forward(incoming, from: caller, next, on: hop, pass, now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
             guard let home = targetHome(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
             else { break }
+            let caller = caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
+            guard admitsBesides(incoming, from: caller, now: now) else { return }
+            let parties = HeldShares.Parties(caller: caller)
             if !incoming.isTrusted, let upstream = settings.upstream {
                 guard callersBinding(incoming) != nil else { break }
-                guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
+                guard let (incoming, call) = proxied(incoming, to: [nil], parties: parties, now: now) else { return }
                 let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
                 sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
                 return
@@ -69,7 +74,7 @@ extension ProxyEngine {
                     $0.isFresh && !$0.flow.isClosed
                 })
             else { break }
-            guard let (incoming, call) = proxied(incoming, to: [target.id], now: now) else { return }
+            guard let (incoming, call) = proxied(incoming, to: [target.id], parties: parties, now: now) else { return }
             sendToDevice(incoming, for: 0, of: call, to: target, now: now)
             return
         case .initial, .forged: break

@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import PushDelivery
 import Registration
@@ -10,7 +11,8 @@ extension ProxyEngine {
     /// An INVITE for one of our users: ordinary contacts ring at once, sleeping ones are pushed and waited for
     /// (R11-R18).
     func offer(
-        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], sender: Sender, now: Moment
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller sender: Caller,
+        now: Moment
     ) {
         let request = incoming.request
         // What is kept of a call must not keep the whole message in memory.
@@ -23,7 +25,7 @@ extension ProxyEngine {
         }
         guard calls.offered < settings.limits.calls else {
             refuse(
-                incoming, .serviceUnavailable, because: .tooManyCalls, of: sender,
+                incoming, .serviceUnavailable, because: .tooManyCalls,
                 fields: [Self.retryAfter(seconds: 5)], now: now)
             return
         }
@@ -36,10 +38,10 @@ extension ProxyEngine {
         let offer = Offer(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
-            mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
+            caller: sender, mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, matter: .offer(offer),
-            accounts: accounts(sender, aor))
+            parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
         if settings.call.journal { call.journalling = .open }
         counters.count(.call)
         log.info(

@@ -35,7 +35,7 @@ extension ProxyEngine {
         else { return false }
         let offer = stored.offer.map { self.offer($0, of: stored, request, now: now) }
         let call = calls.begin(
-            as: stored.id, incoming, server, offer: offer, accounts: accounts(of: stored, request))
+            as: stored.id, incoming, server, offer: offer, parties: parties(of: stored, request))
         call.fork = Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: !stored.final.isEmpty)
         call.journalling = .open
         for index in call.fork.branches.indices { call.fork.journalled(index) }
@@ -54,18 +54,16 @@ extension ProxyEngine {
             key: OfferKey(aor: stored.aor, callID: request.callID, fromTag: request.from.tag ?? .empty),
             receivedAt: call.receivedAt, pushDeadline: stored.holdUntil,
             holdUntil: now.instant + min(max(stored.holdUntil - now.date, .zero), holdTime(of: request)),
-            mayPush: stored.mayPush)
+            caller: caller(of: call, request), mayPush: stored.mayPush)
     }
 
-    private func accounts(of stored: StoredCall, _ request: SIPRequest) -> ShortList<HeldShares.Account> {
-        let sender: Sender =
-            if stored.isTrusted {
-                .peer
-            } else {
-                stored.sender.map(Sender.user) ?? .unknown(at: stored.source.remote)
-            }
-        if let offer = stored.offer { return accounts(sender, offer.aor) }
-        return request.to.tag == nil ? ShortList(.caller(sender)) : ShortList()
+    private func parties(of stored: StoredCall, _ request: SIPRequest) -> HeldShares.Parties {
+        HeldShares.Parties(caller: caller(of: stored, request), callee: stored.offer?.aor.shareNumber)
+    }
+
+    private func caller(of stored: StoredCall, _ request: SIPRequest) -> Caller {
+        if !stored.isTrusted, let user = stored.sender { return Caller(user: user) }
+        return caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
     }
 
     /// Where the responses go until the caller shows itself. A trusted peer takes connections where its Via says; a phone's are
@@ -133,7 +131,8 @@ extension ProxyEngine {
             registrar.bindings.forkTarget($0, now: now.instant)?.canBeWoken == true
         }
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
-        ledger.resumed(stored, offer, from: caller, devices: Set(devices), into: &actions)
+        ledger.resumed(
+            stored, offer, from: caller, by: self.caller(of: stored, request), devices: Set(devices), into: &actions)
     }
 
     private func noteResumed(
@@ -307,7 +306,7 @@ extension ProxyEngine {
     /// An INVITE inside its dialog, whose phone can be woken.
     private func dialogRequest(_ incoming: IncomingRequest, _ stored: StoredCall, now: Moment) -> DialogRequest? {
         guard case .dialog(let pass, let next) = route(of: incoming.request),
-            let request = dialogRequest(pass, withoutGRUU(next, pass, now: now))
+            let request = dialogRequest(incoming, pass, withoutGRUU(next, pass, now: now))
         else { return nil }
         request.hasWoken = stored.branches.first?.wasWoken == true
         request.waitsUntil = now.instant + max(stored.receivedAt + settings.call.ringTimeout - now.date, .zero)

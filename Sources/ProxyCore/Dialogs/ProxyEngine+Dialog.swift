@@ -20,7 +20,9 @@ extension ProxyEngine {
         }
         renew(pass, now: now)
         let next = withoutGRUU(next, pass, now: now)
-        if let request = dialogRequest(pass, next) { return sendInDialog(incoming, request, now: now) }
+        let caller = caller(of: incoming, pass)
+        guard admitsBesides(incoming, from: caller, now: now) else { return }
+        if let request = dialogRequest(incoming, pass, next) { return sendInDialog(incoming, request, now: now) }
         guard let hop = dialogHop(pass, next, now: now) else {
             if next.isSecure {
                 refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
@@ -30,7 +32,15 @@ extension ProxyEngine {
             }
             return
         }
-        forward(incoming, next, on: hop, pass, now: now)
+        forward(incoming, from: caller, next, on: hop, pass, now: now)
+    }
+
+    /// Who answers for a request inside a dialog: the user whose side it came from.
+    func caller(of incoming: IncomingRequest, _ pass: DialogPass) -> Caller {
+        if case .phone(let device) = pass.sender.party, let aor = registrar.bindings.binding(device)?.aor {
+            return Caller(user: aor)
+        }
+        return caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
     }
 
     /// Why a phone may not send this inside its dialog.
@@ -66,9 +76,11 @@ extension ProxyEngine {
     }
 
     func forward(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, on hop: Flow, _ pass: DialogPass, now: Moment
+        _ incoming: IncomingRequest, from caller: Caller, _ next: RouteSet.Next, on hop: Flow, _ pass: DialogPass,
+        now: Moment
     ) {
-        guard let (incoming, call) = proxied(incoming, to: [nil], now: now) else { return }
+        let parties = HeldShares.Parties(caller: caller)
+        guard let (incoming, call) = proxied(incoming, to: [nil], parties: parties, now: now) else { return }
         sendTrying(incoming, now: now)
         forward(incoming, next, of: call, on: hop, pass, now: now)
     }

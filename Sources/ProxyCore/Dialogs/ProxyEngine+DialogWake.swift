@@ -12,12 +12,17 @@ final class DialogRequest {
     let pass: DialogPass
     let next: RouteSet.Next
     let device: DeviceID
+    /// Who answers for it.
+    let caller: Caller
+    let isBye: Bool
     /// Its phone was woken for it.
     var hasWoken = false
     /// When the wait ends that began in an earlier run of the program.
     var waitsUntil: Instant?
 
-    init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID) {
+    init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {
+        self.caller = caller
+        self.isBye = isBye
         self.pass = pass
         self.next = next
         self.device = device
@@ -30,23 +35,47 @@ final class DialogRequest {
 /// Our own dialog token says whose dialog it is, so the phone need not write `pn-purr` into its Contact for that.
 extension ProxyEngine {
     /// A request inside a dialog that is for a phone which a push can wake; `nil` for any other.
-    func dialogRequest(_ pass: DialogPass, _ next: RouteSet.Next) -> DialogRequest? {
+    func dialogRequest(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next) -> DialogRequest? {
         guard settings.call.wakesInDialogs, !next.isSecure, case .phone(let device) = pass.receiver.party,
             registrar.bindings.isPush(device)
         else { return nil }
-        return DialogRequest(pass, next, to: registrar.bindings.device(of: device))
+        return DialogRequest(
+            pass, next, to: registrar.bindings.device(of: device), from: caller(of: incoming, pass),
+            isBye: incoming.request.method == .bye)
     }
 
     /// Sends a request to the phone at the other end of its dialog, or wakes it.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
-        // Whoever is inside a dialog with a phone could fill the memory with what waits for it (T27).
-        guard calls.devices.calls(of: request.device).count < Self.mostWaiting else {
-            return refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: 5)], now: now)
+        if let refusal = refusal(of: request) {
+            counters.count(.shareUsedUp)
+            return refuse(
+                incoming, refusal, because: .calleeLimit, fields: [Self.retryAfter(seconds: 5)], now: now)
         }
-        guard let (incoming, call) = proxied(incoming, to: [request.device], now: now) else { return }
+        let parties = HeldShares.Parties(caller: request.caller)
+        guard let (incoming, call) = proxied(incoming, to: [request.device], parties: parties, now: now) else { return }
         sendTrying(incoming, now: now)
         call.matter = .dialog(request)
         send(incoming, request, of: call, now: now)
+    }
+
+    /// Whoever is inside a dialog with a phone could fill the memory with what waits for it, and leave no room for others
+    /// (T27.2, T32.3). A BYE always has room, and each dialog has one.
+    private func refusal(of request: DialogRequest) -> Status? {
+        var taken = FairShare.Taken(all: 0, untrusted: 0, own: 0)
+        for case let other? in calls.devices.calls(of: request.device).lazy.map(\.dialogRequest) {
+            if other.isBye {
+                let isSame =
+                    other.pass.digest == request.pass.digest && other.pass.isFromCaller == request.pass.isFromCaller
+                if request.isBye, isSame { return .serverError }
+            } else {
+                taken.all += 1
+                if !other.caller.isTrusted { taken.untrusted += 1 }
+                if other.caller == request.caller { taken.own += 1 }
+            }
+        }
+        guard !request.isBye else { return nil }
+        let share = settings.share(of: Self.mostWaiting)
+        return share.refusal(beside: taken, isTrusted: request.caller.isTrusted) == nil ? nil : .serviceUnavailable
     }
 
     /// - Parameters:
@@ -154,13 +183,13 @@ extension ProxyEngine {
         // Of several requests of one dialog, the phone that comes for the first gets them all.
         let others = calls.devices.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
-        guard old != nil || mayNotify(target.id, now: now) else {
+        guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {
             log.info(
                 "phone is not woken inside a dialog, there were too many pushes",
                 [.aor: .described(aor), .device: .described(target.id)])
             return
         }
-        _ = ledger.limits.notification.admit(target.id, now: now.instant)
+        ledger.limits.notified(target.id, for: request.caller, now: now.instant)
         var notification = PushNotification(expiresAt: now.date + settings.call.ringTimeout)
         notification.isSilent = true
         notification.destinationType = ByteString("dialog")

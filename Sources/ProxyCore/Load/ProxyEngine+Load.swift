@@ -81,7 +81,7 @@ extension ProxyEngine {
     private func kind(ofRegisterFor uri: SIPURI) -> Admission.Kind? {
         guard let home = identity.home(of: uri), let aor = AddressOfRecord(uri, home: home) else { return .newDevice }
         // A call waits for one of the user's phones, and this may be it.
-        if calls.shares[.callee(aor)].calls > 0 { return nil }
+        if calls.shares[callee: aor.shareNumber].calls > 0 { return nil }
         return registrar.bindings.isKnown(aor) ? .refresh : .newDevice
     }
 

@@ -43,15 +43,26 @@ package enum MessageChange: Hashable, Sendable {
     case delete(UInt64)
 }
 
-/// What makes two requests the same one, sent twice by somebody who did not hear the answer.
+/// What makes two requests the same one, sent twice by somebody who did not hear the answer. Who has proved to send it belongs to
+/// it: whoever knows or guesses another's Call-ID takes nothing from him (T25.7).
 struct MessageKey: Hashable {
+    let sender: ByteString
     let callID, fromTag: ByteString
     let cseq: UInt32
+    /// Of the topmost Via: the transaction.
+    let branch: ByteString
 
-    init(_ request: SIPRequest) {
+    init(_ request: SIPRequest, from sender: ByteString) {
+        self.sender = sender
         callID = request.callID.compacted()
         fromTag = (request.from.tag ?? .empty).compacted()
         cseq = request.cseq.number
+        branch = (request.via.branch ?? .empty).compacted()
+    }
+
+    /// The same request by another way (RFC 3261 section 8.2.2.2).
+    func isMerged(with other: MessageKey) -> Bool {
+        sender == other.sender && callID == other.callID && fromTag == other.fromTag && cseq == other.cseq
     }
 }
 
@@ -82,8 +93,8 @@ final class HeldMessage {
     let aor: AddressOfRecord
     let key: MessageKey
     let sender: ByteString
-    /// Who answers for the pushes; `nil` for a trusted peer.
-    let caller: Sender?
+    /// Who answers for it.
+    let caller: Caller
     let source: Flow
     let receivedAt: UnixTime
     /// When a stored one is dropped.
@@ -109,7 +120,7 @@ final class HeldMessage {
     var deadline: DeadlineID?
 
     init(
-        id: UInt64, aor: AddressOfRecord, _ request: SIPRequest, sender: ByteString, caller: Sender?, source: Flow,
+        id: UInt64, aor: AddressOfRecord, _ request: SIPRequest, sender: ByteString, caller: Caller, source: Flow,
         server: ServerTransactionID, recipients: [DeviceID], wakes: Bool, mayBeStored: Bool, expiresAt: UnixTime,
         holdUntil: Instant, now: UnixTime
     ) {
@@ -123,25 +134,25 @@ final class HeldMessage {
         self.mayBeStored = mayBeStored
         self.expiresAt = expiresAt
         self.holdUntil = holdUntil
-        key = MessageKey(request)
+        key = MessageKey(request, from: sender)
         self.request = request.frame.bytes.compacted()
         receivedAt = now
         keeping = .passing
         self.recipients = recipients.map { Recipient(device: $0) }
     }
 
-    init(restoring row: StoredMessage, _ request: SIPRequest, now: Moment) {
+    init(restoring row: StoredMessage, _ request: SIPRequest, from caller: Caller, now: Moment) {
         id = row.id
         aor = row.aor
         sender = row.sender
-        caller = nil
+        self.caller = caller
         source = row.source
         server = nil
         wakes = MessageWords.wakesPhones(request)
         mayBeStored = true
         expiresAt = row.expiresAt
         holdUntil = now.instant
-        key = MessageKey(request)
+        key = MessageKey(request, from: row.sender)
         self.request = row.request
         receivedAt = row.receivedAt
         keeping = .stored
@@ -172,7 +183,6 @@ struct MessageQueue {
 
     fileprivate(set) var messages: [HeldMessage] = []
     fileprivate(set) var devices: [DeviceID: Device] = [:]
-    fileprivate(set) var bytes = 0
 }
 
 /// All requests that wait for phones: who waits for what, in which order, and within which limits.
@@ -184,6 +194,8 @@ struct HeldMessages: ~Copyable {
     private var senderBytes: [ByteString: Int] = [:]
     private var commits: [CommitTicket: HeldMessage] = [:]
     private(set) var bytes = 0
+    /// What others than trusted peers have sent of them.
+    private var untrustedBytes = 0
     private var lastID: UInt64
 
     /// - Parameter id: the highest number that was ever stored and may still be on the disk.
@@ -201,12 +213,19 @@ struct HeldMessages: ~Copyable {
         byID.keys.filter { $0 > id }.sorted().prefix(limit).compactMap { byID[$0] }
     }
 
-    /// The same request, which waits already.
-    func same(as request: SIPRequest, for aor: AddressOfRecord) -> HeldMessage? {
+    /// What is to be answered to a request that waits already: it is the same, or has come by another way too and is under way.
+    func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
-        let key = MessageKey(request)
-        return queue.messages.first { $0.key == key }
+        let key = MessageKey(request, from: sender)
+        for message in queue.messages where message.key.isMerged(with: key) {
+            guard message.keeping == .stored else { return .loopDetected }
+            // RFC 3428 section 7: somebody keeps it for the phone. The answer to it was lost with the last run.
+            if message.key == key { return Self.accepted }
+        }
+        return nil
     }
+
+    static let accepted: Status = 202
 
     // MARK: Limits (T25.2)
 
@@ -218,23 +237,38 @@ struct HeldMessages: ~Copyable {
     }
 
     /// Whether there is room for one more.
-    func refusal(of size: Int, from sender: ByteString, to aor: AddressOfRecord, _ settings: MessageSettings)
-        -> Refusal?
-    {
-        if bytes + size > settings.totalBytes || senderBytes[sender, default: 0] + size > settings.totalBytes / 16 {
-            return .senderFull
+    func refusal(
+        of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord, _ settings: ProxySettings
+    ) -> Refusal? {
+        let limits = settings.messages
+        let inAll = settings.share(of: limits.totalBytes, ofOne: limits.totalBytes / 16).refusal(
+            of: size,
+            beside: FairShare.Taken(all: bytes, untrusted: untrustedBytes, own: senderBytes[sender, default: 0]),
+            isTrusted: caller.isTrusted)
+        if inAll != nil { return .senderFull }
+        var count = FairShare.Taken(all: 0, untrusted: 0, own: 0)
+        var bytes = count
+        for message in queues[aor]?.messages ?? [] {
+            let size = message.request.count
+            count.all += 1
+            bytes.all += size
+            if !message.caller.isTrusted {
+                count.untrusted += 1
+                bytes.untrusted += size
+            }
+            if message.sender == sender {
+                count.own += 1
+                bytes.own += size
+            }
         }
-        guard let queue = queues[aor] else { return size > settings.maximumBytes ? .userFull : nil }
-        if queue.messages.count >= settings.maximumCount || queue.bytes + size > settings.maximumBytes {
-            return .userFull
+        let refusal =
+            settings.share(of: limits.maximumCount).refusal(beside: count, isTrusted: caller.isTrusted)
+            ?? settings.share(of: limits.maximumBytes).refusal(of: size, beside: bytes, isTrusted: caller.isTrusted)
+        return switch refusal {
+        case .callerFull: .senderFull
+        case .allFull: .userFull
+        case nil: nil
         }
-        let own = queue.messages.filter { $0.sender == sender }
-        if own.count >= max(1, settings.maximumCount / 2)
-            || own.reduce(size, { $0 + $1.request.count }) > settings.maximumBytes / 2
-        {
-            return .senderFull
-        }
-        return nil
     }
 
     // MARK: Coming and going
@@ -259,7 +293,7 @@ struct HeldMessages: ~Copyable {
 
     private mutating func count(_ size: Int, of message: HeldMessage) {
         bytes += size
-        queues[message.aor]?.bytes += size
+        if !message.caller.isTrusted { untrustedBytes += size }
         let left = senderBytes[message.sender, default: 0] + size
         senderBytes[message.sender] = left > 0 ? left : nil
     }

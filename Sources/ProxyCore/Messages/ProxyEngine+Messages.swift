@@ -15,7 +15,7 @@ import Timekeeping
 extension ProxyEngine {
     /// A request for one of our users comes.
     func messageReceived(
-        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], sender: Sender, now: Moment
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
         let request = incoming.request
         let aor = aor.compacted()
@@ -23,14 +23,13 @@ extension ProxyEngine {
             targets.filter { $0.isFresh && isAwake($0) && !messages.isAsleep($0.id, of: aor) }.map(\.id))
         let recipients = targets.filter { $0.canBeWoken || awake.contains($0.id) }
         guard !recipients.isEmpty else { return refuse(incoming, .temporarilyUnavailable, now: now) }
-        if let same = messages.same(as: request, for: aor) {
-            // It comes once more: the answer to it was lost with the last run, or it has come by another way.
-            return refuse(incoming, same.keeping == .stored ? Self.accepted : .loopDetected, now: now)
+        let account = Self.account(of: incoming)
+        if let answer = messages.answer(to: request, from: account, for: aor) {
+            return refuse(incoming, answer, now: now)
         }
-        guard admits(incoming, from: sender, to: aor, now: now) else { return }
-        let account = Self.account(of: sender, request)
+        guard admits(incoming, from: caller, to: aor, now: now) else { return }
         if let refusal = messages.refusal(
-            of: request.frame.bytes.count, from: account, to: aor, settings.messages)
+            of: request.frame.bytes.count, from: account, caller, to: aor, settings)
         {
             return refuseMessage(incoming, refusal, to: aor, now: now)
         }
@@ -38,7 +37,7 @@ extension ProxyEngine {
         sendTrying(incoming, now: now)
         let life = request.expires.map { Duration.seconds(Int64($0)) } ?? settings.messages.maximumAge
         let message = HeldMessage(
-            id: messages.newID(), aor: aor, request, sender: account, caller: sender == .peer ? nil : sender,
+            id: messages.newID(), aor: aor, request, sender: account, caller: caller,
             source: incoming.flow, server: server, recipients: recipients.map(\.id),
             wakes: MessageWords.wakesPhones(request),
             // What asks for protected hops must not wait for a phone whose way here is not known yet.
@@ -69,16 +68,11 @@ extension ProxyEngine {
             && now.date - target.registeredAt >= settings.call.skipPushWithin && !isLive(target, now: now)
     }
 
-    /// RFC 3428 section 7: somebody keeps it for the phone.
-    private static let accepted: Status = 202
-
-    /// Whom a request counts for (T25.2). The PBX answers for its callers, and says who they are.
-    private static func account(of sender: Sender, _ request: SIPRequest) -> ByteString {
-        switch sender {
-        case .peer: CallerIdentity(request, format: .uri).number
-        case .user(let aor): ByteString("\(aor)")
-        case .address(let address): ByteString("\(address)")
-        }
+    /// Whom a request counts for (T25.2), as the store has it. The PBX answers for its callers, and says who they are.
+    private static func account(of incoming: IncomingRequest) -> ByteString {
+        if incoming.isTrusted { return CallerIdentity(incoming.request, format: .uri).number }
+        if let user = incoming.sender { return ByteString("\(user)") }
+        return ByteString("\(incoming.flow.remote.address.source)")
     }
 
     private func refuseMessage(
@@ -201,8 +195,8 @@ extension ProxyEngine {
         guard message.wakes, let target = registrar.bindings.forkTarget(device, now: now.instant),
             let token = target.pushToken, messages.takesWake(device, of: message.aor)
         else { return }
-        guard mayNotify(device, now: now),
-            message.caller.map({ ledger.limits.caller.admit($0, now: now.instant) }) ?? true,
+        guard mayNotify(device, for: message.caller, now: now),
+            message.caller.isTrusted || ledger.limits.caller.admit(message.caller, now: now.instant),
             let request = functions.reread(message.request)
         else {
             messages.wakeFailed(device, of: message.aor)
@@ -211,7 +205,7 @@ extension ProxyEngine {
                 [.aor: .described(message.aor), .device: .described(device)])
             return
         }
-        _ = ledger.limits.notification.admit(device, now: now.instant)
+        ledger.limits.notified(device, for: message.caller, now: now.instant)
         let isKept = message.mayBeStored || message.keeping != .passing
         let words = MessageWords.notification(
             of: request, settings.messages, until: isKept ? message.expiresAt : now.date + settings.messages.wait)
@@ -236,15 +230,15 @@ extension ProxyEngine {
         message.deadline = nil
         lastMessageCommit &+= 1
         let ticket = CommitTicket(lastMessageCommit, of: .messages)
-        messages.commits(message, as: Self.dated(message.request, message.receivedAt), ticket)
+        let isDated = functions.reread(message.request)?.frame.contains(.date) ?? true
+        messages.commits(
+            message, as: isDated ? message.request : Self.dated(message.request, message.receivedAt), ticket)
         act(.commit([.message(.insert(message.row))], ticket))
     }
 
     /// With a Date, so that a phone that gets it days later can say when it was sent (RFC 3428 section 9).
     private static func dated(_ request: ByteString, _ date: UnixTime) -> ByteString {
-        guard let end = request.firstIndex(of: UInt8(ascii: "\n")),
-            !String(decoding: request.array, as: UTF8.self).lowercased().contains("\ndate:")
-        else { return request }
+        guard let end = request.firstIndex(of: UInt8(ascii: "\n")) else { return request }
         var out: [UInt8] = []
         out.reserveCapacity(request.count + 40)
         out.append(request[0..<end + 1])
@@ -270,7 +264,7 @@ extension ProxyEngine {
                 .aor: .described(message.aor), .callID: .bytes(message.key.callID),
                 .count: .number(messages.queue(of: message.aor).count),
             ])
-        answer(message, Self.accepted, [], now: now)
+        answer(message, HeldMessages.accepted, [], now: now)
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
@@ -281,7 +275,8 @@ extension ProxyEngine {
                 act(.record([.message(.delete(row.id))]))
                 continue
             }
-            let message = HeldMessage(restoring: row, request, now: now)
+            let caller = caller(of: row, request)
+            let message = HeldMessage(restoring: row, request, from: caller, now: now)
             messages.add(message)
             arm(message, at: now.instant + (message.expiresAt - now.date))
             for device in row.devices {
@@ -298,6 +293,14 @@ extension ProxyEngine {
         for message in messages.page(after: 0, limit: .max) {
             for recipient in message.recipients { sendNext(to: recipient.device, of: message.aor, now: now) }
         }
+    }
+
+    /// Who answers for what an earlier run has stored.
+    private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
+        guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
+            row.sender.contains(UInt8(ascii: "@"))
+        else { return caller(of: request, on: row.source, isTrusted: isTrusted(row.source)) }
+        return Caller(user: user)
     }
 
     // MARK: Answers

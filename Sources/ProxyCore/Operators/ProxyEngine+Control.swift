@@ -56,7 +56,7 @@ extension ProxyEngine {
     }
 
     /// INVITEs that wait for their final response, in both directions.
-    package var callsUnderWay: Int { calls.shares.calls }
+    package var callsUnderWay: Int { calls.shares.all.calls }
 
     /// The daemon is about to end: INVITEs that begin a call get 503 from now on, and all else is served.
     package func drainBegins() { isDraining = true }
@@ -102,8 +102,10 @@ extension ProxyEngine {
         settings = changed
         if isUpstreamChanged { watchUpstream(since: .distantPast) }
         admission.limit = changed.limits.queueing
+        registerLimit.changed(changed.limits)
         transactions.timers.ringLimit = changed.call.ringLimit
         ledger.limits.changed(changed)
+        ledger.buckets.settings = changed.sharedBucket
         ledger.journalsCalls = changed.call.journal
     }
 }

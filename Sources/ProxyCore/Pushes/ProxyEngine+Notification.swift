@@ -74,14 +74,14 @@ extension ProxyEngine {
                 switch verdict(sketch) {
                 case .notCarried: omissions.append((target, aor, .notCarried))
                 case .refused(let words): throw .payload(words)
-                case .possible where mayNotify(target.id, now: now): pushes.append((target, aor, token))
+                case .possible where mayNotify(target.id, for: nil, now: now): pushes.append((target, aor, token))
                 case .possible: omissions.append((target, aor, .deviceLimit))
                 }
             }
         }
         guard pushes.count <= room else { throw .noRoom }
         for push in pushes {
-            _ = ledger.limits.notification.admit(push.target.id, now: now.instant)
+            ledger.limits.notified(push.target.id, for: nil, now: now.instant)
             notify(notification, receipt.code, by: push.token, push.target, of: push.aor, now: now)
         }
         for (target, aor, omission) in omissions {
@@ -106,11 +106,9 @@ extension ProxyEngine {
         }
     }
 
-    /// A device has a share of its own for notifications, and gets none while calls have used up theirs: so they never
-    /// take a call's place, and a phone is not woken more often than both shares say.
-    func mayNotify(_ device: DeviceID, now: Moment) -> Bool {
-        ledger.limits.notification.wait(for: device, now: now.instant) == nil
-            && ledger.limits.device.wait(for: device, now: now.instant) == nil
+    /// Whether a device may be woken for something that is no call; `nil` stands for an application server.
+    func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
+        ledger.limits.mayNotify(device, for: caller, now: now.instant)
     }
 
     private func request(

@@ -36,9 +36,9 @@ extension ProxyEngine {
         let device = registrar.bindings.device(of: binding)
         guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
             let token = target.pushToken, let aor = registrar.bindings.binding(binding)?.aor,
-            mayNotify(device, now: now)
+            mayNotify(device, for: nil, now: now)
         else { return }
-        _ = ledger.limits.notification.admit(device, now: now.instant)
+        ledger.limits.notified(device, for: nil, now: now.instant)
         counters.count(.refreshPush)
         log.debug("phone is woken to refresh its contact", [.aor: .described(aor), .device: .described(device)])
         var notification = PushNotification(expiresAt: now.date + settings.registrar.refreshPushLead)

@@ -46,7 +46,8 @@ extension PushLedger {
         let isJournalled = journalsCalls
         tellBucket(of: offer.aor, into: &actions) { bucket, settings in
             bucket.callOffered(
-                offer.ref, caller: caller.remoteURI, at: date, devices: devices, isJournalled: isJournalled,
+                offer.ref, caller: caller.remoteURI, by: offer.caller, at: date, devices: devices,
+                isJournalled: isJournalled,
                 settings: settings)
         }
     }
@@ -57,16 +58,19 @@ extension PushLedger {
     ///   - stored: the call as the journal has it.
     ///   - offer: its own.
     ///   - caller: as its INVITE says.
+    ///   - broughtBy: who answers for it.
     ///   - devices: those of its branches that can be told of missed calls.
     ///   - actions: get what the store has to do.
     mutating func resumed(
-        _ stored: StoredCall, _ offer: StoredOffer, from caller: CallerIdentity, devices: Set<DeviceID>,
+        _ stored: StoredCall, _ offer: StoredOffer, from caller: CallerIdentity, by broughtBy: Caller,
+        devices: Set<DeviceID>,
         into actions: inout [ProxyAction]
     ) {
         let branches = stored.branches.filter { $0.device.map(devices.contains) == true }
         tellBucket(of: offer.aor, into: &actions) { bucket, settings in
             var changes = bucket.callResumed(
-                offer.callRef, caller: caller.remoteURI, at: stored.receivedAt, devices: branches.compactMap(\.device),
+                offer.callRef, caller: caller.remoteURI, by: broughtBy, at: stored.receivedAt,
+                devices: branches.compactMap(\.device),
                 settings: settings)
             for branch in branches where branch.deviceKnows {
                 if let device = branch.device { changes += bucket.deviceReached(offer.callRef, device) }

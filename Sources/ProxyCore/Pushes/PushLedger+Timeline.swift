@@ -17,7 +17,7 @@ extension PushLedger {
         _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ omission: TimelineRecord.Omission?,
         _ code: PushCode? = nil, app: String, since earlier: UnixTime? = nil, now: Moment
     ) {
-        guard timeline.isOn else { return }
+        guard timeline.isOn, keepsRecord(from: offer.caller, now: now.instant) else { return }
         let id = newRecordID()
         call.fork.recorded(branch, as: id)
         let date = min(earlier ?? now.date, now.date)
@@ -37,7 +37,10 @@ extension PushLedger {
         since date: UnixTime,
         now: Moment
     ) {
-        guard timeline.isOn, call.fork.branches.indices.contains(0) else { return }
+        let phone = incoming.sender.map { Caller(user: $0) } ?? Caller(incoming.flow.remote.address)
+        guard timeline.isOn, call.fork.branches.indices.contains(0), keepsRecord(from: phone, now: now.instant) else {
+            return
+        }
         let id = newRecordID()
         let caller = caller.compacted()
         var record = TimelineRecord(
@@ -107,6 +110,14 @@ extension PushLedger {
             callRef: nil, callID: .empty, calls: 0, requestedAt: now.date, omission: omission, code: code)
         record.marks.isOutsideBadge = !notification.isInBadge
         return record
+    }
+
+    /// Whether the caller has not had its share of the records (T32.5).
+    mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
+        if recordShares.admits(from: caller, now: now) { return true }
+        timeline.leftOut()
+        recordShares.tell(log, now: now)
+        return false
     }
 
     // MARK: What happened since

@@ -14,6 +14,8 @@ package struct PushLedger: ~Copyable {
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
     var limits: PushLimits
+    /// How many records callers may have.
+    var recordShares: RecordShares
     /// Devices whose list of missed calls waits for another try, and how often it failed.
     var failedReports: [DeviceID: FailedReport] = [:]
     var timers = DeadlineQueue<LedgerTimer>()
@@ -27,8 +29,9 @@ package struct PushLedger: ~Copyable {
     init(_ settings: ProxySettings, restoring entries: [StoredBucketEntry], random: @escaping () -> UInt64, log: Log) {
         timeline = PushTimeline(limit: settings.timelineLimit)
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
-        buckets = BucketTable(settings: settings.bucket, restoring: entries)
+        buckets = BucketTable(settings: settings.sharedBucket, restoring: entries)
         limits = PushLimits(settings)
+        recordShares = RecordShares(settings)
         journalsCalls = settings.call.journal
         self.random = random
         self.log = log
@@ -99,12 +102,19 @@ package struct PushLedger: ~Copyable {
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: Call, _ offer: Offer,
         _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout [ProxyAction]
     ) {
-        guard old != nil || limits.device.admit(target.id, now: now.instant) else {
+        guard old != nil || limits.admits(target.id, for: offer.caller, now: now.instant) else {
+            let isOwn = !limits.device.isUsedUp(target.id, now: now.instant)
             log.warning(
-                "phone gets too many pushes, it is not woken",
-                [.aor: .described(offer.aor), .device: .described(target.id)])
+                isOwn
+                    ? "caller has had its share of this phone's pushes, the phone is not woken"
+                    : "phone gets too many pushes, it is not woken",
+                [
+                    .aor: .described(offer.aor), .device: .described(target.id),
+                    .caller: .bytes(caller.remoteURI), .callID: .bytes(offer.key.callID),
+                ])
             return began(
-                branch, of: call, offer, target.id, .deviceLimit, app: token.provider.rawValue, now: now)
+                branch, of: call, offer, target.id, isOwn ? .callerLimit : .deviceLimit, app: token.provider.rawValue,
+                now: now)
         }
         let code = old ?? newCode()
         began(
@@ -175,20 +185,40 @@ final class AskedPush {
 
 /// How many pushes there may be (T11.2).
 struct PushLimits {
-    var device: RateLimit<DeviceID>
-    var notification: RateLimit<DeviceID>
-    var caller: RateLimit<Sender>
+    /// For calls, and for all else.
+    private(set) var device: SharedRate<DeviceID>
+    private var notification: SharedRate<DeviceID>
+    var caller: RateLimit<Caller>
 
     init(_ settings: ProxySettings) {
-        device = RateLimit(perMinute: settings.call.pushesPerDevice)
-        notification = RateLimit(perMinute: settings.notificationsPerDevice)
-        caller = RateLimit(perMinute: settings.call.pushesPerCaller)
+        device = SharedRate(settings.share(of: settings.call.pushesPerDevice))
+        notification = SharedRate(settings.share(of: settings.notificationsPerDevice))
+        caller = RateLimit(perMinute: settings.call.pushesPerCaller, capacity: 65_536)
     }
 
     mutating func changed(_ settings: ProxySettings) {
-        device.perMinute = settings.call.pushesPerDevice
-        notification.perMinute = settings.notificationsPerDevice
-        caller.perMinute = settings.call.pushesPerCaller
+        device.changed(settings.share(of: settings.call.pushesPerDevice))
+        notification.changed(settings.share(of: settings.notificationsPerDevice))
+        caller.limit = settings.call.pushesPerCaller
+    }
+
+    /// Whether the device may be woken for one more call of that caller (T11.1, T32.1). If it may, that counts.
+    mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
+        self.device.admit(
+            device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
+    }
+
+    /// Whether it may be woken for something else. A device has a share of its own for notifications, and gets none while calls
+    /// have used up theirs: so they never take a call's place, and a phone is not woken more often than both shares say.
+    func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
+        notification.hasRoom(
+            for: device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)
+            && !self.device.isUsedUp(device, now: now)
+    }
+
+    mutating func notified(_ device: DeviceID, for caller: Caller?, now: Instant) {
+        _ = notification.admit(
+            device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)
     }
 }
 

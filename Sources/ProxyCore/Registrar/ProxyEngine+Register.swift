@@ -11,6 +11,7 @@ extension ProxyEngine {
     /// RFC 3261 section 10.3: authenticate, plan, commit, then answer; REGISTERs of one AOR one after the other.
     func registerReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
+        guard mayRegister(incoming, now: now) else { return }
         guard let home = identity.home(of: request.to.uri),
             let aor = AddressOfRecord(request.to.uri, home: home)
         else {
@@ -46,8 +47,12 @@ extension ProxyEngine {
     // MARK: Authenticate
 
     private func authenticateRegister(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) -> Bool {
-        guard settings.authenticates else { return true }
-        switch checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now) {
+        guard settings.authenticates else { return !isLimited(incoming, isProved: true, now: now) }
+        let verdict = checkCredentials(of: incoming, as: .registrar, home: aor.host, owner: aor.user, now: now)
+        var isProved = false
+        if case .authenticated = verdict { isProved = true }
+        guard !isLimited(incoming, isProved: isProved, now: now) else { return false }
+        switch verdict {
         case .authenticated: return true
         case .forbidden:
             refuseRegister(incoming, of: aor, .forbidden, because: "the password is another user's", now: now)
@@ -60,6 +65,38 @@ extension ProxyEngine {
             challenge(incoming, reason, as: .registrar, home: aor.host, now: now)
         }
         return false
+    }
+
+    // MARK: How many (T17.6)
+
+    /// Whether a REGISTER is looked at; when not, it was answered. One that shows no password is refused before it costs
+    /// anything. One that does is looked at, since whoever invents sources must not shut out who is there.
+    private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
+        guard !incoming.isTrusted else { return true }
+        let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
+        guard let wait = registerLimit.wait(on: incoming.flow, showsPassword: showsPassword, now: now.instant) else {
+            return true
+        }
+        refuseLimited(incoming, for: wait, now: now)
+        return false
+    }
+
+    /// Counts it. Whether it was one too many, and was refused.
+    private func isLimited(_ incoming: IncomingRequest, isProved: Bool, now: Moment) -> Bool {
+        guard !incoming.isTrusted,
+            let wait = registerLimit.came(on: incoming.flow, isProved: isProved, now: now.instant)
+        else { return false }
+        refuseLimited(incoming, for: wait, now: now)
+        return true
+    }
+
+    private func refuseLimited(_ incoming: IncomingRequest, for wait: Duration, now: Moment) {
+        counters.count(.registerLimited)
+        counters.count(.registerRefused)
+        registerLimit.tell(log, of: incoming.flow, now: now.instant)
+        // Spread, so that they do not come back together.
+        let spread = Duration.milliseconds(Int64(functions.random() % 10_000))
+        refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait + spread)], now: now)
     }
 
     // MARK: Plan and commit

@@ -37,22 +37,24 @@ extension ProxyEngine {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
             }
-            deliverToUser(incoming, next, home: home, sender: .peer, now: now)
+            let caller = caller(of: request, on: incoming.flow, isTrusted: true)
+            deliverToUser(incoming, next, home: home, caller: caller, now: now)
             return
         }
-        guard let sender = authenticateSender(incoming, now: now) else { return }
         var incoming = incoming
-        if case .user(let aor) = sender { incoming.sender = aor }
+        guard let caller = authenticateSender(&incoming, now: now) else { return }
         if let upstream = settings.upstream {
-            sendUpstream(incoming, next, to: upstream, sender: sender, now: now)
+            sendUpstream(incoming, next, to: upstream, caller: caller, now: now)
         } else {
-            deliverToUser(incoming, next, home: home, sender: sender, now: now)
+            deliverToUser(incoming, next, home: home, caller: caller, now: now)
         }
     }
 
     /// The identity behind a request from an address that is not trusted; `nil` when it was answered (407, 403).
-    private func authenticateSender(_ incoming: IncomingRequest, now: Moment) -> Sender? {
-        guard settings.authenticates else { return .unknown(at: incoming.flow.remote) }
+    private func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
+        guard settings.authenticates else {
+            return caller(of: incoming.request, on: incoming.flow, isTrusted: false)
+        }
         let from = incoming.request.from.uri
         guard let home = identity.home(of: from) ?? preferredHome(incoming) ?? identity.domains.first else {
             return nil
@@ -67,9 +69,10 @@ extension ProxyEngine {
         case .authenticated(let user), .forbidden(let user):
             // From is never an identity by itself (T9.6): it must be the one that was proved, or say nothing.
             let proved = AddressOfRecord(user: user.name, host: home)
-            if from.host.equalsIgnoringCase("anonymous.invalid") { return .user(proved) }
-            if identity.home(of: from) != nil, AddressOfRecord(from, home: home) == proved { return .user(proved) }
-            refuse(incoming, .forbidden, because: .otherIdentity, of: .user(proved), now: now)
+            let isOwn = identity.home(of: from) != nil && AddressOfRecord(from, home: home) == proved
+            incoming.sender = proved
+            if isOwn || from.host.equalsIgnoringCase("anonymous.invalid") { return Caller(user: proved) }
+            refuse(incoming, .forbidden, because: .otherIdentity, now: now)
         case .limited(let wait):
             refuse(incoming, .serviceUnavailable, because: .wrongLogins, fields: [Self.retryAfter(wait)], now: now)
         case .challenge(let reason):
@@ -102,7 +105,7 @@ extension ProxyEngine {
     // MARK: To the PBX
 
     private func sendUpstream(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, sender: Sender, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, caller: Caller, now: Moment
     ) {
         guard Breadth.share(of: incoming.request, among: 1) > 0 else {
             refuse(incoming, .maxBreadthExceeded, now: now)
@@ -111,10 +114,11 @@ extension ProxyEngine {
         guard !upstreamWatch.health.refuses else {
             let fields = upstreamIsAway
             return refuse(
-                incoming, .serviceUnavailable, because: .upstreamAway, of: sender, fields: fields, now: now)
+                incoming, .serviceUnavailable, because: .upstreamAway, fields: fields, now: now)
         }
-        guard admits(incoming, from: sender, to: nil, now: now) else { return }
-        guard let (incoming, call) = proxied(incoming, to: [nil], accounts: ShortList(.caller(sender)), now: now) else {
+        guard admits(incoming, from: caller, to: nil, now: now) else { return }
+        guard let (incoming, call) = proxied(incoming, to: [nil], parties: HeldShares.Parties(caller: caller), now: now)
+        else {
             return
         }
         if call.fork.isInvite { outgoingBegan(call, incoming, next, now: now) }
@@ -140,10 +144,10 @@ extension ProxyEngine {
     // MARK: To our users
 
     private func deliverToUser(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, sender: Sender, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, home: ByteString?, caller: Caller, now: Moment
     ) {
         func refuse(_ status: Status, because refusal: Refusal, fields: [AddedField] = []) {
-            self.refuse(incoming, status, because: refusal, of: sender, fields: fields, now: now)
+            self.refuse(incoming, status, because: refusal, fields: fields, now: now)
         }
         guard let home = home ?? identity.domains.first else { return refuse(.notFound, because: .unknownUser) }
         let aor: AddressOfRecord
@@ -177,11 +181,11 @@ extension ProxyEngine {
             return
         }
         if incoming.request.method == .invite {
-            offer(incoming, to: aor, targets, sender: sender, now: now)
+            offer(incoming, to: aor, targets, caller: caller, now: now)
         } else if settings.messages.wakes(for: incoming.request.method), furtherRoute(of: incoming) == nil {
-            messageReceived(incoming, to: aor, targets, sender: sender, now: now)
+            messageReceived(incoming, to: aor, targets, caller: caller, now: now)
         } else {
-            forkAtOnce(incoming, to: aor, targets, sender: sender, now: now)
+            forkAtOnce(incoming, to: aor, targets, caller: caller, now: now)
         }
     }
 
@@ -202,7 +206,7 @@ extension ProxyEngine {
 
     /// Other requests go to the devices that can be reached now; nothing is held for the others.
     private func forkAtOnce(
-        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], sender: Sender, now: Moment
+        _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
         // A trusted peer's further Route is followed whether the phone's own flow is there or not.
         let goesFurther = furtherRoute(of: incoming) != nil
@@ -211,10 +215,11 @@ extension ProxyEngine {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
         }
-        guard admits(incoming, from: sender, to: aor, now: now) else { return }
+        guard admits(incoming, from: caller, to: aor, now: now) else { return }
         guard
             let (incoming, call) = proxied(
-                incoming, to: reachable.map(\.id), accounts: accounts(sender, aor.compacted()), now: now)
+                incoming, to: reachable.map(\.id),
+                parties: HeldShares.Parties(caller: caller, callee: aor.shareNumber), now: now)
         else { return }
         sendTrying(incoming, now: now)
         for (index, target) in reachable.enumerated() {

@@ -10,23 +10,23 @@ import Timekeeping
 extension ProxyEngine {
     /// Refuses a request, and tells of it.
     func refuse(
-        _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, of sender: Sender? = nil,
+        _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal,
         fields: [AddedField] = [], now: Moment
     ) {
-        noteRefused(incoming, status, because: refusal, of: sender, now: now)
+        noteRefused(incoming, status, because: refusal, now: now)
         refuse(incoming, status, fields: fields, now: now)
     }
 
     /// A request is refused.
     func noteRefused(
-        _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, of sender: Sender? = nil, now: Moment
+        _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, now: Moment
     ) {
         let request = incoming.request
         guard request.method != .ack, request.method != .cancel else { return }
         let share: RefusalShare
         if incoming.isTrusted {
             share = .trusted
-        } else if case .user = sender {
+        } else if incoming.sender != nil {
             share = .user
         } else {
             share = .stranger

@@ -16,6 +16,8 @@ package struct FlowLimits: Hashable, Sendable {
     package var perSource: Int
     /// How many connections there may be in all.
     package var connections: Int
+    /// How many TLS handshakes a second one source may begin (T17.7); 0 for any number.
+    package var handshakesPerSource: Int
 
     /// How many connections one account may have proved: a share of all, so that no user can fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
@@ -26,6 +28,7 @@ package struct FlowLimits: Hashable, Sendable {
         output = settings.outputTimeout
         perSource = settings.connectionsPerSource
         connections = settings.connections
+        handshakesPerSource = settings.handshakesPerSource
     }
 }
 

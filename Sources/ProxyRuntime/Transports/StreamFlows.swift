@@ -31,6 +31,7 @@ package final class StreamFlows: @unchecked Sendable {
     /// Only trusted peers get connections.
     package var refusesStrangers = false
     private var logLimit = LogRateLimit()
+    private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
     /// How long a connection may be silent before it is closed: phones keep theirs that long without a word.
     private static let quiet: Duration = .seconds(3600)
@@ -65,11 +66,27 @@ package final class StreamFlows: @unchecked Sendable {
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
         sources = FlowSources(listeners)
+        loop.handshakeLimit = HandshakeLimit(
+            perSecond: admission.limits.handshakesPerSource,
+            isExempt: { [weak self] peer in self?.shard?.assumeIsolated { $0.isTrusted(peer) } ?? false },
+            refused: { [weak self] peer in self?.refusedHandshake(peer) })
+    }
+
+    private func refusedHandshake(_ peer: Endpoint) {
+        counters.count(.flowRefusedHandshake)
+        guard let suppressed = handshakeLog.admit(now: loop.now) else { return }
+        log.warning(
+            "too many TLS handshakes from one source, connections are closed",
+            [
+                .source: .described(peer), .suppressed: .number(suppressed),
+                .setting: .text("limits.handshakes-per-source"),
+            ])
     }
 
     /// Takes changed limits. They hold for existing connections too, except for how long a peer may read nothing.
     package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
+        loop.handshakeLimit?.changed(perSecond: limits.handshakesPerSource)
         armTimer()
     }
 
@@ -212,6 +229,7 @@ package final class StreamFlows: @unchecked Sendable {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
             admission.proved(&connected.standing, by: account)
         else { return }
+        if connected.stream.tls != nil { loop.handshakeLimit?.proved(connected.stream.remote, now: loop.now) }
         trust(connected.stream)
     }
 

@@ -9,6 +9,8 @@ package struct BucketEntry: Hashable, Sendable {
     /// See ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
+    /// Who answers for it.
+    package let broughtBy: Caller
     /// The devices that were pushed and have not learnt of the call. In a bucket this is never empty.
     package var devices: [DeviceID]
     /// The devices that have learnt of the call, so that they are not told again.
@@ -19,9 +21,10 @@ package struct BucketEntry: Hashable, Sendable {
     package var isStored: Bool
 
     package init(
-        callRef: CallRef, caller: ByteString, date: UnixTime, devices: [DeviceID], told: [DeviceID] = [], isOver: Bool,
-        isStored: Bool = true
+        callRef: CallRef, caller: ByteString, date: UnixTime, broughtBy: Caller, devices: [DeviceID],
+        told: [DeviceID] = [], isOver: Bool, isStored: Bool = true
     ) {
+        self.broughtBy = broughtBy
         self.isStored = isStored
         self.told = told
         self.callRef = callRef
@@ -46,11 +49,19 @@ package enum BucketChange: Hashable, Sendable {
 
 /// How much a bucket holds (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// How many calls are kept for one device. The oldest are dropped first.
+    /// How many calls are kept for one device. Beyond it the oldest goes of the caller who has most of them.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
+    /// How many of them others than trusted peers may have brought, in hundredths.
+    package var untrustedShare = 100
 
     package init() {}
+
+    var share: FairShare {
+        FairShare(
+            of: maximumEntries, ofOne: maximumEntries,
+            ofUntrusted: maximumEntries - maximumEntries * (100 - untrustedShare) / 100)
+    }
 }
 
 /// The missed-call bucket of one user (R19 to R27, A20 to A25): each call until every pushed device has learnt of it.
@@ -84,8 +95,8 @@ package struct MissedCallBucket: Sendable {
     /// it without a row: then there is a row only when it is over and somebody has not learnt of it. Most calls are answered
     /// and never have one.
     package mutating func callOffered(
-        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], isJournalled: Bool = false,
-        settings: BucketSettings
+        _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
+        isJournalled: Bool = false, settings: BucketSettings
     ) -> [BucketChange] {
         guard !devices.isEmpty else { return [] }
         var changes = dropOld(settings, now: date)
@@ -96,7 +107,8 @@ package struct MissedCallBucket: Sendable {
             changes.append(row(index))
         } else {
             let entry = BucketEntry(
-                callRef: callRef, caller: caller, date: date, devices: devices, isOver: false, isStored: !isJournalled)
+                callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, isOver: false,
+                isStored: !isJournalled)
             let place = rows.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
             rows.insert(entry, at: place)
             if !isJournalled { changes.append(.upsert(entry)) }
@@ -112,11 +124,13 @@ package struct MissedCallBucket: Sendable {
 
     /// The call, which an earlier run has begun to offer, is still offered. Where it has no row, the journal knows to whom.
     package mutating func callResumed(
-        _ callRef: CallRef, caller: ByteString, at date: UnixTime, devices: [DeviceID], settings: BucketSettings
+        _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
+        settings: BucketSettings
     ) -> [BucketChange] {
         guard let index = index(of: callRef) else {
             return callOffered(
-                callRef, caller: caller, at: date, devices: devices, isJournalled: true, settings: settings)
+                callRef, caller: caller, by: broughtBy, at: date, devices: devices, isJournalled: true,
+                settings: settings)
         }
         rows[index].isOver = false
         return []
@@ -239,13 +253,30 @@ package struct MissedCallBucket: Sendable {
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
-    /// Drops the device's oldest calls beyond the limit. Calls that are still offered stay, however many they are.
+    /// Drops calls of the device beyond the limit: the oldest of whoever has made most of them, so that nobody's calls push
+    /// out all others' (T32.4). Calls that are still offered stay, however many they are.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
-        let surplus = unread(of: device) - settings.maximumEntries
+        var surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
-        let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }.prefix(surplus).map(\.callRef)
-        return strikeOff(Array(oldest), device)
+        var changes: [BucketChange] = []
+        if surplus > Self.weighed {
+            // The limit was lowered.
+            let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }
+            changes = strikeOff(Array(oldest.prefix(surplus - Self.weighed).map(\.callRef)), device)
+            surplus = Self.weighed
+        }
+        for _ in 0..<surplus {
+            let owed = rows.filter { $0.devices.contains(device) }
+            let place = settings.share.givesWay(
+                among: owed.map(\.broughtBy), isTrusted: \.isTrusted, mayGo: { owed[$0].isOver })
+            guard let place else { break }
+            changes += strikeOff([owed[place].callRef], device)
+        }
+        return changes
     }
+
+    /// Of so many calls it is looked whose they are.
+    private static let weighed = 4
 
     private mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
         var changes: [BucketChange] = []

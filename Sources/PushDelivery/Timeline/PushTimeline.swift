@@ -20,6 +20,10 @@ package struct PushTimeline: ~Copyable {
     package init(limit: Int) { self.limit = limit }
 
     package var isOn: Bool { limit > 0 }
+
+    /// A record was not begun, since its caller has had enough of them.
+    package mutating func leftOut() { omitted += 1 }
+
     package var count: Int { entries.count }
 
     /// The records that a question is about, oldest first. This looks at all records.

@@ -21,13 +21,13 @@ struct CallsTests {
         let offer = scene.offer()
         let call = calls.begin(
             try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(offer),
-            accounts: ShortList(.callee(MachineScene.bob)))
+            parties: HeldShares.Parties(callee: MachineScene.bob.shareNumber))
         for branch in devices.indices { calls.list(branch, of: call) }
         #expect(calls[call.id] === call)
         #expect(calls.call(of: server) === call)
         #expect(calls.isOffered(offer.key) && calls.offered == 1)
         #expect(devices.allSatisfy { calls.devices.calls(of: $0).first === call })
-        #expect(calls.shares[.callee(MachineScene.bob)].calls == 1)
+        #expect(calls.shares[callee: MachineScene.bob.shareNumber].calls == 1)
         #expect(calls.bytes == call.request.count && calls.bytes > 0)
     }
 

@@ -46,7 +46,7 @@ struct MachineScene {
             ref: CallRef(rawValue: 7),
             key: OfferKey(aor: Self.bob, callID: ByteString(callID), fromTag: ByteString("f")),
             receivedAt: now.date, pushDeadline: now.date + .seconds(30), holdUntil: now.instant + .seconds(30),
-            mayPush: true)
+            caller: Caller(hash: 103, isTrusted: true), mayPush: true)
     }
 
     /// Bob with one push contact for each token.

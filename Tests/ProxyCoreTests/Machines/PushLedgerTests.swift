@@ -163,6 +163,7 @@ struct PushLedgerTests {
                 aor: AddressOfRecord(user: ByteString("u\(device.rawValue)"), host: MachineScene.bob.host),
                 entry: BucketEntry(
                     callRef: CallRef(rawValue: device.rawValue), caller: ByteString("103"), date: scene.now.date,
+                    broughtBy: Caller(hash: 103, isTrusted: true),
                     devices: [device], isOver: true))
         }
         // Each pause is a second longer than the one before.

@@ -36,6 +36,11 @@ STAGES = {
     "edge": {"edge": True, "settings": {"limits": {"first-request": "6s"}, "call": {"ring-live-flow-within": "20s"}}},
     # Phones are asked to show life, and to refresh what ends soon.
     "lively": {"settings": {"registrar": {"flow-timer": "3s", "refresh-push": "180s"}}},
+    # Shares of callers and of sources, small enough to be used up.
+    "shares": {"edge": True, "settings": {
+        "call": {"pushes-per-caller": 0, "ring-timeout": "20s"},
+        "messages": {"store": True},
+        "limits": {"calls-per-account": 32, "registers-per-source": 8, "handshakes-per-source": 4}}},
     # Calls whose dialog tokens end soon.
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }

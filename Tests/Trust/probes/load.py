@@ -96,7 +96,7 @@ def calls_first(t):
     """Whatever a daemon reads has waited for twice limits.queueing (20 ms): it is stopped until so much waits for it, however fast the
     machine is. What waits are REGISTERs of unknown users."""
     t.needs("limits.queueing")
-    daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms"}, call={"ring-timeout": "90s"}, log={"level": "info"}).start()
+    daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms", "registers-per-source": 0}, call={"ring-timeout": "90s"}, log={"level": "info"}).start()
     phone, name, password, token = registered_now(t)
     bystanders = [registered_now(t) for _ in range(8)]
     caller = t.phone(trusted=True)

@@ -198,7 +198,8 @@ def per_device(t):
         return [p for p in t.suite.provider.of(token) if p.get("data", {}).get("type") == "invite"]
 
     for number in range(8):
-        caller, request = call(t, name)
+        # Of several callers, since one of them has a share.
+        caller, request = call(t, name, user=f"70{number}")
         # A push that has not left is withdrawn with its call.
         limit = time.monotonic() + patience(6 if number < 3 else 0.1)
         while len(pushes()) <= number and time.monotonic() < limit:

@@ -168,7 +168,7 @@ final class ServerProcess {
         try Data(identity.key).write(to: URL(filePath: folder + "/tls-key.pem"))
         return """
             tls: {cert-file: \(folder)/tls.pem, key-file: \(folder)/tls-key.pem}
-            limits: {connections-per-source: 50000, first-request: 30m}
+            limits: {connections-per-source: 50000, first-request: 30m, registers-per-source: 0, handshakes-per-source: 0}
 
             """
     }
@@ -177,6 +177,8 @@ final class ServerProcess {
         folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, servesStreams: Bool
     ) -> String {
         let listeners = ["udp"] + (servesStreams ? ["tcp", "tls"] : [])
+        // One address has all phones. Where streams are served, their settings say so.
+        let limits = servesStreams ? "" : "limits: {registers-per-source: 0}"
         return """
             domains: [\(MessageTexts.domain)]
             listen: [\(listeners.map { "\"\($0):127.0.0.1:0\"" }.joined(separator: ", "))]
@@ -185,6 +187,7 @@ final class ServerProcess {
             auth: off
             trusted: ["\(caller)"]
             call: {ring-timeout: 180s}
+            \(limits)
             push:
               fcm:
                 enabled: true

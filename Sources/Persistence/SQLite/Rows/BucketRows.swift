@@ -8,7 +8,7 @@ import Timekeeping
 /// Missed calls as SQL.
 extension Connection {
     func write(_ entry: BucketEntry, of aor: AddressOfRecord) throws(SQLError) {
-        try run("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?)") { values in
+        try run("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?,?)") { values in
             values.add(entry.callRef.rawValue)
             values.add(aor.user)
             values.add(aor.host)
@@ -17,6 +17,7 @@ extension Connection {
             values.add(DeviceNumbers(devices: entry.devices))
             values.add(entry.isOver)
             values.add(DeviceNumbers(devices: entry.told))
+            values.add(entry.broughtBy.rawValue)
         }
     }
 
@@ -41,9 +42,13 @@ extension Statement {
     fileprivate var storedBucketEntry: StoredBucketEntry? {
         let devices = text(5).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) }
         guard !devices.isEmpty else { return nil }
+        // A row of an earlier version does not say it, and counts for a caller of its own.
+        let number = UInt64(bitPattern: integer(8))
+        let caller =
+            number == 0 ? Caller(hash: UInt64(bitPattern: integer(0)), isTrusted: true) : Caller(rawValue: number)
         let entry = BucketEntry(
             callRef: CallRef(rawValue: UInt64(bitPattern: integer(0))), caller: byteString(3),
-            date: UnixTime(milliseconds: integer(4)),
+            date: UnixTime(milliseconds: integer(4)), broughtBy: caller,
             devices: devices,
             told: text(7).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) },
             isOver: integer(6) != 0)
