@@ -24,6 +24,9 @@ static inline CURLcode easy_set_list(CURL *easy, CURLoption option, struct curl_
 static inline CURLcode easy_set_sink(CURL *easy, CURLoption option, curl_write_callback value) {
     return curl_easy_setopt(easy, option, value);
 }
+static inline CURLcode easy_set_gate(CURL *easy, curl_prereq_callback value) {
+    return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, value);
+}
 static inline CURLcode easy_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }

@@ -18,6 +18,10 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
+    /// libcurl has begun to send the request. Whether it is sent once more is not for libcurl to decide.
+    private var hasLeft = false
+    /// libcurl wanted to send it once more.
+    private var wasToRepeat = false
     /// The request that the handle is used for now.
     var exchange: HTTPExchange?
 
@@ -56,6 +60,8 @@ final class EasyHandle {
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
+        hasLeft = false
+        wasToRepeat = false
         head.removeAll(keepingCapacity: true)
         var last = last.take()
         let hasBody = !request.body.isEmpty
@@ -93,6 +99,8 @@ final class EasyHandle {
             && easy_set_pointer(raw, CURLOPT_WRITEDATA, context) == CURLE_OK
             && easy_set_sink(raw, CURLOPT_HEADERFUNCTION, headArrived) == CURLE_OK
             && easy_set_pointer(raw, CURLOPT_HEADERDATA, context) == CURLE_OK
+            && easy_set_gate(raw, requestLeaves) == CURLE_OK
+            && easy_set_pointer(raw, CURLOPT_PREREQDATA, context) == CURLE_OK
     }
 
     private func setFixedOptions() -> Bool {
@@ -200,6 +208,9 @@ final class EasyHandle {
     /// What came of the request, once libcurl has finished it.
     func outcome(_ code: CURLcode) -> Result<HTTPClientResponse, HTTPClientError> {
         guard code == CURLE_OK else {
+            if wasToRepeat {
+                return .failure(HTTPClientError(.reset, detail: "the kept connection was closed without an answer"))
+            }
             let wasSent = microseconds(CURLINFO_PRETRANSFER_TIME_T) > .zero
             let detail = unsafe String(cString: curl_easy_strerror(code))
             return .failure(HTTPClientError(errorCode(code, wasSent: wasSent), detail: detail))
@@ -249,6 +260,15 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
+    /// Lets the request out once. Where a connection that was used before ends without an answer, libcurl would open another
+    /// and send the request again, up to five times; but its server may have read it and done what it says (RFC 9110
+    /// section 9.2.2).
+    fileprivate func mayLeave() -> Bool {
+        if hasLeft { wasToRepeat = true }
+        hasLeft = true
+        return !wasToRepeat
+    }
+
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
         // A status line begins a new head: what came before was an interim response.
         if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
@@ -275,6 +295,15 @@ private func headArrived(
     guard let context = unsafe context else { return 0 }
     let easy = unsafe Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
     return unsafe easy.appendHead(UnsafeRawBufferPointer(start: bytes, count: size * count))
+}
+
+private func requestLeaves(
+    _ context: UnsafeMutableRawPointer?, _ remote: UnsafeMutablePointer<CChar>?,
+    _ local: UnsafeMutablePointer<CChar>?, _ remotePort: Int32, _ localPort: Int32
+) -> Int32 {
+    guard let context = unsafe context else { return CURL_PREREQFUNC_ABORT }
+    let easy = unsafe Unmanaged<EasyHandle>.fromOpaque(context).takeUnretainedValue()
+    return easy.mayLeave() ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
 }
 
 private func bodyArrived(

@@ -233,7 +233,8 @@ package final class ProxyEngine {
         }
         upstreamDue(now: now)
         while let due = ledger.due(now: now, into: &actions) {
-            reportMissedCalls(to: due.device, of: due.aor, now: now)
+            legs.asked.timeOver(of: due.device, now: now.instant)
+            if !legs.asked.isAsked(due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }
         }
         removeExpiredBindings(now: now)
     }

@@ -93,6 +93,7 @@ package struct ProxySettings: Sendable {
     package var call = CallSettings()
     package var limits = LimitSettings()
     package var bucket = BucketSettings()
+    package var missedCalls = MissedCallSettings()
     package var messages = MessageSettings()
     /// Providers that have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []

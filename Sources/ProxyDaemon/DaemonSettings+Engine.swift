@@ -31,6 +31,7 @@ extension DaemonSettings {
         engine.registrar = registrar
         engine.registrar.push = PushAcceptance(push)
         engine.bucket = bucket
+        engine.missedCalls = missedCalls
         engine.messages = messages
         engine.configuredProviders = push.enabledProviders
         engine.pushApps = PushDirectory(push)

@@ -64,6 +64,7 @@ package struct DaemonSettings: SettingsGroup {
     package var digest = DigestSettings()
     package var messages = MessageSettings()
     package var bucket = BucketSettings()
+    package var missedCalls = MissedCallSettings()
     package var push = PushSettings()
     package var api = APISettings()
     package var admin = AdminSettings()
@@ -121,6 +122,7 @@ package struct DaemonSettings: SettingsGroup {
         .group("digest", \.digest, "Digest authentication."),
         .group("messages", \.messages, "Messages, and other requests that are no calls, for phones that sleep."),
         .group("bucket", \.bucket, "The missed-call bucket."),
+        .group("missed-calls", \.missedCalls, "What phones are told of calls that they missed."),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
         .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),

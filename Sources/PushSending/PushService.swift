@@ -16,7 +16,7 @@ import Timekeeping
 /// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
 package final class PushService: @unchecked Sendable {
     /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
-    /// ``cancel(_:)``, and not at all for a push that was cancelled.
+    /// ``cancel(_:)``, and not at all for a push that was withdrawn.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
     /// The steps of pushes, as they happen, also from within orders. The last of each is `finished` or `withdrawn`.
     package var noted: ([PushNote]) -> Void = { _ in }
@@ -32,8 +32,6 @@ package final class PushService: @unchecked Sendable {
     private let dispatcher: PushDispatcher
     private let makers: CredentialMakers
     private var connections: ProviderConnections
-    /// The requests that are under way, by their slots.
-    private var exchanges: [HTTPExchange?] = []
     private var timer: LoopTimer?
     /// The actions that are being run. The array stays, so that its room is used again.
     private var actions: [PushDispatcher.Action] = []
@@ -94,7 +92,7 @@ package final class PushService: @unchecked Sendable {
         tellLater()
     }
 
-    /// Takes a push back: the call is over, or its device has come.
+    /// Takes a push back: the call is over, or its device has come. What has left for the provider is heard to its end.
     package func cancel(_ id: PushID) {
         dispatcher.cancelled(id, now: loop.moment)
         runActions()
@@ -146,9 +144,6 @@ package final class PushService: @unchecked Sendable {
         switch action {
         case .tell(let id, let step): notes.append(PushNote(id, step))
         case .send(let transmission): transmit(transmission)
-        case .cancelRequest(let slot):
-            exchanges[slot]?.cancel()
-            exchanges[slot] = nil
         case .makeCredential(let order): make(order)
         }
     }
@@ -171,17 +166,14 @@ package final class PushService: @unchecked Sendable {
             return dispatcher.requestFailed(slot, .credentialsRefused(error.description), now: now)
         }
         dispatcher.requestLeft(slot)
-        while exchanges.count <= slot { exchanges.append(nil) }
         let url = request.url
-        exchanges[slot] = http.send(request) { [weak self] in self?.exchanged(slot, id, with: url, $0) }
+        http.send(request) { [weak self] in self?.exchanged(slot, id, with: url, $0) }
     }
 
     private func exchanged(
         _ slot: Int, _ id: PushID, with url: String, _ result: Result<HTTPClientResponse, HTTPClientError>
     ) {
-        // The answer to a push that was cancelled may come, too, when its slot belongs to another push.
         guard dispatcher.awaitsAnswer(slot, of: id) else { return }
-        exchanges[slot] = nil
         let now = loop.moment
         switch result {
         case .success(let response):

@@ -50,10 +50,12 @@ final class AskedContact {
     /// Whether both are the same contact by its URI.
     ///
     /// Addresses are used again, and a phone that got the private address of a sleeping phone must not end that phone's
-    /// push contact. So if there is a token, the Call-ID has to be that of the same client, too.
+    /// push contact. So if there is a token, the Call-ID has to be that of the same client, too. Another token with another
+    /// label is another device, whatever its Call-ID is (reading A6).
     func isSameContact(as stored: StoredContact, callID: ByteString) -> Bool {
         guard uri.isEquivalent(to: stored.uri, ignoringPush: true) else { return false }
         let hasOtherToken = token != nil && stored.token != nil && token != stored.token
+        if hasOtherToken, let label, let other = stored.label, label != other { return false }
         return !(stored.isPush || hasOtherToken) || stored.callID == callID
     }
 

@@ -32,7 +32,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case callUpstreamAway, callDraining, callWrongLogins
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
-    case missedCallStored, missedCallReported
+    case missedCallStored, missedCallReported, missedCallNotCarried
     case messageStored, messageDelivered, messageGivenUp, messageExpired
     case flowOpened, flowClosed
     case flowRefusedSource, flowRefusedFull, flowRefusedHandshake, flowGaveWay, flowNoRequest, flowNotProved, flowIdle
@@ -132,6 +132,7 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName("sippushd_refresh_pushes_total", "Pushes that asked phones to refresh their registrations.")
         case .missedCallStored: Self.missedCall("stored")
         case .missedCallReported: Self.missedCall("reported")
+        case .missedCallNotCarried: Self.missedCall("not-carried")
         case .messageStored: Self.message("stored")
         case .messageDelivered: Self.message("delivered")
         case .messageGivenUp: Self.message("given-up")

@@ -132,6 +132,8 @@ struct DeviceExplanation {
         case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
         case .callerLimit:
             "the call came; its caller woke too many phones, so no push went to \(device), and the call waits"
+        case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
+            "\(Words.count(record.calls, "missed call")) to report; the token of \(device) carries no list of them"
         case .notCarried: "the call came; the token of \(device) carries no such push"
         }
     }
@@ -246,6 +248,8 @@ struct DeviceExplanation {
             return "call.pushes-per-device is the limit: many calls in a minute come from somewhere."
         case .callerLimit where !cameBack:
             return "call.pushes-per-caller is the limit, for callers who are not listed under trusted."
+        case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
+            return "The app must register with a token for other pushes as well: docs/Providers.md, Apple's tokens."
         case .notCarried: return "docs/Providers.md says which tokens carry notifications."
         case nil, .ordinaryContact, .justRegistered, .deviceLimit, .callerLimit: return endAdvice
         }

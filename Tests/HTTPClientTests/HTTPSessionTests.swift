@@ -110,6 +110,25 @@ struct HTTPSessionTests {
         }
     }
 
+    @Test(arguments: [("POST", "x"), ("POST", ""), ("GET", ""), ("PUT", "y")])
+    func `a request is sent once, though its kept connection is closed without an answer`(
+        method: String, body: String
+    ) async throws {
+        try await with(.answer(200, "ok"), .close, .answer(200, "ok"), .answer(200, "ok")) { session, server, url in
+            let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
+            _ = try await session.response(to: request)
+            // What stands between two requests shall not make the second one safe: each handle is used again.
+            await #expect(throws: HTTPClientError(.reset, detail: "the kept connection was closed without an answer")) {
+                try await session.response(to: request)
+            }
+            #expect(await server.requestCount() == 2)
+            let next = try await session.response(to: request)
+            #expect(next.status == 200 && next.isNewConnection)
+            #expect(try await session.response(to: request).status == 200)
+            #expect(await server.requestCount() == 4)
+        }
+    }
+
     @Test func `a request does not wait for the answer to another`() async throws {
         try await with(.silence, .answer(200, "ok")) { session, server, url in
             let first = Task { try await session.response(to: HTTPClientRequest(url: url)) }

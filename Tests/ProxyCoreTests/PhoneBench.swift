@@ -120,6 +120,14 @@ final class PhoneBench {
         return told + said(bench.take())
     }
 
+    func lateProvider(_ outcome: PushOutcome) -> [String] {
+        guard let id = pushes.last else { return ["no push"] }
+        let told = pass(.milliseconds(80))
+        bench.note(id, .answered(outcome, status: 200, problem: nil), .finished(outcome))
+        bench.finish(id, outcome)
+        return told + said(bench.take())
+    }
+
     func withdrawn() -> [String] {
         guard let id = pushes.last else { return ["no push"] }
         bench.note(id, .withdrawn)

@@ -91,6 +91,11 @@ extension PhoneStory.Step {
     /// The provider gets the push, and has not answered after 80 ms.
     static var slowProvider: Self { Self("slow provider", []) { $0.provider(nil) } }
 
+    /// The provider's answer to the push that was under way when it was dropped.
+    static func lateProvider(_ outcome: PushOutcome, _ told: String...) -> Self {
+        Self("the provider says late \(outcome)", told) { $0.lateProvider(outcome) }
+    }
+
     static var withdrawn: Self { Self("withdrawn", []) { $0.withdrawn() } }
 
     static func pass(_ seconds: Double, _ told: String...) -> Self {

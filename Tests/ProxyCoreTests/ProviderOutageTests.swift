@@ -171,7 +171,6 @@ private final class Outage {
             for action in actions {
                 switch action {
                 case .tell(let id, let step): bench.engine.pushNoted(id, step, now: bench.now)
-                case .cancelRequest(let slot): answers.removeAll { $0.transmission.slot == slot }
                 case .send(let transmission): send(transmission)
                 case .makeCredential: Issue.record("no credential is needed")
                 }

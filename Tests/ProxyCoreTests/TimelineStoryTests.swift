@@ -80,15 +80,23 @@ struct TimelineStoryTests {
     @Test(arguments: [
         PhoneStory(
             "a phone that comes before the provider's answer", .register(), .wakingCall, .slowProvider,
+            .refresh("drop push", "invite > 0"), .lateProvider(.accepted(nil)),
+            .answer(486, "ack > 0", "486 invite > pbx"),
+            .records(
+                "fcm, provider accepted, end refused, with 486, sent 0, answered 160, registered 80, invited 80, ended 160"
+            )
+        ),
+        PhoneStory(
+            "a phone that comes before its push has left", .register(), .wakingCall,
             .refresh("drop push", "invite > 0"), .withdrawn, .answer(486, "ack > 0", "486 invite > pbx"),
-            .records("fcm, withdrawn, end refused, with 486, sent 0, registered 80, invited 80, ended 80")),
+            .records("fcm, withdrawn, end refused, with 486, registered 0, invited 0, ended 0")),
         PhoneStory(
             "nobody comes", .pushedCall, .pass(30).unseen,
             .records("fcm, provider accepted, end time-over, sent 0, answered 80, ended 30000")),
         PhoneStory(
             "the caller gives up", .register(), .wakingCall, .slowProvider,
-            .cancel("200 cancel > pbx", "drop push", "487 invite > pbx"), .records(), .withdrawn,
-            .records("fcm, withdrawn, end caller-gave-up, sent 0, ended 80")),
+            .cancel("200 cancel > pbx", "drop push", "487 invite > pbx"), .records(), .lateProvider(.accepted(nil)),
+            .records("fcm, provider accepted, end caller-gave-up, sent 0, answered 160, ended 80")),
         PhoneStory(
             "the token is dead", .register(), .wakingCall, .provider(.tokenDead(since: nil), "480 invite > pbx"),
             .records("fcm, provider token-dead, end token-dead, sent 0, answered 80, ended 80")),

@@ -54,6 +54,44 @@ private func owner(_ ref: CallRef) -> Caller { Caller(hash: ref.rawValue, isTrus
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
 struct MissedCallBucketTests {
+    // MARK: Tokens that carry no list (A28)
+
+    @Test func `that a call cannot be told is said once, and the call stays`() {
+        var bucket = MissedCallBucket()
+        bucket.miss(first)
+        bucket.miss(second, to: [phone, tablet])
+        func said(after seconds: Int = 100) -> [CallRef] {
+            bucket.listNotCarried(by: phone, settings: settings, now: start + .seconds(seconds)).refs
+        }
+        #expect(said() == [first, second])
+        #expect(said() == [])
+        bucket.miss(third, after: 200)
+        #expect(said(after: 300) == [third])
+        // The other device is told as ever, and so is this one when it has a token for lists.
+        #expect(bucket.returned(tablet) == [second])
+        #expect(bucket.returned(phone) == [first, second, third])
+        _ = bucket.reportAccepted([first, second, third], by: phone)
+        #expect(said() == [])
+    }
+
+    @Test func `calls that cannot be told leave by age and by number like all others`() {
+        var settings = settings
+        settings.maximumEntries = 2
+        settings.maximumAge = .seconds(1000)
+        var bucket = MissedCallBucket()
+        for (ref, seconds) in [(first, 0), (second, 100), (third, 200)] {
+            _ = bucket.offer(ref, after: seconds, settings: settings)
+            _ = bucket.callEnded(ref)
+        }
+        #expect(bucket.entries.map(\.callRef) == [second, third])
+        #expect(!bucket.hasOld(settings, now: start + .seconds(1100)))
+        let said = bucket.listNotCarried(by: phone, settings: settings, now: start + .seconds(1101))
+        #expect(said.refs == [third] && said.changes == [.delete(second)])
+        #expect(bucket.hasOld(settings, now: start + .seconds(1201)))
+        #expect(bucket.dropOld(settings, now: start + .seconds(1201)) == [.delete(third)])
+        #expect(bucket.isEmpty)
+    }
+
     // MARK: Calls that a journal has
 
     @Test func `while a journalled call is offered it has no row, and one that is answered never has`() {

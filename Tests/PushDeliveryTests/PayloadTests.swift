@@ -54,6 +54,40 @@ struct TenDartsPayloadTests {
         #expect(custom["calls"]?.array?.count == 2)
     }
 
+    @Test func `the device's code stands in ctm of notifications, beside what the sender says`() throws {
+        func custom(
+            _ json: String?, to token: PushToken = android, device: String = "Vb0-_9", text: String = "t"
+        ) throws -> String? {
+            var notification = PushNotification(expiresAt: sampleDate + .seconds(86_400))
+            notification.text = ByteString(text)
+            if let json { notification.custom = CustomData(try JSONValue(Array(json.utf8))) }
+            let push = push(to: token, .notification(notification))
+            let directory = PushDirectory(PushSettings.sample(.tenDarts, .alert))
+            let app = try #require(directory.app(for: push.token).flatMap { directory[$0] })
+            let rendering = app.render(push, deviceCode: ByteString(device), now: sampleDate)
+            guard case .request(let request) = rendering else { return nil }
+            let body = try JSONValue(Array(request.text.utf8))
+            let ctm = body["ctm"] ?? body["message"]?["data"]?["ctm"]
+            guard let text = ctm?.string else {
+                var json: [UInt8] = []
+                ctm?.append(to: &json)
+                return String(decoding: json, as: UTF8.self)
+            }
+            return text
+        }
+        for token in [android, remote] {
+            #expect(try custom(nil, to: token) == #"{"device":"Vb0-_9"}"#)
+            #expect(try custom("{}", to: token) == #"{"device":"Vb0-_9"}"#)
+            #expect(try custom(#"{"a":{"device":1}}"#, to: token) == #"{"a":{"device":1},"device":"Vb0-_9"}"#)
+            // The sender's own member is not written twice, nor over.
+            #expect(try custom(#"{"device":7}"#, to: token) == #"{"device":7}"#)
+        }
+        // Where there is no room for it, the sender's object goes as it is.
+        let large = #"{"a":"\#(String(repeating: "x", count: 3700))"}"#
+        #expect(try custom(large, to: remote) == #"{"a":"\#(String(repeating: "x", count: 3700))","device":"Vb0-_9"}"#)
+        #expect(try custom(large, to: remote, device: String(repeating: "d", count: 400)) == large)
+    }
+
     @Test func `the device's code stands in ctm, but for silent pushes`() throws {
         let device = ByteString("Vb0-_9")
         func body(_ push: PushRequest, _ type: RemotePushType = .alert) throws -> String {

@@ -117,13 +117,23 @@ struct PushAttemptTests {
 
     @Test func `a cancelled push says nothing more`() {
         var waiting = attempt()
-        waiting.cancelled()
+        #expect(waiting.cancelled() == true)
         #expect(waiting.turnCame(now: at(0)) == .none)
         var pausing = attempt()
         _ = pausing.turnCame(now: at(0))
         _ = pausing.answered(.retry(after: nil), chance: 0.5, now: at(0))
-        pausing.cancelled()
+        #expect(pausing.cancelled() == true)
         #expect(pausing.deadlineReached(now: at(300)) == .none)
         #expect(pausing.answered(.accepted(nil), chance: 0.5, now: at(300)) == .none)
+    }
+
+    @Test(arguments: [PushOutcome.accepted(nil), .retry(after: nil), .renewCredential, .tokenDead(since: nil)])
+    func `one that is under way is heard to its end, and is the last try`(outcome: PushOutcome) {
+        var push = attempt()
+        _ = push.turnCame(now: at(0))
+        #expect(push.cancelled() == false)
+        #expect(push.isLast)
+        #expect(push.answered(outcome, chance: 0.5, now: at(80)) == .finish(outcome))
+        #expect(push.answered(outcome, chance: 0.5, now: at(90)) == .none)
     }
 }

@@ -11,7 +11,6 @@ private final class Desk {
     private(set) var now = Moment(instant: Instant(nanoseconds: 0), date: sampleDate)
     /// What was ordered and not looked at yet.
     private(set) var sent: [PushDispatcher.Transmission] = []
-    private(set) var cancelled: [Int] = []
     private(set) var wanted: [PushCredentials.Order] = []
     private(set) var told: [PushID: [PushStep]] = [:]
     private var actions: [PushDispatcher.Action] = []
@@ -39,7 +38,6 @@ private final class Desk {
                 switch action {
                 case .tell(let id, let step): told[id, default: []].append(step)
                 case .makeCredential(let order): wanted.append(order)
-                case .cancelRequest(let slot): cancelled.append(slot)
                 case .send(let transmission):
                     sent.append(transmission)
                     dispatcher.requestLeft(transmission.slot)
@@ -244,27 +242,51 @@ struct PushDispatcherTests {
         desk.cancel(2)
         desk.answer(try #require(desk.takeSent().first), 200)
         #expect(numbers(desk.takeSent()) == [3])
-        #expect(desk.cancelled.isEmpty)
         #expect(desk.steps(2) == [.queued(app: "apns.dev"), .withdrawn])
         #expect(desk.outcomes() == [1: .accepted(nil)])
         #expect(desk.report("apns.dev").withdrawn == 1)
     }
 
-    @Test func `a push that is under way is taken back with its request, and makes room`() throws {
+    @Test func `a push that is under way keeps its place until the provider has answered, and that counts`() throws {
         let desk = Desk(settings(requests: 1))
         desk.ask(1)
         desk.ask(2)
         let first = try #require(desk.takeSent().first)
         desk.cancel(1)
-        #expect(desk.cancelled == [first.slot])
-        let second = try #require(desk.takeSent().first)
-        #expect(second.id == PushID(rawValue: 2))
-        // Its answer may come all the same, when another push stands in its slot.
-        desk.ask(3)
+        desk.cancel(1)
+        #expect(desk.takeSent().isEmpty)
+        desk.answer(first, 200)
+        #expect(numbers(desk.takeSent()) == [2])
+        #expect(desk.outcomes() == [1: .accepted(nil)])
+        #expect(desk.report("apns.dev").accepted == 1 && desk.report("apns.dev").withdrawn == 0)
+        // A second word finds nobody.
         desk.answer(first, 200)
         #expect(desk.outcomes().isEmpty)
-        desk.answer(second, 200)
-        #expect(desk.outcomes() == [2: .accepted(nil)])
+    }
+
+    @Test func `a push that is under way when it is taken back is not tried again`() throws {
+        let desk = Desk()
+        desk.ask(1)
+        let first = try #require(desk.takeSent().first)
+        desk.cancel(1)
+        desk.answer(first, 503)
+        desk.wait(.seconds(10))
+        #expect(desk.takeSent().isEmpty && desk.outcomes() == [1: .retry(after: nil)])
+    }
+
+    @Test func `a credential that was refused to a push taken back is made anew for the next`() throws {
+        let desk = Desk()
+        desk.ask(1, to: iPhone)
+        desk.make(try #require(desk.takeWanted().first), "bearer a")
+        let first = try #require(desk.takeSent().first)
+        desk.cancel(1)
+        // One that was made a moment ago is not made anew.
+        desk.wait(.seconds(61))
+        desk.answer(first, 403, body: #"{"reason":"ExpiredProviderToken"}"#)
+        #expect(desk.outcomes() == [1: .renewCredential] && desk.takeSent().isEmpty)
+        desk.ask(2, to: iPhone)
+        desk.make(try #require(desk.takeWanted().first), "bearer b")
+        #expect(try #require(desk.takeSent().first).credential == "bearer b")
     }
 
     @Test func `a push that pauses is taken back, and is not tried again`() throws {
@@ -287,12 +309,12 @@ struct PushDispatcherTests {
         #expect(desk.outcomes().isEmpty)
     }
 
-    @Test func `an outcome that was not told yet is not told after the push was taken back`() {
+    @Test func `an outcome that was not told yet is told although the push was taken back`() {
         let desk = Desk(settings(requests: 1, queue: 0))
         desk.ask(1)
         desk.ask(2)
         desk.cancel(2)
-        #expect(desk.outcomes().isEmpty)
+        #expect(desk.outcomes() == [2: .retry(after: nil)])
     }
 
     // MARK: Turns

@@ -89,6 +89,22 @@ struct PushContactTests {
         #expect(registrar.bindings().count == 2)
     }
 
+    @Test(arguments: [(";label=a", ";label=b"), (PhoneContact.instance(1), PhoneContact.instance(2))])
+    func `another token with another label is another device, from the same address under the same Call-ID (A6)`(
+        labels: (String, String)
+    ) throws {
+        var registrar = Registrar()
+        try registrar.register(PhoneContact.fcm("one", after: labels.0))
+        try registrar.register(PhoneContact.fcm("two", after: labels.1), cseq: 2)
+        #expect(registrar.bindings().count == 2)
+        // One of them signs out, the other stays.
+        try registrar.register(PhoneContact.fcm("one", after: labels.0), expires: 0, cseq: 3)
+        #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("two"))
+        // With the same label it is the phone whose token has changed.
+        try registrar.register(PhoneContact.fcm("three", after: labels.1), cseq: 4)
+        #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("three"))
+    }
+
     @Test func `a label counts within one AOR`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.fcm("one", after: ";label=x"), user: "bob")

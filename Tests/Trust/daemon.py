@@ -35,6 +35,7 @@ class Provider:
         provider = self
         self.changed = threading.Condition()
         self.pushes = []
+        self.held = {}
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -55,6 +56,9 @@ class Provider:
                 with provider.changed:
                     provider.pushes.append((time.monotonic(), push, dict(self.headers), self.path))
                     provider.changed.notify_all()
+                    held = provider.held.get(push.get("to"))
+                if held:
+                    held.wait(20)
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer)))
@@ -70,6 +74,11 @@ class Provider:
         self.server = QuietServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def hold(self, token):
+        """Takes pushes for the token and does not answer them until the event is set."""
+        with self.changed:
+            return self.held.setdefault(token, threading.Event())
 
     def of(self, token):
         with self.changed:

@@ -351,6 +351,16 @@ struct ExplanationTests {
             }.contains("the store did not take it"))
     }
 
+    @Test func `missed calls that a token cannot carry`() {
+        let record = TimelineRecord(
+            id: RecordID(rawValue: 3), kind: .missedCalls, user: ByteString("bob"), host: ByteString("example.net"),
+            device: 71, callRef: CallRef(rawValue: 9), callID: .empty, calls: 2, requestedAt: start,
+            omission: .notCarried, app: "apns")
+        let lines = lines(record)
+        #expect(lines.contains { $0.contains("2 missed calls to report; the token of device r2rp2 carries no list") })
+        #expect(lines.last?.contains("The app must register with a token for other pushes as well") == true)
+    }
+
     @Test func `a phone that comes too late`() throws {
         let record = record {
             $0.answer = .accepted

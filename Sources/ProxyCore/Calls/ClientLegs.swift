@@ -16,8 +16,8 @@ struct ClientLegs: ~Copyable {
     }
 
     private var owners = TransactionNotes<ClientTransactionID, Owner>()
-    /// Devices that are told of calls that are over, with the number of those that they have not answered.
-    private var farewells: [DeviceID: Int] = [:]
+    /// Phones whose lists of missed calls wait for their answers to farewells.
+    var asked = AskedPhones()
 
     subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 
@@ -76,22 +76,14 @@ struct ClientLegs: ~Copyable {
 
     // MARK: Farewells
 
-    mutating func start(_ client: ClientTransactionID, _ farewell: Farewell) {
-        owners[client] = .farewell(farewell)
-        farewells[farewell.device, default: 0] += 1
-    }
+    mutating func start(_ client: ClientTransactionID, _ farewell: Farewell) { owners[client] = .farewell(farewell) }
 
     /// - Returns: the farewell; `nil` when the transaction serves none, or the farewell had ended before.
     mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
         guard case .farewell(let farewell)? = owners[client] else { return nil }
         owners[client] = nil
-        let left = (farewells[farewell.device] ?? 1) - 1
-        farewells[farewell.device] = left > 0 ? left : nil
         return farewell
     }
-
-    /// The device is being told of a call that is over.
-    func hearsFarewell(_ device: DeviceID) -> Bool { !farewells.isEmpty && farewells[device] != nil }
 }
 
 /// One request under way to a next hop, for a branch of a call.
@@ -141,16 +133,23 @@ enum Probe {
     case ourselves(Endpoint)
 }
 
-/// An INVITE that goes to a phone when its call is over, with its CANCEL: nobody waits for the answer.
+/// An INVITE that goes to a phone when its call is over, with its CANCEL: nobody waits for the answer, except perhaps the
+/// phone's list of missed calls.
 final class Farewell {
     let offer: Offer
+    /// Whether the call is not in that list if the phone answers.
+    let isQuestion: Bool
     let device: DeviceID
     let flow: Flow
     let listener: Listener
     let invite: IncomingRequest
 
-    init(_ offer: Offer, to device: DeviceID, on flow: Flow, from listener: Listener, _ invite: IncomingRequest) {
+    init(
+        _ offer: Offer, isQuestion: Bool, to device: DeviceID, on flow: Flow, from listener: Listener,
+        _ invite: IncomingRequest
+    ) {
         self.offer = offer
+        self.isQuestion = isQuestion
         self.device = device
         self.flow = flow
         self.listener = listener

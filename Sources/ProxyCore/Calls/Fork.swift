@@ -197,6 +197,16 @@ package struct Fork: Sendable {
         branches[branch].wasPushed = true
     }
 
+    /// The provider has taken a push that the branch did not wait for any more: the phone may ring by it.
+    ///
+    /// - Returns: whether that still matters.
+    package mutating func pushTaken(_ branch: Int) -> Bool {
+        guard !branches[branch].isEnded else { return false }
+        branches[branch].wasWoken = true
+        branches[branch].wasPushed = true
+        return true
+    }
+
     /// Its push is not needed any more.
     ///
     /// - Returns: the push, if one was under way.

@@ -15,6 +15,11 @@ extension ProxyEngine {
         settings.pushApps?.afterEnd(of: token) ?? (token.provider == .acrobits ? .push : .none)
     }
 
+    /// Whether the call is in the list of missed calls of the phone with that token when the phone has had its INVITE late.
+    private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
+        settings.pushApps?.afterLateInvite(to: token, settings.missedCalls.afterLateInvite) ?? .list
+    }
+
     /// The call is over. What phones are to hear of it that were pushed and have not come is kept for a minute, within the
     /// bytes that may be held.
     func rememberEnded(_ call: Call, now: Moment) {
@@ -71,9 +76,10 @@ extension ProxyEngine {
     // MARK: The phone is back
 
     /// Sends it the INVITE of each call that it was woken for, and the CANCEL as soon as that may be sent (RFC 3261 section
-    /// 9.1).
+    /// 9.1). Its list of missed calls goes at once (R22), or waits until it has answered.
     func sayFarewells(to device: DeviceID, now: Moment) {
         guard !calls.ended.isEmpty else { return }
+        var isListDue: AddressOfRecord?
         for ended in calls.ended.take(for: device) where ended.until > now.instant {
             let reasons = ended.reasons[device] ?? []
             guard let target = registrar.bindings.forkTarget(device, now: now.instant),
@@ -99,29 +105,39 @@ extension ProxyEngine {
                     .aor: .described(ended.offer.aor), .callID: .bytes(ended.offer.key.callID),
                     .device: .described(device),
                 ])
-            legs.start(client, Farewell(ended.offer, to: device, on: flow, from: listener, incoming))
+            let isQuestion = target.pushToken.map(afterLateInvite(to:)) == AfterLateInvite.none
+            legs.start(
+                client,
+                Farewell(
+                    ended.offer, isQuestion: isQuestion, to: device, on: flow, from: listener, incoming))
+            if !isQuestion {
+                isListDue = ended.offer.aor
+            } else if let until = legs.asked.asked(device, by: client, now: now.instant) {
+                ledger.listDue(to: device, of: ended.offer.aor, at: until)
+            }
             let outgoing = request.forwarded(edits)
             withTransactions { table, out in
                 table.start(client, request: outgoing, on: flow, now: now.instant, into: &out)
                 table.cancel(client, reasons: reasons, now: now.instant, into: &out)
             }
         }
+        if let isListDue { reportMissedCalls(to: device, of: isListDue, now: now) }
     }
 
     func farewellAnswered(
         _ farewell: Farewell, _ response: SIPResponse, of client: ClientTransactionID, now: Moment
     ) {
         let status = response.status
-        if status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
+        if farewell.isQuestion, status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
             ledger.deviceReached(farewell.device, by: farewell.offer, into: &actions)
         }
         if status.isSuccess { hangUp(farewell, response, now: now) }
         if status.isFinal { farewellEnded(client, now: now) }
     }
 
-    /// The phone has answered, or will not. Its list of missed calls has waited until it said whether it knows of these.
+    /// The phone has answered, or will not. Its list of missed calls may have waited until it said whether it knows of these.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
-        guard let farewell = legs.endFarewell(client), !legs.hearsFarewell(farewell.device) else { return }
+        guard let farewell = legs.endFarewell(client), legs.asked.answered(farewell.device, by: client) else { return }
         reportMissedCalls(to: farewell.device, of: farewell.offer.aor, now: now)
     }
 
@@ -131,7 +147,7 @@ extension ProxyEngine {
         guard let offer = call.offer, let device = answering.addressee, let flow = answering.flow,
             let listener = identity.listener(for: flow), let incoming = revive(call)
         else { return }
-        hangUp(Farewell(offer, to: device, on: flow, from: listener, incoming), answer, now: now)
+        hangUp(Farewell(offer, isQuestion: false, to: device, on: flow, from: listener, incoming), answer, now: now)
     }
 
     /// A phone that answers by itself was quicker than the CANCEL: nobody is there, so we acknowledge and end the call.

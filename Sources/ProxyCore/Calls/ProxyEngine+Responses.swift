@@ -193,9 +193,7 @@ extension ProxyEngine {
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
-        case .stopWaiting(let branch):
-            ledger.drop(branch, of: call, into: &actions)
-            tellEnd(of: call, to: branch, now: now)
+        case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
         case .hangUp(let response, let branch): hangUp(branch, of: call, response, now: now)
         }
     }

@@ -67,6 +67,11 @@ package struct BucketTable: Sendable {
         return owed.sorted { $0.device.rawValue < $1.device.rawValue }
     }
 
+    /// Users with calls that are too old. It looks at all users with missed calls.
+    func usersWithOld(now: UnixTime) -> [AddressOfRecord] {
+        buckets.all.filter { $0.value.hasOld(settings, now: now) }.map(\.key)
+    }
+
     /// Lets something happen to a user's bucket and returns the rows to write.
     mutating func change(
         _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]

@@ -141,14 +141,23 @@ extension ProxyEngine {
 
     // MARK: Ends of calls
 
-    /// The call is over for a phone that was woken and has not come: no CANCEL reaches it. Acrobits' apps show the call
-    /// from the push on, and are told the end in another; so are other apps whose settings say that they understand it.
-    func tellEnd(of call: Call, to branch: Int, now: Moment) {
-        let branch = call.fork.branches[branch]
-        guard branch.wasWoken, branch.end != .succeeded, let offer = call.offer, let device = branch.device,
-            let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
-            afterEnd(of: token) == .push
-        else { return }
+    /// The call is over for a phone that has not come: no CANCEL reaches it. Acrobits' apps show the call from the push on, and
+    /// are told the end in another; so are other apps whose settings say that they understand it. While the provider has not
+    /// answered, nobody knows whether the phone shows the call: then it is told when the provider has taken the push.
+    func stoppedWaiting(_ index: Int, of call: Call, now: Moment) {
+        let branch = call.fork.branches[index]
+        let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
+        ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, into: &actions)
+        if branch.wasWoken, let end, let device = branch.device, let aor = call.offer?.aor {
+            tell(end, to: device, of: aor, now: now)
+        }
+    }
+
+    /// What the phone is to hear of the call's end, if its app wants a push for it.
+    private func end(of call: Call, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
+        guard branch.end != .succeeded, let offer = call.offer, let device = branch.device,
+            let token = registrar.bindings.pushToken(of: device), afterEnd(of: token) == .push
+        else { return nil }
         var outcome = EndedCallNotice.Outcome.missed
         switch branch.end {
         case .cancelled(.answeredElsewhere): outcome = .answeredElsewhere
@@ -156,14 +165,21 @@ extension ProxyEngine {
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
         // A phone that took the call and registers without a token may be the very one that was woken.
-        guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return }
-        guard let incoming = revive(call) else { return }
+        guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
+        guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
-        let notification = PushNotification(
-            EndedCallNotice(IncomingCall(offer, from: caller), outcome), expiresAt: now.date + Self.shortestTry)
+        return EndedCallNotice(IncomingCall(offer, from: caller), outcome)
+    }
+
+    /// Tells the phone of the end, if it can still be pushed.
+    func tell(_ end: EndedCallNotice, to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        guard let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken else {
+            return
+        }
+        let notification = PushNotification(end, expiresAt: now.date + Self.shortestTry)
         let badge = ledger.unread.count(of: device)
         let code = ledger.newCode()
-        let id = ledger.begin(AskedPush(.notification, code, device: device, aor: offer.aor, record: nil))
+        let id = ledger.begin(AskedPush(.notification, code, device: device, aor: aor, record: nil))
         act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
     }
 

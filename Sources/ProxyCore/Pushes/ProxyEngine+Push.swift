@@ -17,6 +17,7 @@ extension ProxyEngine {
     package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
         guard let push = ledger.finished(id, outcome) else { return }
         switch push.purpose {
+        case _ where push.isDropped: droppedPushFinished(push, outcome, now: now)
         case .call(let call, let branch): callPushFinished(push, branch, of: call, outcome, now: now)
         case .missedCalls(let refs): missedCallsPushFinished(push, refs, outcome, now: now)
         case .notification: _ = noteToken(outcome, of: push.device, aor: push.aor, now: now)
@@ -38,6 +39,23 @@ extension ProxyEngine {
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
+    }
+
+    /// The call went on without the push, or was over before its provider had answered.
+    private func droppedPushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
+        guard !noteToken(dated(outcome, by: push), of: push.device, aor: push.aor, now: now), outcome.isAccepted else {
+            return
+        }
+        if case .call(let call, let branch) = push.purpose, call.fork.pushTaken(branch) { journal(call) }
+        if let end = push.end { tell(end, to: push.device, of: push.aor, now: now) }
+    }
+
+    /// A token that died at a time that the provider does not say: not after its phone has come for the call.
+    private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
+        guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let offer = call.offer else {
+            return outcome
+        }
+        return .tokenDead(since: offer.receivedAt)
     }
 
     private func missedCallsPushFinished(
@@ -83,13 +101,17 @@ extension ProxyEngine {
         guard ledger.buckets.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
         else { return }
+        guard settings.pushApps?.carriesLists(token) ?? true else {
+            let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &actions)
+            return counters.count(.missedCallNotCarried, by: UInt64(count))
+        }
         ledger.reportMissedCalls(
             to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &actions)
     }
 
     /// Lists that were owed when the last run ended.
     func restoreMissedCalls(now: Moment) {
-        ledger.restored(now: now) { device, date in
+        ledger.restored(now: now, into: &actions) { device, date in
             registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
         }
     }

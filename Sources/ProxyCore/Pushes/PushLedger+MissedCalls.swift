@@ -115,6 +115,36 @@ extension PushLedger {
                     message: .missedCalls(missed.calls), badge: badge, deadline: now.date + life)))
     }
 
+    /// The device has missed calls, and its token carries no list of them (A28). That is said once for each call. The calls stay
+    /// for a device that registers with another token, as long as calls are kept.
+    ///
+    /// - Returns: of how many calls it was said now.
+    mutating func listNotCarried(
+        by target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, now: Moment,
+        into actions: inout [ProxyAction]
+    ) -> Int {
+        var calls: [CallRef] = []
+        tellBucket(of: aor, into: &actions) { bucket, settings in
+            let found = bucket.listNotCarried(by: target.id, settings: settings, now: now.date)
+            calls = found.refs
+            return found.changes
+        }
+        guard !calls.isEmpty else { return 0 }
+        log.notice(
+            "missed calls cannot be told to a phone: its token is for calls alone",
+            [
+                .aor: .described(aor), .device: .described(target.id), .count: .number(calls.count),
+                .provider: .text(token.provider.rawValue),
+            ])
+        listNotCarried(calls, by: token, for: target.id, of: aor, now: now, into: &actions)
+        return calls.count
+    }
+
+    /// The list of a phone that is asked first goes then at the latest.
+    mutating func listDue(to device: DeviceID, of aor: AddressOfRecord, at instant: Instant) {
+        _ = timers.schedule(.report(device, aor), at: instant)
+    }
+
     /// The provider's last word on a list of missed calls.
     mutating func reportFinished(
         _ refs: [CallRef], to device: DeviceID, of aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment,
@@ -158,8 +188,25 @@ extension PushLedger {
         return report
     }
 
+    // MARK: What is too old
+
+    /// Calls are kept no longer than the settings say, also for users who neither register nor are called any more.
+    mutating func sweep(now: Moment, into actions: inout [ProxyAction]) {
+        for user in buckets.usersWithOld(now: now.date) {
+            tellBucket(of: user, into: &actions) { bucket, settings in bucket.dropOld(settings, now: now.date) }
+        }
+        _ = timers.schedule(.sweep, at: now.instant + Self.sweepPause)
+    }
+
+    private static var sweepPause: Duration { .seconds(3600) }
+
+    // MARK: The start
+
     /// Lists that were owed when the program ended, because their devices have been here since the calls, are sent soon.
-    mutating func restored(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
+    mutating func restored(
+        now: Moment, into actions: inout [ProxyAction], isBack: (DeviceID, UnixTime) -> Bool
+    ) {
+        sweep(now: now, into: &actions)
         for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
             let delay = Duration.milliseconds(Int64(random() % 30_000))
             scheduleReport(to: owed.device, of: owed.aor, after: 0, at: now.instant + delay)

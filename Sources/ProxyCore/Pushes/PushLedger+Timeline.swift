@@ -79,6 +79,20 @@ extension PushLedger {
         return id
     }
 
+    /// A list of missed calls cannot be sent: the device's token carries none.
+    mutating func listNotCarried(
+        _ calls: [CallRef], by token: PushToken, for device: DeviceID, of aor: AddressOfRecord, now: Moment,
+        into actions: inout [ProxyAction]
+    ) {
+        guard timeline.isOn else { return }
+        let aor = aor.compacted()
+        let record = TimelineRecord(
+            id: newRecordID(), kind: .missedCalls, user: aor.user, host: aor.host, device: device,
+            callRef: calls.first, callID: .empty, calls: calls.count, requestedAt: now.date, omission: .notCarried,
+            app: token.provider.rawValue)
+        actions.append(.trace([.record(record)]))
+    }
+
     /// A notification is to be sent.
     mutating func began(
         _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord, now: Moment

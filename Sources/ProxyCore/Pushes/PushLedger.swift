@@ -61,6 +61,7 @@ package struct PushLedger: ~Copyable {
     /// phone is not woken twice.
     mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
         guard let push = pushes[id] else { return }
+        if case .sent = step { push.hasLeft = true }
         if case .call(let call, let branch) = push.purpose, !push.isDropped {
             switch step {
             case .sent: call.fork.pushLeft(branch, true)
@@ -68,28 +69,32 @@ package struct PushLedger: ~Copyable {
             case .queued, .refused, .answered, .finished, .withdrawn: break
             }
         }
-        if case .withdrawn = step { pushes[id] = nil }
+        if case .withdrawn = step, let push = pushes.removeValue(forKey: id) {
+            unread.ended(push.code, of: push.device)
+        }
         if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
     }
 
-    /// Whether something still waits for its end.
-    func isWanted(_ id: PushID) -> Bool { pushes[id]?.isDropped == false }
-
     /// The provider's last word on a push; retries are over.
     ///
-    /// - Returns: what waited for it; `nil` when nothing does any more.
+    /// - Returns: what was asked for; its branch may not wait for it any more.
     mutating func finished(_ id: PushID, _ outcome: PushOutcome) -> AskedPush? {
-        guard let push = pushes.removeValue(forKey: id), !push.isDropped else { return nil }
+        guard let push = pushes.removeValue(forKey: id) else { return nil }
         if !outcome.isAccepted { unread.ended(push.code, of: push.device) }
         return push
     }
 
-    /// Drops the push of a branch that needs none any more; an answer that still comes finds nobody.
-    mutating func drop(_ branch: Int, of call: Call, into actions: inout [ProxyAction]) {
+    /// Drops the push of a branch that needs none any more. One that has not left is withdrawn. What the provider says of any
+    /// other still counts for all but the branch: for the badge, the record, the token, and for the end that the phone is to
+    /// hear then.
+    mutating func drop(
+        _ branch: Int, of call: Call, owing end: EndedCallNotice? = nil, into actions: inout [ProxyAction]
+    ) {
         guard let id = call.fork.takePush(branch) else { return }
         if let push = pushes[id] {
-            unread.ended(push.code, of: push.device)
             push.isDropped = true
+            push.end = end
+            if !push.hasLeft { unread.ended(push.code, of: push.device) }
         }
         actions.append(.cancelPush(id))
     }
@@ -148,6 +153,7 @@ package struct PushLedger: ~Copyable {
             switch timer {
             case .report(let device, let aor): return (device, aor)
             case .openings: openingsDue(into: &actions)
+            case .sweep: sweep(now: now, into: &actions)
             }
         }
         return nil
@@ -171,8 +177,12 @@ final class AskedPush {
     let aor: AddressOfRecord
     /// Its record in the timeline.
     let record: RecordID?
-    /// Nobody waits for it any more; its end still belongs into the timeline.
+    /// No branch waits for it any more.
     var isDropped = false
+    /// A try of it was sent.
+    var hasLeft = false
+    /// What its phone is to hear when the provider has taken it: the call was over before.
+    var end: EndedCallNotice?
 
     init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
         self.purpose = purpose
@@ -223,8 +233,10 @@ struct PushLimits {
 }
 
 enum LedgerTimer: Sendable {
-    /// A list of missed calls that its provider did not take is to be sent once more.
+    /// A list of missed calls is to be sent: its provider did not take it, or its phone has said nothing to what it was asked.
     case report(DeviceID, AddressOfRecord)
+    /// Missed calls that are too old are to be dropped.
+    case sweep
     /// Calls that have begun are to be written down.
     case openings
 }

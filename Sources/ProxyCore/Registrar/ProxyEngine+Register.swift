@@ -245,7 +245,7 @@ extension ProxyEngine {
             deviceReturned(device, through: binding, now: now)
         }
         if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
-        if !legs.hearsFarewell(device) { reportMissedCalls(to: device, of: aor, now: now) }
+        if !legs.asked.isAsked(device) { reportMissedCalls(to: device, of: aor, now: now) }
         // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }

@@ -72,6 +72,8 @@ package struct MissedCallBucket: Sendable {
     private var rows = ShortList<BucketEntry>()
     /// The reports that are on their way to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []
+    /// The calls of which somebody was told that the device's token carries no list of them.
+    private var notCarried: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
@@ -166,6 +168,18 @@ package struct MissedCallBucket: Sendable {
         return (calls, missed.map(\.callRef), changes)
     }
 
+    /// The device registered again, with a token that carries no list.
+    ///
+    /// - Returns: the calls that were not said to be untold before, and the rows to write.
+    package mutating func listNotCarried(
+        by device: DeviceID, settings: BucketSettings, now: UnixTime
+    ) -> (refs: [CallRef], changes: [BucketChange]) {
+        let changes = dropOld(settings, now: now)
+        let refs = rows.filter { $0.isOver && $0.devices.contains(device) }.map(\.callRef)
+            .filter { notCarried.insert(Report(callRef: $0, device: device)).inserted }
+        return (refs, changes)
+    }
+
     /// Whether there are calls to report to the device, unless they are too old by then.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         rows.contains { $0.isOver && $0.devices.contains(device) }
@@ -219,6 +233,7 @@ package struct MissedCallBucket: Sendable {
     /// Nearly always there are no reports, which costs no hash then.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
+        if !notCarried.isEmpty { notCarried.remove(Report(callRef: callRef, device: device)) }
     }
 
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
@@ -278,7 +293,13 @@ package struct MissedCallBucket: Sendable {
     /// Of so many calls it is looked whose they are.
     private static let weighed = 4
 
-    private mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
+    /// Whether ``dropOld(_:now:)`` would drop a call.
+    package func hasOld(_ settings: BucketSettings, now: UnixTime) -> Bool {
+        rows.contains { $0.isOver && now - $0.date > settings.maximumAge }
+    }
+
+    /// Drops the calls that are too old.
+    package mutating func dropOld(_ settings: BucketSettings, now: UnixTime) -> [BucketChange] {
         var changes: [BucketChange] = []
         while let index = rows.firstIndex(where: { $0.isOver && now - $0.date > settings.maximumAge }) {
             if let change = remove(at: index) { changes.append(change) }

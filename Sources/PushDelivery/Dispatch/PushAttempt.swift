@@ -52,6 +52,8 @@ package struct PushAttempt: Hashable, Sendable {
     /// How often the push was sent; a try that failed for an outdated credential does not count.
     package private(set) var tries = 0
     private var hasRenewedCredential = false
+    /// Nobody waits for the push any more, and what is under way is its last try.
+    package private(set) var isLast = false
     /// The outcome to report when time runs out.
     private var lastOutcome = PushOutcome.retry(after: nil)
 
@@ -84,6 +86,7 @@ package struct PushAttempt: Hashable, Sendable {
         case .sent: break
         case .pausing, .ended: return .none
         }
+        if isLast { return end(outcome) }
         switch outcome {
         case .retry(let wish): return pause(atLeast: wish ?? .zero, chance: chance, outcome, now: now)
         case .renewCredential:
@@ -109,8 +112,20 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// Nobody waits for the push any more: the call is over, or the device has registered.
-    package mutating func cancelled() { state = .ended }
+    /// Nobody waits for the push any more: the call is over, or the device has registered. A request that is under way is
+    /// not taken back by that: the provider may have it, and what it says counts.
+    ///
+    /// - Returns: whether the push ends now.
+    package mutating func cancelled() -> Bool {
+        switch state {
+        case .sent:
+            isLast = true
+            return false
+        case .queued, .pausing, .ended:
+            state = .ended
+            return true
+        }
+    }
 
     // MARK: Steps
 

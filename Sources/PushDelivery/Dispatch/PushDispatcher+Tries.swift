@@ -51,6 +51,10 @@ extension PushDispatcher {
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
+        // Nobody tries again with a new credential where the push is not wanted any more; others need one all the same.
+        if outcome == .renewCredential, entry.attempt.isLast {
+            credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
+        }
         let health: PushQueue.Health = !isFailure ? .answered : entry.attempt.tries > 1 ? .failedAgain : .failed
         leave(entry, health, now: now)
         follow(answer(outcome, to: entry, now: now), entry, now: now)

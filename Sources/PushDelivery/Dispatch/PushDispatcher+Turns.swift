@@ -16,7 +16,7 @@ extension PushDispatcher {
         case .wait: break
         case .refuse:
             tell(entry.request.id, .refused(.queueFull))
-            entry.attempt.cancelled()
+            _ = entry.attempt.cancelled()
             finish(entry, .retry(after: nil), now: now)
             leaveGate(entry, now: now)
         }

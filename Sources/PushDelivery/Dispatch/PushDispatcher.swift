@@ -14,8 +14,6 @@ package final class PushDispatcher {
         case makeCredential(PushCredentials.Order)
         /// ``requestLeft(_:)`` or ``requestFailed(_:_:now:)`` is told at once; after the former an answer.
         case send(Transmission)
-        /// Nobody waits for the answer any more.
-        case cancelRequest(slot: Int)
         case tell(PushID, PushStep)
     }
 
@@ -80,8 +78,8 @@ package final class PushDispatcher {
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
-    /// Outcomes not told yet; `nil` where nobody wants to know any more.
-    var settled: [(id: PushID, outcome: PushOutcome)?] = []
+    /// Outcomes not told yet.
+    var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
 
     /// Notifications at a time, those in pauses included; they take none of the places of other pushes.
@@ -112,12 +110,12 @@ package final class PushDispatcher {
         swap(&taken, &actions)
     }
 
-    /// The next push that has ended, and its last word, in the order of the ends. Pushes that were cancelled have none. To
+    /// The next push that has ended, and its last word, in the order of the ends. Pushes that were withdrawn have none. To
     /// be asked until it says `nil`.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
-        while firstSettled < settled.count {
+        if firstSettled < settled.count {
             firstSettled += 1
-            if let next = settled[firstSettled - 1] { return next }
+            return settled[firstSettled - 1]
         }
         settled.removeAll(keepingCapacity: true)
         firstSettled = 0
@@ -186,17 +184,13 @@ package final class PushDispatcher {
         settled.append((request.id, .retry(after: nil)))
     }
 
-    /// The push is taken back: the call is over, or its device has come.
+    /// The push is taken back: the call is over, or its device has come. One that has left for its provider stays under way
+    /// until that has answered, and is not tried again; one that has ended keeps its end.
     package func cancelled(_ id: PushID, now: Moment) {
-        guard let entry = entries[id] else {
-            for index in settled.indices where settled[index]?.id == id { settled[index] = nil }
-            return
-        }
+        guard let entry = entries[id], entry.attempt.cancelled() else { return }
         forget(entry)
         entry.server.standing.report.withdrawn += 1
         tell(id, .withdrawn)
-        if entry.attempt.state == .sent { actions.append(.cancelRequest(slot: entry.slot)) }
-        entry.attempt.cancelled()
         pauses.cancel(entry.pause)
         leave(entry, .unknown, now: now)
         leaveGate(entry, now: now)

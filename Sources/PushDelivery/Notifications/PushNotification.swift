@@ -85,6 +85,8 @@ package struct EndedCallNotice: Hashable, Sendable {
 package struct CustomData: Hashable, Sendable {
     /// The JSON text, without blanks.
     package let json: [UInt8]
+    /// It has a `device` of its own.
+    let namesDevice: Bool
 
     /// How many bytes it may have. More does not fit into any provider's push.
     package static let longest = 4096
@@ -96,6 +98,7 @@ package struct CustomData: Hashable, Sendable {
         value.append(to: &json)
         guard json.count <= Self.longest else { return nil }
         self.json = json
+        namesDevice = value["device"] != nil
     }
 }
 

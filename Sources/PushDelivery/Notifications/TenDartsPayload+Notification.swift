@@ -1,9 +1,18 @@
 import Bytes
+import JSON
 
 /// Notifications as the 10darts platform words them, whose own kind of push they are.
 extension TenDartsPayload {
     /// Android's `data`. A silent notification differs only by `sil`.
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
+        naming(context, room: room, size: \.size) { device in
+            fields(notification, context, device, room: room)
+        }
+    }
+
+    private static func fields(
+        _ notification: PushNotification, _ context: PayloadContext, _ device: ByteString?, room: Int
+    ) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
             let fields = [
                 PayloadField("id", context.code.description),
@@ -12,7 +21,7 @@ extension TenDartsPayload {
                 PayloadField("badge", Int64(context.push.badge)),
             ]
             return fields + destination(notification) + image(notification) + flags(notification)
-                + notification.customField
+                + custom(notification, device)
         }
     }
 
@@ -25,6 +34,15 @@ extension TenDartsPayload {
             body.append("}")
             return body
         }
+        return naming(context, room: room, size: \.count) { device in
+            apple(notification, context, device, room: room)
+        }
+    }
+
+    private static func apple(
+        _ notification: PushNotification, _ context: PayloadContext, _ device: ByteString?, room: Int
+    ) -> [UInt8] {
+        let id = PayloadField("id", context.code.description)
         return TextLimits.fitting(room, titles: 2, size: \.count) { limits in
             var body: [UInt8] = []
             body.append("{\"aps\":{")
@@ -34,10 +52,29 @@ extension TenDartsPayload {
             body.append("},")
             var members = [id, PayloadField("title", notification.title, atMost: limits.title)]
             members += destination(notification) + image(notification) + flags(notification)
-            (members + notification.customField).append(membersTo: &body)
+            (members + custom(notification, device)).append(membersTo: &body)
             body.append("}")
             return body
         }
+    }
+
+    /// Writes a payload with the code by which the app names its device in reports, or without it where there is no room.
+    private static func naming<Payload>(
+        _ context: PayloadContext, room: Int, size: (Payload) -> Int, _ write: (ByteString?) -> Payload
+    ) -> Payload {
+        let whole = write(context.deviceCode)
+        return size(whole) <= room || context.deviceCode == nil ? whole : write(nil)
+    }
+
+    /// What the sender gives the app, and the code of the device beside it unless the sender has a `device` of its own.
+    private static func custom(_ notification: PushNotification, _ device: ByteString?) -> [PayloadField] {
+        guard let device, notification.custom?.namesDevice != true else { return notification.customField }
+        var json: [UInt8] = notification.custom.map { Array($0.json.dropLast()) } ?? Array("{".utf8)
+        if json.count > 1 { json.append(",") }
+        json.append("\"device\":")
+        json.append(jsonString: device)
+        json.append("}")
+        return [PayloadField("ctm", json: json)]
     }
 
     /// Where in the app it leads; these members are there even when they are empty.

@@ -94,17 +94,24 @@ struct PushLedgerTests {
             #expect(!call.fork.branches[0].wasPushed)
             ledger.noted(push, .withdrawn, now: scene.now, into: &actions)
             #expect(actions.records.map(\.delivery) == [.withdrawn] && ledger.pushes.isEmpty)
+            #expect(ledger.unread.count == 0)
         }
     }
 
-    @Test func `the outcome of a push that was dropped meanwhile finds nobody, and ends its record`() throws {
+    @Test(arguments: [true, false])
+    func `the outcome of a push that was dropped meanwhile counts for badge and record`(isTaken: Bool) throws {
         try woken { ledger, call, actions in
             let push = try #require(call.fork.branches[0].push)
+            let outcome = isTaken ? accepted : .retry(after: nil)
+            ledger.noted(push, .sent, now: scene.now, into: &actions)
             ledger.drop(0, of: call, into: &actions)
             ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
-            ledger.noted(push, .finished(accepted), now: scene.now, into: &actions)
-            #expect(ledger.finished(push, accepted) == nil && ledger.pushes.isEmpty)
+            #expect(ledger.unread.count == 1)
+            ledger.noted(push, .finished(outcome), now: scene.now, into: &actions)
+            #expect(ledger.finished(push, outcome)?.isDropped == true && ledger.pushes.isEmpty)
+            #expect(ledger.unread.count == (isTaken ? 1 : 0))
             #expect(actions.records.map(\.end) == [.callerGaveUp])
+            #expect(actions.records.map(\.wasAccepted) == [isTaken])
         }
     }
 
@@ -174,8 +181,8 @@ struct PushLedgerTests {
                 random += 1000
                 return random
             }, log: .silent)
-        ledger.restored(now: scene.now) { _, _ in true }
         var (later, actions, due) = (scene, [ProxyAction](), [DeviceID]())
+        ledger.restored(now: scene.now, into: &actions) { _, _ in true }
         later.pass(.seconds(30))
         while let report = ledger.due(now: later.now, into: &actions) { due.append(report.device) }
         #expect(due == devices)
