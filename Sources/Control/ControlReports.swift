@@ -70,6 +70,12 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
         "name": .words("Short; no other device of the user has it."),
         "flow": .words("Where it registered from; missing when it has not."),
         "token": .words("Provider and the start of the token; missing without push."),
+        "state": .words(
+            "awake: it can be called where it registered; asleep: a push must wake it; unknown: it registered over UDP, where nothing tells."
+        ),
+        "app": .words("The app of the settings that its pushes go by; missing without push."),
+        "lastPushAt": .words("When its last push was asked for, in Unix seconds; missing where none is on record."),
+        "lastPush": .words("What became of it."),
     ]
 
     /// The device's number, as text: it may be beyond 2^53, where not every reader of JSON reads numbers exactly.
@@ -82,6 +88,10 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     package var isFresh: Bool
     /// Unix seconds: when it last registered or was reported.
     package var registeredAt: Int64
+    package var state: String
+    package var app: String?
+    package var lastPushAt: Int64?
+    package var lastPush: String?
 }
 
 package struct ProviderReport: Codable, Sendable, DescribedBody {
@@ -103,10 +113,14 @@ package struct PushAppFigures: Codable, Sendable {
     package var failed: Int
     package var deadTokens: Int
     package var credentialsRefused: Int
+    /// Pushes whose tokens belong to another app.
+    package var foreignTokens: Int
     /// How many pushes wait for their turn.
     package var queued: Int
     /// How many pushes were sent and are not answered.
     package var inFlight: Int
+    /// Why the provider was not reached at the last try; `nil` once it has answered.
+    package var problem: String?
     /// The provider's word when it last refused our credentials; `nil` once it has accepted a push again.
     package var refusal: String?
     /// Unix seconds.

@@ -12,7 +12,7 @@ import Timekeeping
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users/{}/devices", scope: .admin, described: .devices) { call throws(ServiceProblem) in
-            call.answer(await devices(of: try call.aor()))
+            try await showDevices(call)
         }
         router.add("DELETE", "/v1/users/{}/devices/{}", scope: .admin, described: .removeDevice) {
             call throws(ServiceProblem) in
@@ -27,16 +27,41 @@ extension ControlRoutes {
         }
     }
 
-    private func devices(of aor: AddressOfRecord) async -> [BindingReport] {
-        await door.ask(.user(aor)) { engine, now in
-            engine.targets(of: aor, now: now).map { target in
-                BindingReport(
-                    id: "\(target.id.rawValue)", name: target.id.name, contact: target.requestURI.string,
-                    flow: target.isReachable
-                        ? "\(target.flow.transport.parameterName):\(target.flow.remote)" : nil,
-                    token: target.pushToken?.description, isFresh: target.isFresh,
-                    registeredAt: target.registeredAt.seconds)
-            }
+    private func showDevices(_ call: ServiceCall) async throws(ServiceProblem) {
+        let aor = try call.aor()
+        let (isKnown, shown, live) = await door.ask(.user(aor)) { engine, now in
+            (
+                engine.isKnown(aor), Self.devices(of: aor, engine, now: now),
+                engine.timeline.underWay { $0.user == aor.user && $0.host == aor.host }
+            )
+        }
+        guard isKnown || !shown.isEmpty else { throw ServiceProblem(404, "nobody here is called \(aor)") }
+        call.askStore { [store] in
+            let records = try await store.timeline(of: [.user(aor)], limit: Self.lastRecords) + live
+            call.answer(
+                shown.map { device in
+                    var device = device
+                    let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
+                    device.lastPushAt = last?.requestedAt.seconds
+                    device.lastPush = last.map { $0.answer?.rawValue ?? $0.delivery.rawValue }
+                    return device
+                })
+        }
+    }
+
+    /// How many records of a user are looked through for the last push of each device.
+    private static let lastRecords = 100
+
+    private static func devices(of aor: AddressOfRecord, _ engine: ProxyEngine, now: Moment) -> [BindingReport] {
+        engine.targets(of: aor, now: now).map { target in
+            BindingReport(
+                id: "\(target.id.rawValue)", name: target.id.name, contact: target.requestURI.string,
+                flow: target.isReachable
+                    ? "\(target.flow.transport.parameterName):\(target.flow.remote)" : nil,
+                token: target.pushToken?.description, isFresh: target.isFresh,
+                registeredAt: target.registeredAt.seconds,
+                state: engine.state(of: target).rawValue,
+                app: target.pushToken.flatMap { engine.appName(of: $0) })
         }
     }
 
@@ -44,10 +69,12 @@ extension ControlRoutes {
     private func removeDevice(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         let name = call.parameter(1)
+        call.changes("\(aor)")
         let meant = await door.ask(.user(aor)) { engine, now in
             engine.targets(of: aor, now: now)
                 .filter { $0.id.isNamed(name) || $0.pushToken?.description == name }.map(\.id)
         }
+        if let device = meant.first { call.changes("\(aor) \(device.name)") }
         guard let device = meant.first else { throw ServiceProblem(404, "no such device") }
         // The shown beginnings of two tokens may be the same, and so may be the names of devices that registered before
         // there were names.
@@ -76,6 +103,7 @@ extension ControlRoutes {
 
     private func emptyBucket(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
+        call.changes("\(aor)")
         let calls = await door.ask(.user(aor)) { engine, _ in engine.buckets.entries(of: aor).filter(\.isOver) }
         guard !calls.isEmpty else { return call.answer(RemovalReport(removed: 0)) }
         try await write([.forgetMissedCalls(calls.map(\.callRef))])

@@ -66,6 +66,7 @@ extension ControlRoutes {
 
     private func putUser(_ call: ServiceCall) async throws(ServiceProblem) {
         let request = try call.body(as: UserRequest.self, expected: "name, and password or ha1MD5 and ha1SHA256")
+        call.changes(request.name)
         let credentials: UserCredentials
         do throws(StartError) {
             credentials = try request.credentials(realms)
@@ -81,6 +82,7 @@ extension ControlRoutes {
     }
 
     private func removeUser(_ call: ServiceCall) async throws(ServiceProblem) {
+        call.changes(call.parameter())
         let (name, realm) = try await known(call)
         try await write([.removeUser(name: name, realm: realm)])
         await door.ask(.everything) { engine, _ in engine.userRemoved(name: name, realm: realm) }

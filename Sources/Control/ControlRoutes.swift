@@ -62,6 +62,7 @@ struct ControlRoutes {
             throw ServiceProblem(400, "status is one of \(Self.endings.keys.sorted().joined(separator: ", "))")
         }
         let name = call.parameter()
+        call.changes(name)
         let (meant, isDone) = await door.ask(.everything) { engine, now in
             let meant = engine.heldCalls(named: name)
             guard let id = meant.first?.id, meant.count == 1 else { return (meant.compactMap(\.offer?.callRef), false) }
@@ -93,6 +94,7 @@ struct ControlRoutes {
 
     private func switchProvider(_ call: ServiceCall, on isOn: Bool) async throws(ServiceProblem) {
         let name = call.parameter()
+        call.changes(name)
         guard let provider = PushProvider(rawValue: name) else {
             let app = name.split(separator: "/", maxSplits: 1).first.flatMap { PushProvider(rawValue: String($0)) }
             throw ServiceProblem(
@@ -158,8 +160,10 @@ extension PushAppFigures {
     init(name: String, _ report: PushAppReport) {
         self.init(
             name: name, isReachable: report.isReachable, accepted: report.accepted, failed: report.failed,
-            deadTokens: report.deadTokens, credentialsRefused: report.credentialsRefused, queued: report.queued,
-            inFlight: report.inFlight, refusal: report.refusal, refusedAt: report.refusedAt?.seconds)
+            deadTokens: report.deadTokens, credentialsRefused: report.credentialsRefused,
+            foreignTokens: report.foreignTokens, queued: report.queued,
+            inFlight: report.inFlight, problem: report.problem, refusal: report.refusal,
+            refusedAt: report.refusedAt?.seconds)
     }
 }
 

@@ -14,7 +14,7 @@ package final class ControlService {
                 return reply.send(ServiceProblem(404, "no such resource").response())
             }
             let caller = ServiceCaller.operatorOfMachine
-            let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _ in }
+            let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _, _ in }
             let call = ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit)
             loop.startTask { _ in await route.serve(call) }
         }

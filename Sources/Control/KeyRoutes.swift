@@ -26,6 +26,7 @@ struct KeyRoutes {
         guard let key = try call.body(as: APIKeyRequest.self, expected: expected).key(at: loop.moment.date) else {
             throw ServiceProblem(400, "expected \(expected)")
         }
+        call.changes("\(key.name) \(key.scopes.names)")
         guard keys[key.name] == nil else { throw ServiceProblem(409, "a key is called \(key.name) already") }
         guard !keys.isFull else { throw ServiceProblem(409, "there are \(APIKeyRing.limit) keys already") }
         store.commit([.addKey(key.stored)]) { result in
@@ -37,6 +38,7 @@ struct KeyRoutes {
 
     private func remove(_ call: ServiceCall) throws(ServiceProblem) {
         let name = call.parameter()
+        call.changes(name)
         guard keys[name] != nil else { throw ServiceProblem(404, "no key is called \(name)") }
         store.commit([.removeKey(name: name)]) { result in
             guard result.isStored else { return call.answer(.notStored) }

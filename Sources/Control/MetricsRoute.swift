@@ -4,6 +4,7 @@ import ProxyCore
 import ProxyRuntime
 import PushDelivery
 import Telemetry
+import Timekeeping
 
 /// The daemon's figures for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
@@ -11,6 +12,8 @@ struct MetricsRoute {
     /// The figures of all parts but the engine. Called on the loop for each request, as is `reports`.
     let figures: @Sendable () -> CounterSet
     let reports: @Sendable () -> [(app: PushApp, report: PushAppReport)]
+    /// When the certificates end that the settings name.
+    let certificates: @Sendable () -> [(file: String, date: UnixTime)]
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
@@ -18,7 +21,7 @@ struct MetricsRoute {
                 (engine.figures, engine.upstreamWatch.health.servers)
             }
             let families =
-                MetricFamily.pushes(reports()) + [.upstream(servers), .build] + MetricFamily.process()
+                MetricFamily.pushes(reports()) + [.upstream(servers), .build, .certificates(certificates())] + MetricFamily.process()
             figures.merge(self.figures())
             call.answer(
                 HTTPResponse(
@@ -43,6 +46,13 @@ extension MetricFamily {
     static var build: MetricFamily {
         var family = MetricFamily("sippushd_build_info", .gauge, "The version that runs; the value is always 1.")
         family.add(1, [.version: Version.current])
+        return family
+    }
+
+    static func certificates(_ ends: [(file: String, date: UnixTime)]) -> MetricFamily {
+        var family = MetricFamily(
+            "sippushd_certificate_expiry_timestamp_seconds", .gauge, "When a certificate of the settings expires.")
+        for (file, date) in ends { family.add(date.seconds, [.file: file]) }
         return family
     }
 
@@ -71,7 +81,8 @@ extension PushAppReport {
     fileprivate var ends: KeyValuePairs<String, Int> {
         [
             "accepted": accepted, "token-dead": deadTokens, "credentials-refused": credentialsRefused,
-            "payload-refused": payloadsRefused, "failed": failedOtherwise, "withdrawn": withdrawn,
+            "foreign-token": foreignTokens, "payload-refused": payloadsRefused, "failed": failedOtherwise,
+            "withdrawn": withdrawn,
         ]
     }
 }

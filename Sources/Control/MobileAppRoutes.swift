@@ -30,6 +30,7 @@ struct MobileAppRoutes {
         } catch {
             throw ServiceProblem(400, "the app cannot be added", detail: error.description)
         }
+        call.changes(app.name)
         if let conflict = apps.conflict(with: app) { throw ServiceProblem(409, conflict) }
         store.commit([.addApp(app)]) { result in
             guard result.isStored else { return call.answer(.notStored) }
@@ -39,6 +40,7 @@ struct MobileAppRoutes {
     }
 
     private func remove(_ call: ServiceCall) throws(ServiceProblem) {
+        call.changes(call.parameter())
         guard let app = apps.reports.first(where: { $0.isNamed(call.parameter()) }) else {
             throw ServiceProblem(404, "no app is called \(call.parameter())")
         }

@@ -6,6 +6,7 @@ package import PushDelivery
 package import PushSending
 package import Reactor
 package import Telemetry
+package import Timekeeping
 
 /// All that operators ask and order: the same over the control socket and over the admin API.
 package struct OperatorServices {
@@ -20,20 +21,23 @@ package struct OperatorServices {
     private let realms: UserRealms
     private let timeline: TimelineSettings
     private let figures: @Sendable () -> CounterSet
+    private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let drain: @Sendable (Duration) async -> Int
 
     /// `feedback` is Apple's feedback service, where it is set. `figures` gives the figures of all parts but the
-    /// engine, and is called on the loop. `drain` ends the daemon when its calls have ended, or after that time, and gives
+    /// engine, and is called on the loop, as is `certificates`, which tells when they end. `drain` ends the daemon when its calls have ended, or after that time, and gives
     /// their number.
     package init(
         door: ShardDoor, store: any ProxyStore, push: PushService, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
         figures: @escaping @Sendable () -> CounterSet,
+        certificates: @escaping @Sendable () -> [(file: String, date: UnixTime)] = { [] },
         drain: @escaping @Sendable (Duration) async -> Int
     ) {
         (self.door, self.store, self.push, self.feedback) = (door, store, push, feedback)
         (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
         (self.realms, self.timeline, self.figures, self.drain) = (realms, timeline, figures, drain)
+        self.certificates = certificates
     }
 
     package func register(in router: inout ServiceRouter) {
@@ -41,7 +45,8 @@ package struct OperatorServices {
         ControlRoutes(door: door, store: store, push: push, realms: realms).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
-        MetricsRoute(door: door, figures: figures, reports: { [push] in push.reports }).register(in: &router)
+        MetricsRoute(door: door, figures: figures, reports: { [push] in push.reports }, certificates: certificates)
+            .register(in: &router)
         DrainRoute(drain: drain).register(in: &router)
         Explainer(door: door, store: store, settings: timeline).register(in: &router)
         router.add(

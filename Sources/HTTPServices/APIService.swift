@@ -142,7 +142,7 @@ package final class APIService: @unchecked Sendable {
         _ request: HTTPRequest, _ parameters: [String], _ route: ServiceRouter.Route,
         _ handler: ServiceRouter.Handler, _ caller: ServiceCaller, _ reply: HTTPReply
     ) async {
-        let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _ in }
+        let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _, _ in }
         await ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit).serve(by: handler)
     }
 
@@ -178,7 +178,7 @@ package final class APIService: @unchecked Sendable {
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
         }
         guard key.scopes.allows(scope) else {
-            if route.isChange { route.audit(key.name, request, log)(403) }
+            if route.isChange { route.audit(key.name, request, log)(403, nil) }
             return refuse(
                 request, route, 403, "this key may not do that",
                 challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")

@@ -36,13 +36,15 @@ package actor ServiceCall {
     package nonisolated let parameters: [String]
     private let reply: HTTPReply
     /// Called with the status of the answer; it writes the audit log.
-    private let answered: @Sendable (Int) -> Void
+    private let answered: @Sendable (Int, String?) -> Void
+    /// What is changed, where the body alone names it.
+    private nonisolated let subject = Locked<String?>(nil)
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     package init(
         _ request: HTTPRequest, _ parameters: [String], from caller: ServiceCaller, _ reply: HTTPReply,
-        on loop: EventLoop, answered: @escaping @Sendable (Int) -> Void = { _ in }
+        on loop: EventLoop, answered: @escaping @Sendable (Int, String?) -> Void = { _, _ in }
     ) {
         self.loop = loop
         self.request = request
@@ -62,15 +64,18 @@ package actor ServiceCall {
     }
 
     package nonisolated func answer(_ response: HTTPResponse) {
-        answered(response.status)
+        answered(response.status, subject.withLock { $0 })
         reply.send(response)
     }
 
     /// Answers with a body that comes in pieces; that of the response is the first of them.
     package nonisolated func stream(_ response: HTTPResponse) -> HTTPBody {
-        answered(response.status)
+        answered(response.status, subject.withLock { $0 })
         return reply.stream(response)
     }
+
+    /// What the request changes, for the audit line. No secret.
+    package nonisolated func changes(_ name: String) { subject.withLock { $0 = name } }
 
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 

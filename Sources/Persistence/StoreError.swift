@@ -1,7 +1,13 @@
 /// Why the store cannot be used: a sentence for the operator, which names it.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
-    package init(_ sentence: String) { description = sentence }
+    /// Another process has it, which may answer in its place.
+    package let isInUse: Bool
+
+    package init(_ sentence: String, isInUse: Bool = false) {
+        description = sentence
+        self.isInUse = isInUse
+    }
 }
 
 /// Why there is no backup. A file that was there before is as it was.

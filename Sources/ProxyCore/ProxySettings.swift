@@ -49,6 +49,9 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
+    /// The name that a certificate must prove; `nil` for an address.
+    package var provedName: String? { if case .name(let name) = self { name } else { nil } }
+
     /// Whether it names a single port of that address, so that the other ports are not trusted.
     func isOnePort(of address: IPAddress) -> Bool {
         if case .endpoint(let endpoint) = self { endpoint.address == address } else { false }

@@ -46,6 +46,7 @@ package final class Daemon: @unchecked Sendable {
     private var signals: [SignalWatch] = []
     private let manager: ServiceManager?
     private var memory: MemoryGuard?
+    private var certificates: CertificateWatch?
     private(set) var notices: ServiceNotices?
     /// When the daemon ends at the latest, once it is told to.
     var end: Instant?
@@ -165,6 +166,7 @@ package final class Daemon: @unchecked Sendable {
             door: door, store: store, push: push, feedback: feedback, loop: loop, log: log, keys: keys,
             apps: services.apps, realms: settings.userRealms, timeline: settings.push.timeline,
             figures: { [weak self] in self?.figures ?? CounterSet() },
+            certificates: { [weak self] in self?.certificates?.ends ?? [] },
             drain: { [weak self] time in
                 // Whoever asks may be on any thread.
                 await withCheckedContinuation { asker in
@@ -178,6 +180,8 @@ package final class Daemon: @unchecked Sendable {
         do {
             try store.start()
             memory = try MemoryGuard(setting: settings.limits.memory, streams, on: loop, log: log)
+            certificates = try CertificateWatch(on: loop, log: log)
+            certificates?.watch(settings)
             push.start()
             try dialogKeys.start(through: door, on: loop)
             do {
@@ -269,6 +273,7 @@ package final class Daemon: @unchecked Sendable {
         let engineSettings = settings.with(push).engineSettings
         await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
         reloadTLS()
+        certificates?.watch(settings)
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
         api.reloadCertificate()
         admin.reloadCertificate()

@@ -133,6 +133,17 @@ package struct DaemonSettings: SettingsGroup {
 
     package func complaints() -> [SettingComplaint] {
         var found: [SettingComplaint] = []
+        if !domains.contains(where: { !$0.isEmpty }) {
+            found.append(SettingComplaint("at least one domain is needed", key: "domains"))
+        } else if let domain = domains.first(where: { !Self.isDomain($0) }) {
+            found.append(SettingComplaint("expected a domain such as example.net, found \"\(domain)\"", key: "domains"))
+        }
+        if tls.clientCAFile == nil, let name = trusted.compactMap(\.provedName).first {
+            found.append(
+                SettingComplaint(
+                    "\(name) is the name in a certificate, which nobody can show without tls.client-ca-file: write the PBX's address",
+                    key: "trusted"))
+        }
         if tls.certFile == nil, tls.certificates.isEmpty, listen.contains(where: \.transport.isSecure) {
             found.append(
                 SettingComplaint("expected tls.cert-file and tls.key-file for a tls or wss address", key: "listen"))
@@ -152,6 +163,14 @@ package struct DaemonSettings: SettingsGroup {
             found.append(SettingComplaint("expected other addresses than those of api.listen", key: "admin"))
         }
         return found
+    }
+
+    /// A host name, or an address as it stands in a URI.
+    private static func isDomain(_ text: String) -> Bool {
+        !text.isEmpty && text.utf8.count <= 253
+            && text.utf8.allSatisfy {
+                $0 > 0x20 && $0 < 0x7f && !"@;,<>\"?/\\".utf8.contains($0)
+            }
     }
 }
 

@@ -1,8 +1,10 @@
+import Addressing
 import Foundation
 import Crypto
 import HTTPServices
 import PushDelivery
 import PushSending
+import Reactor
 import Settings
 package import Timekeeping
 
@@ -23,6 +25,58 @@ package enum SetupCheck {
         check.listener(settings.admin.certFile, settings.admin.keyFile, "admin")
         check.authority(settings.api.deviceRegistration.webhookAuthorityFile, "webhook-ca-file")
         return check.found
+    }
+
+    /// What is worth knowing and stops nothing, a line each.
+    package static func notes(of settings: DaemonSettings) -> [String] {
+        var notes: [String] = []
+        let push = settings.push
+        if push.enabledProviders.isEmpty { notes.append("push: no provider is enabled, so no phone is woken") }
+        if push.apns.enabled {
+            notes += unreachable(
+                push.apns.apps.filter(\.value.enabled).mapValues(\.topics), first: push.apns.topics, "push.apns",
+                "topics")
+            for topic in push.apns.topics + push.apns.apps.values.flatMap(\.topics) where topic.hasSuffix(".voip") {
+                notes.append("push.apns: topics: \(topic): expected the bundle identifier without .voip")
+            }
+        }
+        if push.fcm.enabled {
+            notes += unreachable(
+                push.fcm.apps.filter(\.value.enabled).mapValues(\.params), first: push.fcm.params, "push.fcm", "params")
+        }
+        return notes
+    }
+
+    /// Apps that no device comes to, because none of their names is theirs alone.
+    private static func unreachable(
+        _ apps: [String: [String]], first: [String], _ group: String, _ key: String
+    ) -> [String] {
+        var notes: [String] = []
+        var owners = Dictionary(first.map { ($0, group) }) { one, _ in one }
+        for (name, topics) in apps.sorted(by: { $0.key < $1.key }) {
+            let app = "\(group).apps.\(name)"
+            if topics.isEmpty { notes.append("\(app): without \(key) no device comes to this app") }
+            for topic in topics {
+                if let other = owners.updateValue(app, forKey: topic) {
+                    notes.append("\(app): \(key): \(topic) stands in \(other), too; its devices come to the last one")
+                }
+            }
+        }
+        return notes
+    }
+
+    /// The addresses that other programs have, a line each. Not to be asked while this daemon runs.
+    package static func takenPorts(of settings: DaemonSettings) -> [String] {
+        var places = settings.listen.map {
+            ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
+        }
+        places += (settings.api.listen + settings.admin.listen).map { ("http:\($0)", $0, true) }
+        return places.compactMap { name, endpoint, isStream in
+            guard let obstacle = PortCheck.obstacle(to: endpoint, isStream: isStream), obstacle.isAddressInUse else {
+                return nil
+            }
+            return "\(name): another program listens there"
+        }
     }
 
     private struct Check {

@@ -4,11 +4,17 @@ package import Reactor
 /// Why the daemon does not start, or a command cannot do its work: a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
-    package init(_ sentence: String) { description = sentence }
+    /// Another process has the store.
+    package let isStoreInUse: Bool
+
+    package init(_ sentence: String, isStoreInUse: Bool = false) {
+        description = sentence
+        self.isStoreInUse = isStoreInUse
+    }
 }
 
 extension StartError {
-    package init(_ error: StoreError) { self.init(error.description) }
+    package init(_ error: StoreError) { self.init(error.description, isStoreInUse: error.isInUse) }
 
     /// Asks the store something, and throws its error as a ``StartError``.
     package static func wrapping<Answer>(

@@ -112,7 +112,8 @@ extension ProviderAnswer {
         let isAccepted = (200...299).contains(response.status)
         self.init(
             status: response.status, id: response.header("apns-id"),
-            retryAfter: isAccepted ? nil : response.header("retry-after"), body: response.body)
+            retryAfter: isAccepted ? nil : response.header("retry-after"),
+            date: isAccepted ? nil : response.header("date"), body: response.body)
     }
 }
 

@@ -42,7 +42,7 @@ package final class RegisterPlan {
 }
 
 /// What happened to a device, for the log.
-package enum RegistrationFact: Hashable, Sendable {
+package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     case added(DeviceID, isPush: Bool)
     /// The same device came with a new token (rule R8b).
     case tokenReplaced(DeviceID)
@@ -57,6 +57,22 @@ package enum RegistrationFact: Hashable, Sendable {
     case unknownSignOut
     /// The REGISTER has the same Call-ID and CSeq as before and was answered again.
     case retransmission
+
+    /// As log lines say it.
+    package var description: String {
+        switch self {
+        case .added(let device, let isPush): "added \(device.name) \(isPush ? "with" : "without") push"
+        case .tokenReplaced(let device): "new token of \(device.name)"
+        case .superseded(let device, let other): "\(device.name) replaced by \(other.name)"
+        case .unregistered(let device): "\(device.name) signed out"
+        case .pushNotUsed(let device, .unsupported): "added \(device.name) without push: its provider is not served"
+        case .pushNotUsed(let device, .invalid): "added \(device.name) without push: its push parameters are not valid"
+        case .pushNotUsed(let device, .pushedElsewhere): "added \(device.name) without push: another proxy pushes"
+        case .conflictingParams(let device): "pn-param and pn-params of \(device.name) differ"
+        case .unknownSignOut: "signed out with a token that nobody has registered"
+        case .retransmission: "a copy of the last REGISTER"
+        }
+    }
 
     package enum PushNotUsed: Hashable, Sendable {
         case unsupported(TokenProblem)

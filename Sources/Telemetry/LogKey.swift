@@ -30,6 +30,7 @@ package enum LogKey: String, CaseIterable, Sendable {
     // The API
     case apiKey = "api-key"
     case route
+    case object
 
     // Push
     case provider
@@ -40,5 +41,6 @@ package enum LogKey: String, CaseIterable, Sendable {
     // The program
     case version
     case path
+    case date
     case setting
 }

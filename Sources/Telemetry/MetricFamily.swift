@@ -17,7 +17,7 @@ package struct MetricFamily: Hashable, Sendable {
 
     /// Names of labels are ours; their values may be anybody's.
     package enum StaticName: String, Hashable, Sendable {
-        case provider, app, outcome, version, server
+        case provider, app, outcome, version, server, file
     }
 
     package let name: String

@@ -169,6 +169,7 @@ struct DeviceExplanation {
         case .failed where record.status == nil: return "the provider was not reached\(reason)" + inTries
         case .failed: return "the provider had trouble\(reason)" + inTries
         case .credentialsRefused: return "the provider does not accept our credentials\(reason)"
+        case .foreignToken: return "the provider says that the token belongs to another app\(reason)"
         case .noConnection: return "no connection to the provider can be made\(reason)"
         case .payloadRefused: return "the provider does not accept the message\(reason)"
         case .noSuitableToken: return "the phone gave no token for this kind of push"
@@ -317,6 +318,16 @@ struct DeviceExplanation {
                 ? "The phone has registered since, so its contact stays; the next push tells more."
                 : "The provider no longer knows the app on that phone: it was removed, or has a new token. "
                     + "The contact is gone until the app registers again."
+        case .credentialsRefused where record.reason.contains("clock"):
+            return "Set this machine's clock, and keep it right: timedatectl. The credentials may be good."
+        case .credentialsRefused where record.reason.contains("InvalidProviderToken"):
+            return
+                "Look at \(settings)\(credentialKeys): they must belong together, and the key must not be revoked. A wrong clock "
+                + "looks the same: timedatectl."
+        case .foreignToken:
+            return
+                "The phone's app is not the one of \(settings): compare the app's bundle or project with pn-param in its "
+                + "contact, and with \(foreignKeys). Credentials have no part in this."
         case .credentialsRefused:
             return "Look at \(settings)\(credentialKeys); sippushd check-config finds what is missing."
         case .noConnection:
@@ -341,6 +352,14 @@ struct DeviceExplanation {
     private var settings: String {
         let parts = record.app.split(separator: "/", maxSplits: 1)
         return "push.\(provider)" + (parts.count == 2 ? ".apps.\(parts[1])" : "")
+    }
+
+    private var foreignKeys: String {
+        switch provider {
+        case "apns": "topics and environment"
+        case "fcm": "params and the project of service-account-file"
+        default: "the settings"
+        }
     }
 
     private var credentialKeys: String {

@@ -1,4 +1,5 @@
 import Control
+import Glibc
 import HTTPServices
 import ProxyDaemon
 import ProxyRuntime
@@ -12,10 +13,32 @@ extension Command.Invocation {
     ) async throws(Command.Failure) -> Value {
         let settings = try settings()
         let control = ControlConnection(path: settings.control)
-        if try control.isAlive { return try await ask(control) }
         let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
-        let value = try offline { () throws(StartError) in try body(store) }
+        // A daemon that starts has the store before it listens.
+        for _ in 0..<Self.patience {
+            if try control.isAlive { return try await ask(control) }
+            do throws(StartError) {
+                return try warning(of: isMissing, store) { () throws(StartError) in try body(store) }
+            } catch {
+                guard error.isStoreInUse else { throw .failed(text: error.description) }
+            }
+            usleep(Self.pause)
+        }
+        if try control.isAlive { return try await ask(control) }
+        return try offline { () throws(StartError) in
+            try warning(of: isMissing, store) { () throws(StartError) in try body(store) }
+        }
+    }
+
+    /// How often a daemon that starts is asked again, and after how many microseconds: 10 seconds in all.
+    private static let patience = 200
+    private static let pause: UInt32 = 50_000
+
+    private func warning<Value>(
+        of isMissing: Bool, _ store: OfflineStore, _ body: () throws(StartError) -> Value
+    ) throws(StartError) -> Value {
+        let value = try body()
         if isMissing, store.isMissing { complain([store.missingSentence]) }
         return value
     }

@@ -8,10 +8,15 @@ let deviceShowCommand = Command(
     let devices: [BindingReport] = try await ControlConnection(invocation).get(
         "/v1/users/\(pathSegment(aor))/devices")
     if try invocation.printJSON(devices) { return }
-    let table = Table(("DEVICE", 8), ("PUSH", 24), ("FLOW", 32), ("FRESH", 8), ("CONTACT", 0))
+    guard !devices.isEmpty else { return say("\(aor) has no device") }
+    let table = Table(
+        ("DEVICE", 8), ("STATE", 9), ("APP", 16), ("PUSH", 24), ("LAST PUSH", 40), ("FLOW", 32), ("FRESH", 8),
+        ("CONTACT", 0))
     for device in devices {
+        let push = device.lastPushAt.map { "\(Words.date($0 * 1000)) \(device.lastPush ?? "")" }
         table.row(
-            device.name, device.token ?? "-", device.flow ?? "reported", device.isFresh ? "yes" : "no", device.contact)
+            device.name, device.state, device.app ?? "-", device.token ?? "-", push ?? "-", device.flow ?? "reported",
+            device.isFresh ? "yes" : "no", device.contact)
     }
 }
 

@@ -10,7 +10,7 @@ let providerListCommand = Command(
     if try invocation.printJSON(providers) { return }
     let table = Table(
         ("APP", 24), ("STATE", 14), ("ACCEPTED", 13), ("FAILED", 13), ("DEAD TOKENS", 13), ("REFUSED", 13),
-        ("WAITING", 13), ("SENT", 0))
+        ("WAITING", 13), ("UNDER WAY", 0))
     for provider in providers {
         if provider.apps.isEmpty { table.row(provider.name, provider.isEnabled ? "on" : "off") }
         for app in provider.apps {
@@ -19,7 +19,13 @@ let providerListCommand = Command(
                 app.accepted, app.failed, app.deadTokens, app.credentialsRefused, app.queued, app.inFlight,
             ]
             table.row([app.name, state] + figures.map { "\($0)" })
+            if let problem = app.problem { say("    last error: \(problem)") }
             if let refusal = app.refusal { say("    refuses us: \(refusal)") }
+            if app.foreignTokens > 0 {
+                say(
+                    "    \(app.foreignTokens) pushes were for tokens of another app: compare pn-param with the settings"
+                )
+            }
         }
     }
 }

@@ -27,6 +27,7 @@ let serveCommand = Command(
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
             log.warning("a file that the settings name cannot be used", [.error: .text(problem)])
         }
+        for note in SetupCheck.notes(of: settings) { log.warning("settings", [.reason: .text(note)]) }
         try await daemon.run()
     } catch {
         throw .failed(text: error.description)
@@ -59,6 +60,10 @@ let checkConfigCommand = Command(
     let settings = try invocation.settings()
     let problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
     guard problems.isEmpty else { throw .failed(lines: ["serve would not do its work"] + problems) }
+    let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true
+    for note in SetupCheck.notes(of: settings) + (isRunning ? [] : SetupCheck.takenPorts(of: settings)) {
+        complain(["note: \(note)"])
+    }
     say("\(invocation.configPath) is fine")
 }
 

@@ -85,7 +85,9 @@ import Testing
 
     @Test func `are checked like the first`() {
         #expect(throws: SettingsError.self) {
-            try directory("apns: {enabled: true, key-file: /k, team-id: T, key-id: K, apps: {b: {cert-file: /c}}}")
+            try directory(
+                "apns: {enabled: true, key-file: /k, team-id: DEF123GHIJ, key-id: ABC123DEFG, apps: {b: {cert-file: /c}}}"
+            )
         }
     }
 }

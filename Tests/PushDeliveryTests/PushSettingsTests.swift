@@ -44,7 +44,7 @@ struct PushSettingsTests {
         "apns: { enabled: true }",
         "apns: { enabled: true, key-file: /k }",
         "apns: { enabled: true, cert-file: /c }",
-        "apns: { enabled: true, key-file: /k, team-id: T, key-id: K, cert-file: /c, cert-key-file: /k }",
+        "apns: { enabled: true, key-file: /k, team-id: DEF123GHIJ, key-id: ABC123DEFG, cert-file: /c, cert-key-file: /k }",
         "fcm: { enabled: true }",
     ])
     func `a provider without its credential is refused`(yaml: String) {

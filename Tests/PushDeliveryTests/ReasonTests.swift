@@ -83,7 +83,7 @@ struct APNsReasonTests {
     @Test(arguments: ["BadDeviceToken", "DeviceTokenNotForTopic"])
     func `a token from elsewhere is dropped only by a provider that has taken one of ours`(reason: String) {
         #expect(apns(400, reason) == .tokenDead(since: nil))
-        #expect(apns(400, reason, isProven: false) == .credentialsRefused(reason))
+        #expect(apns(400, reason, isProven: false) == .foreignToken(reason))
     }
 
     @Test(arguments: [
@@ -155,7 +155,7 @@ struct FCMReasonTests {
         status: Int, body: String, reason: String
     ) {
         #expect(fcm(status, body) == .tokenDead(since: nil))
-        #expect(fcm(status, body, isProven: false) == .credentialsRefused(reason))
+        #expect(fcm(status, body, isProven: false) == .foreignToken(reason))
     }
 }
 
@@ -208,7 +208,7 @@ struct FCMLegacyReasonTests {
     @Test func `a token from elsewhere is dropped only by a project that has taken one of ours`() {
         let body = result(#""error":"MismatchSenderId""#)
         #expect(legacy(200, body) == .tokenDead(since: nil))
-        #expect(legacy(200, body, isProven: false) == .credentialsRefused("MismatchSenderId"))
+        #expect(legacy(200, body, isProven: false) == .foreignToken("MismatchSenderId"))
     }
 
     @Test(arguments: [

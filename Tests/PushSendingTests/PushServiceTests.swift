@@ -170,7 +170,7 @@ struct PushServiceTests {
             request.path.hasSuffix("bad") ? .answer(400, #"{"reason":"BadDeviceToken"}"#) : .answer(200)
         }) { (bench, _) async throws in
             await bench.send(1, to: token(.apns, "BAD"))
-            #expect(try await bench.outcomes.next().1 == .credentialsRefused("BadDeviceToken"))
+            #expect(try await bench.outcomes.next().1 == .foreignToken("BadDeviceToken"))
             await bench.send(2, to: token(.apns, "AB"))
             #expect(try await bench.outcomes.next().1.isAccepted)
             await bench.send(3, to: token(.apns, "BAD"))

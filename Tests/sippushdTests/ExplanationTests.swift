@@ -262,6 +262,7 @@ struct ExplanationTests {
         (.tokenDead, 410, "the provider says the token is dead since 2026-11-21 10:12:03.120 UTC"),
         (.failed, 503, "the provider had trouble: why"), (.failed, nil, "the provider was not reached: why"),
         (.credentialsRefused, 403, "the provider does not accept our credentials: why"),
+        (.foreignToken, 400, "the provider says that the token belongs to another app: why"),
         (.noConnection, nil, "no connection to the provider can be made: why"),
         (.payloadRefused, 400, "the provider does not accept the message: why"),
         (.noSuitableToken, nil, "the phone gave no token for this kind of push"),
@@ -288,7 +289,7 @@ struct ExplanationTests {
     @Test(arguments: [
         ("apns", "push.apns.key-id, team-id and key-file"), ("apns.dev", "push.apns.key-id"),
         ("fcm/second", "push.fcm.apps.second.service-account-file"), ("webpush", "push.webpush.vapid-key-file"),
-        ("http/shop", "push.http.apps.shop;"),
+        ("http/shop", "push.http.apps.shop:"),
     ])
     func `credentials that are refused point to their settings`(app: String, key: String) throws {
         let lines = lines(

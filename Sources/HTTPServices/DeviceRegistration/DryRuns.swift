@@ -48,7 +48,9 @@ final class DryRuns: @unchecked Sendable {
             case .accepted, .acceptedWithNewToken: true
             // A PushKit token: Apple ends apps whose VoIP push is no call.
             case .noSuitableToken: true
-            case .tokenDead, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused: false
+            case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection,
+                .payloadRefused:
+                false
             }
         waiting.removeValue(forKey: id)?.resume(returning: canBePushed)
         return true

@@ -19,6 +19,7 @@ package final class SQLiteFile {
         do throws(SQLiteFailure) {
             connection = try Connection.openStore(path, mayCreate: true)
         } catch {
+            lock.storeNotMade()
             throw StoreError(path, error)
         }
     }

@@ -85,8 +85,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
         } catch {
+            lock.storeNotMade()
             throw StoreError(path, error)
         }
+        if lock.isNewStore { log.notice("made a new store", [.path: .text(path)]) }
         timeline = TimelineWriting(settings, writer: writer, loop: loop)
         callsLock = try callsFolder.map { folder throws(StoreError) in try Self.lockFolder(folder) }
         journal = CallJournal(folder: callsFolder ?? path + "-calls", log: log)

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Reactor
 import Storage
 import Telemetry
@@ -14,6 +15,9 @@ final class StoreLock {
         case command
     }
 
+    /// There was no store when the lock was taken.
+    let isNewStore: Bool
+    private let wasThere: Bool
     private let lock: FileLock
     private let file: String
     private let holder: Holder
@@ -27,6 +31,15 @@ final class StoreLock {
         }
         self.holder = holder
         file = store + ".lock"
+        isNewStore = FileIdentity(path: store) == nil
+        // The lock's file stays where a store was used. An empty store would begin without users, contacts and missed calls.
+        wasThere = FileIdentity(path: file) != nil
+        let isTaken = wasThere && isNewStore
+        guard !isTaken || Self.isBeingMade(file) || FileIdentity(path: store) != nil else {
+            throw StoreError(
+                "the store \(path) is not there, but it was: \(file) is left of it. Is its disk not mounted, or was it moved? Put it back, or a backup of it. To begin with an empty store, remove \(file)"
+            )
+        }
         // A command is soon through; a daemon is not.
         for _ in 0..<Self.patience {
             do throws(FileLock.Failure) {
@@ -35,7 +48,7 @@ final class StoreLock {
             } catch {
                 switch error {
                 case .held(_, Holder.command.rawValue): Thread.sleep(forTimeInterval: Self.pause)
-                case .held(let process, _): throw StoreError(Self.sentence(path, file, process))
+                case .held(let process, _): throw StoreError(Self.sentence(path, file, process), isInUse: true)
                 case .system(let reason): throw StoreError("the store's lock \(file) cannot be made: \(reason)")
                 }
             }
@@ -66,6 +79,23 @@ final class StoreLock {
                 "somebody removed the store's lock, and it cannot be taken anew",
                 [.path: .text(file), .error: .described(error)])
         }
+    }
+
+    /// Whether another process holds the lock, and may be just about to make the store.
+    private static func isBeingMade(_ file: String) -> Bool {
+        do throws(FileLock.Failure) {
+            let lock = try FileLock(path: file, activity: Holder.command.rawValue)
+            lock.release()
+            return false
+        } catch {
+            return true
+        }
+    }
+
+    /// The store could not be made: the next start shall not ask where it is.
+    func storeNotMade() {
+        release()
+        if isNewStore, !wasThere { _ = unsafe unlink(file) }
     }
 
     func release() {

@@ -13,6 +13,11 @@ extension ProxyEngine {
         package let registeredAt: UnixTime
     }
 
+    /// The app of the settings that a token's pushes go by.
+    package func appName(of token: PushToken) -> String? {
+        settings.pushApps.flatMap { apps in apps.app(for: token).flatMap { apps[$0]?.name } }
+    }
+
     package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.flow(of: device) != nil }
 
     /// The token that a device has now; `nil` when it is gone.

@@ -88,7 +88,7 @@ extension ProxyEngine {
                 [.aor: .described(aor), .device: .described(device)])
             act(.record(changes.map { .binding($0) }))
             return false
-        case .accepted, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused,
+        case .accepted, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
             .noSuitableToken:
             return false
         }

@@ -154,7 +154,7 @@ extension PushLedger {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
         // Trying again would end the same way. The calls wait for the device's next REGISTER.
-        case .tokenDead, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
+        case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in
             if outcome.isAccepted { return bucket.reportAccepted(refs, by: device) }

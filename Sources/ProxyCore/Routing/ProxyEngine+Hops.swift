@@ -1,6 +1,6 @@
 import Addressing
 import Bytes
-import Registration
+package import Registration
 import SIPGrammar
 import Telemetry
 
@@ -45,6 +45,18 @@ extension ProxyEngine {
         case .flow, .connection, .path: true
         case .asleep, .unreachable: false
         }
+    }
+
+    /// What is known of a device that may sleep.
+    package enum DeviceState: String, Sendable {
+        case awake, asleep
+        /// It registered over UDP, where nothing tells whether it still listens.
+        case unknown
+    }
+
+    package func state(of target: ForkTarget) -> DeviceState {
+        guard target.isFresh, isAwake(target) else { return .asleep }
+        return target.flow.transport.isReliable || !target.canBeWoken ? .awake : .unknown
     }
 
     /// Where a phone without pushes is called back when its TCP connection is gone: at the port of its Contact, but at the

@@ -115,12 +115,20 @@ package struct APNsSettings: SettingsGroup, Equatable {
         case (_?, _?):
             return [SettingComplaint("expected either key-file or cert-file, found both", key: "cert-file")]
         case (_?, nil):
-            guard teamID == nil || keyID == nil else { return [] }
+            guard teamID == nil || keyID == nil else {
+                return [("team-id", teamID), ("key-id", keyID)].filter { !Self.isIdentifier($0.1 ?? "") }.map {
+                    SettingComplaint("expected ten characters, A to Z and 0 to 9, as Apple writes them", key: $0.0)
+                }
+            }
             return [SettingComplaint("expected team-id and key-id beside it", key: "key-file")]
         case (nil, _?):
             guard certKeyFile == nil else { return [] }
             return [SettingComplaint("expected cert-key-file beside it", key: "cert-file")]
         }
+    }
+
+    private static func isIdentifier(_ text: String) -> Bool {
+        text.utf8.count == 10 && text.utf8.allSatisfy { 48...57 ~= $0 || 65...90 ~= $0 }
     }
 
     /// The server's URL, without a slash at its end.

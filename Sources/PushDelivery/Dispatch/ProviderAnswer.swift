@@ -1,3 +1,5 @@
+import Timekeeping
+
 /// What a provider answered to one request.
 package struct ProviderAnswer: Sendable {
     package let status: Int
@@ -5,9 +7,14 @@ package struct ProviderAnswer: Sendable {
     package let id: String?
     /// The header field `Retry-After` as it came.
     package let retryAfter: String?
+    /// The header field `Date` as it came: the provider's clock.
+    package let date: String?
     package let body: [UInt8]
 
-    package init(status: Int, id: String? = nil, retryAfter: String? = nil, body: [UInt8] = []) {
+    package init(
+        status: Int, id: String? = nil, retryAfter: String? = nil, date: String? = nil, body: [UInt8] = []
+    ) {
+        self.date = date
         self.status = status
         self.id = id
         self.retryAfter = retryAfter
@@ -17,6 +24,18 @@ package struct ProviderAnswer: Sendable {
     /// Whether the provider itself is in trouble, not just this push.
     var isFailureOfProvider: Bool { status >= 500 }
 
+    /// What is wrong with this machine's clock, by the provider's; `nil` when nothing is, or the provider does not tell the
+    /// time.
+    func clockFault(now: UnixTime) -> String? {
+        guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
+        let ahead = now.seconds.subtractingReportingOverflow(theirs).partialValue
+        guard ahead.magnitude >= Self.clockTolerance else { return nil }
+        return "this machine's clock is \(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") the provider's"
+    }
+
+    /// Seconds. Providers are as strict.
+    private static let clockTolerance: UInt64 = 60
+
     /// How many bytes of a body are read. Providers' answers are short, and a longer body is passed over.
     static let bodyLimit = 16 << 10
 }
@@ -24,7 +43,7 @@ package struct ProviderAnswer: Sendable {
 extension PushOutcome {
     /// The outcome for a token that belongs to another app, project or environment.
     static func foreignToken(_ reason: String, isProven: Bool) -> PushOutcome {
-        isProven ? .tokenDead(since: nil) : .credentialsRefused(reason)
+        isProven ? .tokenDead(since: nil) : .foreignToken(reason)
     }
 
     /// The outcome for an answer whose reason is missing or new.

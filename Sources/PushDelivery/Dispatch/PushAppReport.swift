@@ -16,6 +16,10 @@ package struct PushAppReport: Hashable, Sendable {
     package var retried = 0
     /// Pushes that were taken back before their end.
     package var withdrawn = 0
+    /// Pushes that ended because their tokens belong to another app.
+    package private(set) var foreignTokens = 0
+    /// Why the provider was not reached at the last try; `nil` once it has answered.
+    package var problem: String?
     /// Why the provider last refused us, or why no connection was made, until a push is accepted again.
     package private(set) var refusal: String?
     package private(set) var refusedAt: UnixTime?
@@ -28,7 +32,7 @@ package struct PushAppReport: Hashable, Sendable {
 
     /// Pushes that failed for a reason without a count of its own: provider not reached, time over, no place in the
     /// queue.
-    package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - payloadsRefused }
+    package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - foreignTokens - payloadsRefused }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {
         switch outcome {
@@ -42,6 +46,7 @@ package struct PushAppReport: Hashable, Sendable {
             credentialsRefused += 1
             refusal = reason
             refusedAt = date
+        case .foreignToken: foreignTokens += 1
         case .noConnection(let reason):
             refusal = reason
             refusedAt = date

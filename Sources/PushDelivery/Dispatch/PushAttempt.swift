@@ -95,7 +95,8 @@ package struct PushAttempt: Hashable, Sendable {
             tries = max(0, tries - 1)
             state = .queued
             return .renewCredentialAndEnqueue
-        case .accepted, .acceptedWithNewToken, .tokenDead, .credentialsRefused, .noConnection, .payloadRefused,
+        case .accepted, .acceptedWithNewToken, .tokenDead, .credentialsRefused, .foreignToken, .noConnection,
+            .payloadRefused,
             .noSuitableToken:
             return end(outcome)
         }

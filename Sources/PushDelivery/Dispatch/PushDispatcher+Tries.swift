@@ -26,8 +26,12 @@ extension PushDispatcher {
         guard let entry = entry(slot, id) else { return }
         journal.figures.observe(.pushAnswer, time)
         let standing = entry.server.standing
-        let outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
+        var outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             .redacted(of: entry.request.token)
+        if case .credentialsRefused(let reason) = outcome, let fault = answer.clockFault(now: now.date) {
+            outcome = .credentialsRefused("\(reason): \(fault)")
+        }
+        standing.report.problem = nil
         if outcome.isAccepted { standing.isProven = true }
         tell(id, .answered(outcome, status: answer.status, problem: nil))
         ended(entry, outcome, isFailure: answer.isFailureOfProvider, now: now)
@@ -37,6 +41,7 @@ extension PushDispatcher {
     package func unanswered(_ slot: Int, of id: PushID, _ outcome: PushOutcome, _ words: String, now: Moment) {
         guard let entry = entry(slot, id) else { return }
         journal.notReached(entry.server.app, words, now: now.instant)
+        entry.server.standing.report.problem = entry.request.token.struck(from: words)
         let outcome = outcome.redacted(of: entry.request.token)
         tell(id, .answered(outcome, status: nil, problem: words))
         ended(entry, outcome, isFailure: true, now: now)

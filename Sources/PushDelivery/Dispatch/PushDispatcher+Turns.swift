@@ -53,7 +53,12 @@ extension PushDispatcher {
     func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
+        let wasOpen = entry.server.queue.isBreakerOpen
         entry.server.queue.left(health, now: now.instant)
+        let isOpen = entry.server.queue.isBreakerOpen
+        if isOpen != wasOpen {
+            journal.circuit(isOpen: isOpen, to: entry.server.app, entry.server.standing.report.problem)
+        }
         drain(entry.server, now: now)
         leaveGate(entry, now: now)
     }

@@ -31,6 +31,14 @@ struct PushJournal {
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
                 ])
+        case .foreignToken(let reason):
+            guard let suppressed = limit.admit(now: now) else { return }
+            log.warning(
+                "push token belongs to another app",
+                [
+                    .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
+                    .suppressed: .number(suppressed),
+                ])
         case .noConnection(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
@@ -55,6 +63,17 @@ struct PushJournal {
                     .provider: app, .attempt: .number(tries), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
                 ])
+        }
+    }
+
+    /// The circuit to a provider has opened or closed. It opens at most once in five seconds.
+    mutating func circuit(isOpen: Bool, to app: PushApp, _ problem: String?) {
+        if isOpen {
+            log.warning(
+                "push provider is not reached, one push in five seconds tries it",
+                [.provider: .text(app.name), .reason: .text(problem ?? "it answers that it is in trouble")])
+        } else {
+            log.notice("push provider is reached again", [.provider: .text(app.name)])
         }
     }
 

@@ -5,6 +5,7 @@ extension PushOutcome {
     package func redacted(of token: PushToken) -> PushOutcome {
         switch self {
         case .credentialsRefused(let reason): .credentialsRefused(token.struck(from: reason))
+        case .foreignToken(let reason): .foreignToken(token.struck(from: reason))
         case .noConnection(let reason): .noConnection(token.struck(from: reason))
         case .payloadRefused(let reason): .payloadRefused(token.struck(from: reason))
         case .accepted, .acceptedWithNewToken, .tokenDead, .retry, .renewCredential, .noSuitableToken: self

@@ -16,6 +16,9 @@ package enum PushOutcome: Hashable, Sendable {
     case renewCredential
     /// The provider does not accept us, which the operator has to mend. The token stays.
     case credentialsRefused(String)
+    /// The token belongs to another app, project or environment than ours. So it is as well when all of our settings are
+    /// another's; the token stays until the provider has accepted a push of ours.
+    case foreignToken(String)
     /// With these settings no connection to the provider can be made: its certificate is not trusted, or one of our
     /// files cannot be used. The operator has to mend this, too, but our keys and their names are not the cause. The
     /// token stays.
@@ -28,7 +31,7 @@ package enum PushOutcome: Hashable, Sendable {
     package var isAccepted: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
-        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .noConnection, .payloadRefused,
+        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
             .noSuitableToken:
             false
         }

@@ -13,7 +13,7 @@ package enum RetryAfter {
     }
 
     /// Seconds since 1970 of an IMF-fixdate; its day name is not looked at.
-    private static func date(_ text: String) -> Int64? {
+    static func date(_ text: String) -> Int64? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[5] == "GMT", let day = Int64(words[1]), (1...31).contains(day),
             let month = CivilDate.months.firstIndex(where: { $0 == words[2] }), let year = Int64(words[3]),

@@ -10,7 +10,7 @@ enum HTTPPushReason {
         if isAccepted { return .accepted(nil) }
         guard settings.deadStatus.contains(status) else { return .unexplained(status, nil, retryAfter) }
         // A server answers the same if it has no such path, so it must have accepted a push before.
-        if status == 404 { return .foreignToken("status 404, and no push was accepted yet", isProven: isProven) }
+        if status == 404, !isProven { return .credentialsRefused("status 404, and no push was accepted yet") }
         return .tokenDead(since: nil)
     }
 }

@@ -202,7 +202,8 @@ private final class OpenRecord {
         switch outcome {
         // There are no more tries or no time, so the last answer counts.
         case .retry: record.answer = record.answer ?? .failed
-        case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .noConnection,
+        case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
+            .noConnection,
             .payloadRefused,
             .noSuitableToken:
             record.noteAnswer(outcome)

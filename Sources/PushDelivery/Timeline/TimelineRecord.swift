@@ -75,6 +75,8 @@ package struct TimelineRecord: Hashable, Sendable {
         /// It could not be reached, or had trouble of its own.
         case failed
         case credentialsRefused = "credentials-refused"
+        /// The token belongs to another app than ours.
+        case foreignToken = "foreign-token"
         case noConnection = "no-connection"
         case payloadRefused = "payload-refused"
         case noSuitableToken = "no-suitable-token"
@@ -307,6 +309,9 @@ extension TimelineRecord {
             reason = "the credential is out of date"
         case .credentialsRefused(let text):
             answer = .credentialsRefused
+            reason = text
+        case .foreignToken(let text):
+            answer = .foreignToken
             reason = text
         case .noConnection(let text):
             answer = .noConnection

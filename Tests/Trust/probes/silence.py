@@ -1,5 +1,9 @@
 """T35: nothing is silent. What is refused leaves a line at the default level, a counter and a record that explain finds."""
 
+import os
+import signal
+import socket
+import subprocess
 import time
 
 from machine import patience
@@ -131,3 +135,179 @@ def wrong_password(t):
     check(daemon.metric("sippushd_registers_total", outcome="refused") == 1, "registers_total does not count it")
     check(phone.register(name, password).status == 200, "control: the right one")
     return "a wrong password: a line at notice, registers_total, and explain with the address"
+
+
+@probe("T35.3", "store-that-is-gone")
+def store_gone(t):
+    """A store that was used and is not there is a question, and no empty start."""
+    daemon = quiet(t, "storeless").start()
+    path = daemon.settings()["store"]
+    check(line_with(daemon, "made a new store", path), "the first start does not say that it made a new store")
+    name, password = daemon.user()
+    daemon.stop()
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(path + end):
+            os.rename(path + end, path + end + ".away")
+    started = subprocess.run([daemon.suite.program, "serve", "--config", daemon.config], capture_output=True, text=True, timeout=60)
+    check(started.returncode == 1 and path in started.stderr and "remove" in started.stderr, f"serve without the store: {started}")
+    check(not os.path.exists(path), "the refused start made a store")
+    added = daemon.command("user", "add", "late@example.net", "--password-stdin", stdin="secret\n")
+    check(added.returncode == 1 and not os.path.exists(path), f"user add made a store: {added}")
+    # Put back, all is there.
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(path + end + ".away"):
+            os.rename(path + end + ".away", path + end)
+    daemon.launch()
+    check(t.phone().register(name, password).status == 200, "control: the store that came back has its users")
+    daemon.stop()
+    for end in ("", "-wal", "-shm"):
+        if os.path.exists(path + end):
+            os.remove(path + end)
+    os.remove(path + ".lock")
+    daemon.launch()
+    return "a missing store stops the start with a sentence; put back it serves; without the lock's file an empty one begins"
+
+
+@probe("T35.4", "certificate-that-expires")
+def certificate_expires(t):
+    daemon = own_daemon(t, "expiring", log={"level": "notice"})
+    folder = os.path.join(daemon.folder, "cert")
+    os.makedirs(folder)
+    key, cert = os.path.join(folder, "key.pem"), os.path.join(folder, "cert.pem")
+
+    def renew(days):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-keyout", key, "-out", cert, "-days", str(days), "-subj", "/CN=example.net"], check=True,
+                       capture_output=True)
+
+    renew(3)
+    daemon.values["api"] = {"cert-file": cert, "key-file": key}
+    daemon.start()
+    check(line_with(daemon, "warning a certificate expires soon", cert), f"no warning at the start: {daemon.log()[-500:]}")
+    left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
+    check(2 * 86400 < left < 4 * 86400, f"the gauge says {left} s from now")
+    renew(300)
+    daemon.process.send_signal(signal.SIGHUP)
+    check(line_with(daemon, "settings reloaded"), "control: SIGHUP")
+    left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
+    check(left > 200 * 86400, f"after the renewal the gauge says {left} s from now")
+    return "a warning at the start, and the date as a gauge, which follows the renewal"
+
+
+@probe("T35.5", "device-show-is-true")
+def device_show(t):
+    daemon = quiet(t, "showing").start()
+    name, password = daemon.user()
+    stream, token = t.stream(), fresh("token")
+    answer = stream.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
+    check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+
+    def shown(*words, timeout=6.0):
+        limit = time.monotonic() + timeout
+        while True:
+            answer = daemon.command("device", "show", name)
+            if all(word in answer.stdout for word in words) or time.monotonic() > limit:
+                return answer.stdout
+            time.sleep(0.1)
+
+    check(" awake " in shown(" awake "), f"while it is connected: {shown()}")
+    daemon.kill()
+    daemon.launch()
+    text = shown(" asleep ")
+    check(" asleep " in text and " awake " not in text, f"after kill -9 and a restart, without its connection: {text}")
+    pbx = t.phone(trusted=True)
+    caller, request = call(t, name, caller=pbx)
+    check(daemon.suite.provider.wait(token), "control: the push")
+    caller.send(caller.cancel(request))
+    text = shown("accepted")
+    check("accepted" in text and "fcm" in text, f"the app and the last push: {text}")
+    nobody = daemon.command("device", "show", "nobody")
+    check(nobody.returncode == 1 and "nobody" in nobody.stderr, f"device show nobody: {nobody}")
+    other, _ = daemon.user()
+    empty = daemon.command("device", "show", other)
+    check(empty.returncode == 0 and "has no device" in empty.stdout, f"a user without a device: {empty}")
+    return "awake while connected, asleep after kill -9; app and last push; nobody is an error"
+
+
+@probe("T35.6", "audit-names-what-was-changed")
+def audit(t):
+    daemon = quiet(t, "audited").start()
+    name, _ = daemon.user()
+    line = line_with(daemon, "API change", f"object={name}@example.net", "api-key=probe")
+    check(line, f"a user who was added: {daemon.log()[-500:]}")
+    removed = daemon.command("user", "remove", name)
+    check(removed.returncode == 0, f"control: {removed}")
+    line = line_with(daemon, "API change", "method=DELETE", f"object={name}@example.net", "control socket")
+    check(line, f"a user who was removed: {daemon.log()[-500:]}")
+    return "lines for changes name the user who was added and removed, and by whom"
+
+
+@probe("T35.7", "check-config-says-so")
+def check_config(t):
+    daemon = own_daemon(t, "checked")
+
+    def checked(text):
+        path = os.path.join(daemon.folder, "checked.yaml")
+        with open(path, "w") as file:
+            file.write(text)
+        answer = subprocess.run([daemon.suite.program, "check-config", "--config", path], capture_output=True, text=True)
+        return answer.returncode, answer.stdout + answer.stderr
+
+    control = f"control: {daemon.folder}/checked.sock\nstore: {daemon.folder}/checked.db\n"
+    listen = f'listen: ["udp:{daemon.host}:{daemon.port}"]\n'
+    for what, text, words in (
+        ("no domain", "domains: []\n", "at least one domain"),
+        ("a host name without client-ca-file", "domains: [example.net]\ntrusted: [pbx.example.net]\n", "client-ca-file"),
+        ("wrong ids", "domains: [example.net]\npush: {apns: {enabled: true, key-file: /k, team-id: team, key-id: ABC123DEFG}}\n",
+         "ten characters"),
+    ):
+        status, said = checked(text + control + listen)
+        check(status == 1 and words in said, f"{what}: {status} {said}")
+    plain = "domains: [example.net]\n" + control + listen
+    status, said = checked(plain)
+    check(status == 0 and "no provider is enabled" in said and "another program" not in said, f"without a provider: {said}")
+    taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        taken.bind((daemon.host, daemon.port))
+        status, said = checked(plain)
+        check(status == 0 and f"udp:{daemon.host}:{daemon.port}: another program" in said, f"a port that is taken: {said}")
+    finally:
+        taken.close()
+    return "no domain, a name that nobody can prove and wrong ids are refused; no provider and a taken port are said"
+
+
+@probe("T35.8", "command-right-after-the-start")
+def right_after_start(t):
+    """Commands while the daemon starts are answered by it, and do not say that another sippushd has the store."""
+    daemon = quiet(t, "starting").start()
+    for number in range(8):
+        daemon.stop()
+        with open(daemon.log_path, "ab") as log:
+            daemon.process = subprocess.Popen([daemon.suite.program, "serve", "--config", daemon.config], stdin=subprocess.DEVNULL,
+                                              stdout=log, stderr=log)
+        time.sleep(0.02 * number)
+        added = daemon.command("user", "add", f"early{number}@example.net", "--password-stdin", stdin="secret\n")
+        check(added.returncode == 0, f"user add {20 * number} ms after the start: {added}")
+    listed = daemon.command("user", "list").stdout
+    check(all(f"early{number}@" in listed for number in range(8)), f"not all are there: {listed}")
+    return "user add at 8 moments of the start: each is done"
+
+
+@probe("T35.9", "provider-away-is-told")
+def provider_away(t):
+    daemon = own_daemon(t, "unreached", log={"level": "notice"},
+                        push={"fcm": {"endpoint": f"http://127.0.0.1:{t.suite.free_port()}"}}, call={"ring-timeout": "20s"})
+    daemon.start()
+    pbx = t.phone(trusted=True)
+    for number in range(7):
+        phone = t.phone()
+        name, password = daemon.user()
+        answer = phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}", expires=60)
+        check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+        phone.close()
+        call(t, name, caller=pbx)
+        time.sleep(0.25)
+    check(line_with(daemon, "push provider is not reached", "fcm", timeout=15), "no line when the circuit opens")
+    text = daemon.command("provider", "list").stdout
+    check("not reached" in text and "last error:" in text and "UNDER WAY" in text, f"provider list: {text}")
+    return "a line when the circuit opens, and provider list has the last error"
