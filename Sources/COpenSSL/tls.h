@@ -87,6 +87,25 @@ static inline void tls_set_ticket_function(SSL_CTX *context, tls_ticket_function
 }
 static inline void *tls_ticket_keys(SSL *session) { return SSL_CTX_get_app_data(SSL_get_SSL_CTX(session)); }
 
+/* Asks `may` for each session that a ticket was opened to: 0 for a full handshake, after which the client has a new ticket. */
+typedef int (*tls_session_function)(SSL_SESSION *);
+static inline SSL_TICKET_RETURN tls_ticket_opened(
+    SSL *session, SSL_SESSION *found, const unsigned char *name, size_t count, SSL_TICKET_STATUS status, void *may) {
+    (void)session, (void)name, (void)count;
+    switch (status) {
+    case SSL_TICKET_SUCCESS:
+    case SSL_TICKET_SUCCESS_RENEW:
+        if (!((tls_session_function)may)(found)) return SSL_TICKET_RETURN_IGNORE_RENEW;
+        return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+    case SSL_TICKET_EMPTY:
+    case SSL_TICKET_NO_DECRYPT: return SSL_TICKET_RETURN_IGNORE_RENEW;
+    default: return SSL_TICKET_RETURN_ABORT;
+    }
+}
+static inline void tls_open_tickets(SSL_CTX *context, tls_session_function may) {
+    SSL_CTX_set_session_ticket_cb(context, NULL, tls_ticket_opened, (void *)may);
+}
+
 /* Prepares what seals or opens a ticket with a secret of 64 bytes, the first half for the cipher: 1 when it is done. */
 static inline int tls_use_ticket_secret(
     EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *secret, const unsigned char *iv, int seals) {

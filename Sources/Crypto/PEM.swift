@@ -43,6 +43,22 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
+    /// A digest of each of the certificates.
+    func certificateDigests() throws(TLSError) -> [[UInt8]] {
+        try unsafe withCertificates { certificates throws(TLSError) in
+            var digests: [[UInt8]] = []
+            for index in unsafe certificates.indices {
+                let certificate = unsafe certificates[index]
+                var digest = [UInt8](repeating: 0, count: 32)
+                guard unsafe X509_digest(certificate, EVP_sha256(), &digest, nil) == 1 else {
+                    throw .library(TLSError.pendingReason())
+                }
+                digests.append(digest)
+            }
+            return digests
+        }
+    }
+
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
         // No pass phrase callback: a daemon has nobody to ask, and OpenSSL's default would read the terminal.

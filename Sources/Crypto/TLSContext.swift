@@ -110,9 +110,11 @@ package final class TLSContext: @unchecked Sendable {
             try trust(authority)
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        // Required for resumption once clients are verified.
-        let name = Array("sippushd".utf8)
+        // A ticket opens only under the authorities that it was made under.
+        let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
+        // And whoever has shown a certificate shows it again: its dates, and those of its chain, are looked at each time.
+        unsafe tls_open_tickets(raw, mayResume)
     }
 
     private func offerProtocols() {
@@ -218,6 +220,27 @@ private final class ProtocolList: Sendable {
             return [UInt8(name.utf8.count)] + Array(name.utf8)
         }
     }
+}
+
+extension TLSContext.ClientCertificates {
+    /// What a session belongs to: a digest of what clients are asked for, and of the authorities that are believed.
+    fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
+        let (kind, authority): (UInt8, PEM?) =
+            switch self {
+            case .unknown: (0, nil)
+            case .mayShow(let authority): (1, authority)
+            case .mustShow(let authority): (2, authority)
+            }
+        var bytes = [kind]
+        for digest in try authority?.certificateDigests() ?? [] { bytes += digest }
+        return HashAlgorithm.sha256.digest(of: bytes)
+    }
+}
+
+/// Whether a client may go on from the session of its ticket.
+private func mayResume(_ session: OpaquePointer?) -> Int32 {
+    guard let session = unsafe session else { return 0 }
+    return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0
 }
 
 private func selectProtocol(

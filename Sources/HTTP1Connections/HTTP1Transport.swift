@@ -44,7 +44,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
         }
-        watches = FileWatches(on: loop, turn: .first) { [weak self] descriptor, ready in
+        watches = FileWatches(on: loop, turn: .first, until: timer) { [weak self] descriptor, ready in
             self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
         }
         // Unretained: deinit takes both callbacks back before the object goes.

@@ -73,16 +73,18 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Listens on one more address, with TLS if a context is given; connections from `balancers` begin with a PROXY header.
-    /// Returns the address with the port that was chosen for port 0.
+    /// Listens on one more address, with TLS if a context is given; connections from `balancers` begin with a PROXY header,
+    /// and `unannounced` is told of those that do not. Returns the address with the port that was chosen for port 0.
     @discardableResult
     package func listen(
-        on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = []
+        on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],
+        unannounced: @escaping (StreamConnection) -> Void = { _ in }
     ) throws(SystemError) -> Endpoint {
         let socket = try StreamListener(
             boundTo: endpoint, on: loop, tls: tls, limit: .max, connectionLimits: streamLimits
         ) { [weak self] stream in self?.accepted(stream) }
         socket.balancers = balancers
+        socket.unannouncedRefused = unannounced
         sockets.append(socket)
         return socket.local
     }

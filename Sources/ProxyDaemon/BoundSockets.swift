@@ -30,7 +30,7 @@ struct BoundSockets {
                     let listener = try WebSocketListener(
                         boundTo: endpoint, on: loop, tls: address.transport == .wss ? tls.web : nil,
                         upgrade: Self.upgrade(settings, streams, number, address.transport), limits: limits,
-                        balancers: settings.loadBalancers)
+                        balancers: settings.loadBalancers, unannounced: { streams.unannounced($0) })
                     endpoint = listener.local
                     webSocketListeners.append(listener)
                 case .tcp, .tls:
@@ -39,6 +39,7 @@ struct BoundSockets {
                         connectionLimits: StreamFlows.streamLimits(limits)
                     ) { stream in streams.accepted(stream, by: number, transport: address.transport) }
                     listener.balancers = settings.loadBalancers
+                    listener.unannouncedRefused = { streams.unannounced($0) }
                     endpoint = listener.local
                     streamListeners.append(listener)
                 }

@@ -100,7 +100,7 @@ package struct DaemonSettings: SettingsGroup {
         .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
-            "The PBX's addresses: CIDR blocks, address:port when it shares its address with phones, or the name in its certificate (tls.client-ca-file). INVITEs from there go to our users without a challenge."
+            "The PBX's addresses: CIDR blocks, address:port when it shares its address with phones, or the name in its certificate (tls.client-ca-file). INVITEs from there go to our users without a challenge. Over WebSocket the certificate alone counts."
         ),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,

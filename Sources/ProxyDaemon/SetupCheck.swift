@@ -1,7 +1,9 @@
 import Addressing
-import Foundation
 import Crypto
+import Foundation
 import HTTPServices
+import ProxyCore
+import ProxyRuntime
 import PushDelivery
 import PushSending
 import Reactor
@@ -44,7 +46,7 @@ package enum SetupCheck {
             notes += unreachable(
                 push.fcm.apps.filter(\.value.enabled).mapValues(\.params), first: push.fcm.params, "push.fcm", "params")
         }
-        return notes
+        return notes + distrustedWebSockets(settings)
     }
 
     /// Apps that no device comes to, because none of their names is theirs alone.
@@ -77,6 +79,19 @@ package enum SetupCheck {
             }
             return "\(name): another program listens there"
         }
+    }
+
+    /// Trusted addresses that do not count on every listener.
+    private static func distrustedWebSockets(_ settings: DaemonSettings) -> [String] {
+        let addresses = settings.trusted.filter { if case .name = $0 { false } else { true } }
+        var webSockets = settings.listen.filter(\.transport.isWebSocket).map {
+            "\($0.transport.parameterName):\($0.endpoint)"
+        }
+        if let path = settings.webSocket.apiPath { webSockets.append("websocket.api-path \(path)") }
+        guard !addresses.isEmpty, !webSockets.isEmpty else { return [] }
+        return [
+            "trusted: addresses do not count over WebSocket (\(webSockets.joined(separator: ", "))); there a peer is trusted by the name in its certificate alone (wss, tls.client-ca-file)"
+        ]
     }
 
     private struct Check {

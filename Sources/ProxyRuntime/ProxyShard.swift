@@ -187,7 +187,7 @@ package actor ProxyShard: LoopActor {
     /// Seconds after which a request over HTTP may come again; `nil` when it is served.
     package func refusesService() -> Int? { engine.refusesService(now: loop.now) }
 
-    func isTrusted(_ source: Endpoint) -> Bool { engine.isTrusted(source) }
+    func isTrusted(_ flow: Flow) -> Bool { engine.isTrusted(flow) }
 
     func namesProved(_ names: [String], on flow: Flow) -> Bool { engine.namesProved(names, on: flow) }
 

@@ -29,11 +29,14 @@ final class Farewells {
         guard sockets.count < Self.limit else { return }
         lastNumber += 1
         let (number, descriptor) = (lastNumber, socket.number)
-        let watch = try? FileWatch(owning: socket, on: loop) { [unowned self] _ in drop(number, descriptor, loop) }
-        guard let watch, (try? watch.watch(for: .read)) != nil else { return }
+        // A peer that speaks on and on has its turn among connections, and keeps nobody else waiting.
+        if timer == nil { timer = try? LoopTimer(on: loop, turn: .connections) { [unowned self] in timeIsUp() } }
+        let watch = try? FileWatch(owning: socket, on: loop, turn: .connections, until: timer) { [unowned self] _ in
+            drop(number, descriptor, loop)
+        }
+        guard let watch, (try? watch.watch(for: .read)) != nil else { return armTimer() }
         sockets[number] = Farewell(watch: watch, end: SystemClock.now + Self.patience)
         order.append(number)
-        if timer == nil { timer = try? LoopTimer(on: loop) { [unowned self] in timeIsUp() } }
         armTimer()
     }
 

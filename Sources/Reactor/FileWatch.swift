@@ -25,25 +25,37 @@ package final class FileWatch: @unchecked Sendable {
     private let writingTarget: Target
 
     /// Watches nothing until ``watch(for:)``.
+    ///
+    /// - Parameters:
+    ///   - descriptor: what to watch.
+    ///   - loop: where.
+    ///   - turn: when the handler is called.
+    ///   - deadline: the timer of this loop that ends the watch, which must not come in a later turn; `nil` where none does.
+    ///   - handler: called while the descriptor is ready.
+    /// - Throws: for lack of memory.
     package convenience init(
-        descriptor: Int32, on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping (_ ready: Interest) -> Void
+        descriptor: Int32, on loop: EventLoop, turn: LoopTurn = .usual, until deadline: LoopTimer?,
+        handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
-        try self.init(descriptor: descriptor, owned: nil, loop: loop, turn: turn, handler: handler)
+        try self.init(
+            descriptor: descriptor, owned: nil, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
     /// A watch that closes the descriptor with itself.
     convenience init(
         owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
-        handler: @escaping (_ ready: Interest) -> Void
+        until deadline: LoopTimer?, handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
         let owned = LoopDescriptor(descriptor, on: loop)
-        try self.init(descriptor: owned.number, owned: owned, loop: loop, turn: turn, handler: handler)
+        try self.init(
+            descriptor: owned.number, owned: owned, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
     private init(
-        descriptor: Int32, owned: LoopDescriptor?, loop: EventLoop, turn: LoopTurn,
+        descriptor: Int32, owned: LoopDescriptor?, loop: EventLoop, turn: LoopTurn, deadline: LoopTimer?,
         handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
+        if let deadline { precondition(deadline.turn <= turn, "a watch stands in an earlier turn than its deadline") }
         self.descriptor = descriptor
         self.owned = owned
         self.handler = handler

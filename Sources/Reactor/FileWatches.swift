@@ -4,6 +4,7 @@
 package final class FileWatches {
     private let loop: EventLoop
     private let turn: LoopTurn
+    private let deadline: LoopTimer?
     private let handler: (Int32, FileWatch.Interest) -> Void
     private var watches: [Int32: FileWatch] = [:]
 
@@ -11,12 +12,18 @@ package final class FileWatches {
     /// watch does nothing, and serves as well the next socket with the same number.
     private static let idleLimit = 64
 
+    /// - Parameters:
+    ///   - loop: where the sockets are watched.
+    ///   - turn: when the handler is called.
+    ///   - deadline: the timer that ends what the library waits for.
+    ///   - handler: called while a socket is ready.
     package init(
-        on loop: EventLoop, turn: LoopTurn = .usual,
+        on loop: EventLoop, turn: LoopTurn = .usual, until deadline: LoopTimer?,
         handler: @escaping (_ descriptor: Int32, _ ready: FileWatch.Interest) -> Void
     ) {
         self.loop = loop
         self.turn = turn
+        self.deadline = deadline
         self.handler = handler
     }
 
@@ -36,7 +43,7 @@ package final class FileWatches {
     }
 
     private func makeWatch(_ descriptor: Int32) throws(SystemError) -> FileWatch {
-        let watch = try FileWatch(descriptor: descriptor, on: loop, turn: turn) { [handler] ready in
+        let watch = try FileWatch(descriptor: descriptor, on: loop, turn: turn, until: deadline) { [handler] ready in
             handler(descriptor, ready)
         }
         watches[descriptor] = watch

@@ -130,7 +130,8 @@ private final class Handshake {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        watch = try FileWatch(descriptor: number, on: loop) { _ in ready() }
+        // The time that a handshake has runs on the loop of its connection.
+        watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }
 

@@ -18,7 +18,8 @@ package final class LoopCanary: @unchecked Sendable {
     /// The handler gets the wait and the time.
     package init(on loop: EventLoop, handler: @escaping (Duration, Instant) -> Void) throws(SystemError) {
         self.handler = handler
-        watch = try FileWatch(owning: try System.wakeDescriptor(), on: loop, turn: .connections) { [weak self] _ in
+        watch = try FileWatch(owning: try System.wakeDescriptor(), on: loop, turn: .connections, until: nil) {
+            [weak self] _ in
             self?.called()
         }
         try watch?.watch(for: .read)

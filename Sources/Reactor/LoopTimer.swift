@@ -7,6 +7,8 @@ package import Timekeeping
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class LoopTimer: @unchecked Sendable {
+    /// When it is called, of what is due together.
+    let turn: LoopTurn
     private let event: LoopEvent
     private let handler: () -> Void
     private(set) package var deadline: Instant?
@@ -16,6 +18,7 @@ package final class LoopTimer: @unchecked Sendable {
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
+        self.turn = turn
         event = try LoopEvent(loop: loop, number: -1, flags: 0, turn: turn)
         self.handler = handler
         event.setTarget(self)

@@ -7,11 +7,15 @@
 /// Datagrams and trusted peers have the usual turn. The connections of phones have one behind it, so that calls do not stand
 /// in one row with thousands of connections on which something happens in the same moment. Who always has more gives way to
 /// them now and then (``ConnectionTurns/giveWay(_:)``).
-package enum LoopTurn: Int32, Sendable {
+///
+/// A watch stands in no earlier turn than the timer that ends it: ready all the time, it would keep that from being called.
+package enum LoopTurn: Int32, Comparable, Sendable {
     case first = 0
     case usual = 1
     case connections = 2
     case last = 3
 
     static let count: Int32 = 4
+
+    package static func < (one: LoopTurn, other: LoopTurn) -> Bool { one.rawValue < other.rawValue }
 }

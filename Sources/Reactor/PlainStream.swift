@@ -37,6 +37,7 @@ final class PlainStream {
     private var deadlineID = DeadlineID.none
 
     init(_ connected: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
+        precondition(StreamShare.turn <= turn, "a watch stands in an earlier turn than its deadline")
         loop = connection.loop
         share = connection.loop.streams
         self.connection = connection

@@ -1,14 +1,19 @@
 import Addressing
 import Timekeeping
 
-/// Waits for the PROXY header with which a load balancer begins a connection, and takes it from the socket, so that what
-/// follows it is the peer's.
+/// Reads the PROXY header with which a load balancer begins a connection. What follows the header stays in the socket, since
+/// it is the peer's.
+///
+/// What has come of the header is taken from the socket at once: as long as it lay there, the socket would be ready again and
+/// again, and nothing behind its turn would be called.
 ///
 /// Waiting ends with the object, without a word.
 final class ProxyHeaderWait {
     enum End: Hashable {
-        /// Nothing came in time, or something else.
+        /// Something else came, or nothing in time.
         case none
+        /// The connection ended before anything came, as it does when a balancer only looks whether we are there.
+        case nothing
         /// The header was there, with the address that it names; `nil` when the balancer speaks for itself.
         case header(Endpoint?)
     }
@@ -18,6 +23,8 @@ final class ProxyHeaderWait {
     private let done: (End) -> Void
     private var timer: LoopTimer?
     private var watch: FileWatch?
+    /// What has come of the header.
+    private var bytes: [UInt8] = []
 
     /// The socket must outlive the object; `done` is called once, on the loop. Fails when the system has nothing left to
     /// wait with.
@@ -30,21 +37,37 @@ final class ProxyHeaderWait {
         let timer = try LoopTimer(on: loop, turn: turn) { [weak self] in self?.end(.none) }
         timer.arm(at: deadline)
         self.timer = timer
-        let watch = try FileWatch(descriptor: descriptor, on: loop) { [weak self] _ in self?.arrived() }
+        let watch = try FileWatch(descriptor: descriptor, on: loop, turn: turn, until: timer) { [weak self] _ in
+            self?.arrived()
+        }
         try watch.watch(for: .read)
         self.watch = watch
     }
 
     private func arrived() {
-        let room = unsafe loop.streams.room(upTo: ProxyHeader.longest)
-        guard let count = unsafe try? System.peek(descriptor, into: room), count > 0 else { return end(.none) }
-        switch unsafe ProxyHeader(Span(_unsafeElements: room).extracting(first: count)) {
-        case .incomplete: break
-        case .invalid: end(.none)
-        case .header(let length, let source):
-            let header = unsafe UnsafeMutableBufferPointer(rebasing: room[..<length])
-            let taken = unsafe try? System.receive(descriptor, into: header)
-            end(taken == length ? .header(source) : .none)
+        do throws(SystemError) {
+            let had = bytes.count
+            let room = unsafe loop.streams.room(upTo: ProxyHeader.longest - had)
+            guard let count = unsafe try System.peek(descriptor, into: room) else { return }
+            guard count > 0 else { return end(had == 0 ? .nothing : .none) }
+            unsafe bytes.append(contentsOf: room[..<count])
+            switch ProxyHeader(bytes.span) {
+            case .incomplete: try take(count)
+            case .invalid: end(.none)
+            case .header(let length, let source):
+                try take(length - had)
+                end(.header(source))
+            }
+        } catch {
+            end(.none)
+        }
+    }
+
+    /// Takes bytes that were seen from the socket.
+    private func take(_ count: Int) throws(SystemError) {
+        let room = unsafe loop.streams.room(upTo: count)
+        guard unsafe try System.receive(descriptor, into: room) == count else {
+            throw SystemError(call: "recv", code: SystemError.protocolError)
         }
     }
 

@@ -129,7 +129,10 @@ package final class StreamConnection: @unchecked Sendable {
         }
         if state == .connecting {
             guard let descriptor = pendingDescriptor?.number else { return }
-            let watch = try FileWatch(descriptor: descriptor, on: loop) { [weak self] _ in self?.connectFinished() }
+            let watch = try FileWatch(descriptor: descriptor, on: loop, turn: turn, until: openTimer) {
+                [weak self] _ in
+                self?.connectFinished()
+            }
             try watch.watch(for: .write)
             connecting = watch
         } else {
@@ -140,16 +143,16 @@ package final class StreamConnection: @unchecked Sendable {
     /// Waits for the PROXY header with which a load balancer begins, and takes the address of the one it speaks for; before
     /// ``start(_:)``.
     ///
-    /// - Parameter done: called once, on the loop, with whether there was such a header in time.
+    /// - Parameter done: called once, on the loop.
     /// - Throws: when the system has nothing left to wait with.
-    func readProxyHeader(_ done: @escaping (_ isGood: Bool) -> Void) throws(SystemError) {
+    func readProxyHeader(_ done: @escaping (ProxyHeaderWait.End) -> Void) throws(SystemError) {
         guard let descriptor = pendingDescriptor?.number else { return }
         proxyHeader = try ProxyHeaderWait(descriptor, on: loop, turn: turn, until: SystemClock.now + limits.openTimeout)
         {
             [weak self] end in
             self?.proxyHeader = nil
             if case .header(let source?) = end { self?.remote = source }
-            done(end != .none)
+            done(end)
         }
     }
 

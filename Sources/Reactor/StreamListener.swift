@@ -17,6 +17,8 @@ package final class StreamListener: @unchecked Sendable {
     package var tls: TLSContext?
     /// Those whose connections begin with a PROXY header, and must.
     package var balancers: [AddressBlock] = []
+    /// Told of each of their connections that began with something else, or with nothing in time.
+    package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
     /// Their connections whose header has not come yet.
     private var unannounced: [UInt64: StreamConnection] = [:]
 
@@ -80,7 +82,9 @@ package final class StreamListener: @unchecked Sendable {
         local = System.localEndpoint(descriptor.number) ?? Endpoint(.anyV4, 0)
         try System.listen(descriptor.number, backlog: Self.backlog)
         let turn = tls == nil ? connectionLimits.turn : .last
-        watch = try FileWatch(owning: descriptor, on: loop, turn: turn) { [weak self] _ in self?.acceptWaiting() }
+        watch = try FileWatch(owning: descriptor, on: loop, turn: turn, until: nil) { [weak self] _ in
+            self?.acceptWaiting()
+        }
         retryTimer = try LoopTimer(on: loop) { [weak self] in self?.resume() }
         try watch?.watch(for: .read)
     }
@@ -137,17 +141,21 @@ package final class StreamListener: @unchecked Sendable {
         let number = connection.id
         unannounced[number] = connection
         do {
-            try connection.readProxyHeader { [weak listener] isGood in listener?.announced(number, isGood) }
+            try connection.readProxyHeader { [weak listener] end in listener?.announced(number, end) }
         } catch {
             unannounced[number] = nil
         }
     }
 
     /// A balancer has said whom a connection is from; one on which it did not is closed.
-    private func announced(_ number: UInt64, _ isGood: Bool) {
-        guard let connection = unannounced.removeValue(forKey: number), isGood else { return }
-        guard connection.tls == nil || mayShakeHands(connection.remote) else { return }
-        accepted(connection)
+    private func announced(_ number: UInt64, _ end: ProxyHeaderWait.End) {
+        guard let connection = unannounced.removeValue(forKey: number) else { return }
+        switch end {
+        case .header where connection.tls != nil && !mayShakeHands(connection.remote): break
+        case .header: accepted(connection)
+        case .none: unannouncedRefused(connection)
+        case .nothing: break
+        }
     }
 
     private func isBalancer(_ peer: Endpoint?) -> Bool {

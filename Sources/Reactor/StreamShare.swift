@@ -19,6 +19,8 @@ final class StreamShare {
 
     /// So much is read or gathered at a time. Whoever sends more waits until the others have had their turn.
     static let size = 16 << 10
+    /// Not behind any connection, so that none keeps the time of the others from running out.
+    static let turn = LoopTurn.usual
     /// So many connections are told that their time is up before new readiness is looked for.
     private static let deadlinesInARow = 16
 
@@ -33,7 +35,7 @@ final class StreamShare {
         let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
         // Fails only for lack of memory; the next deadline tries again. The timer is ours, so we live as long as it does.
         if timer == nil {
-            timer = try? LoopTimer(on: connection.loop, turn: .connections) { [unowned self] in deadlinesReached() }
+            timer = try? LoopTimer(on: connection.loop, turn: Self.turn) { [unowned self] in deadlinesReached() }
         }
         armTimer()
         return id

@@ -17,6 +17,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package var reason: String { unsafe String(cString: strerror(code)) }
 
     static let outOfMemory = ENOMEM
+    static let protocolError = EPROTO
 
     /// The address is taken by another socket.
     package var isAddressInUse: Bool { code == EADDRINUSE }

@@ -66,7 +66,8 @@ package final class UDPSocket: @unchecked Sendable {
         batch = DatagramBatch(slot: datagramLimit)
         queue = DatagramQueue(capacity: queueLimit)
         System.growBuffers(descriptor.number, to: Self.kernelBuffer)
-        watch = try FileWatch(owning: descriptor, on: loop) { [weak self] ready in self?.becameReady(ready) }
+        watch = try FileWatch(owning: descriptor, on: loop, until: nil) { [weak self] ready in self?.becameReady(ready)
+        }
         flushTimer.setTarget(self)
     }
 

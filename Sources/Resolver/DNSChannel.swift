@@ -44,7 +44,7 @@ final class DNSChannel {
         unsafe self.box = box
         unsafe box.takeUnretainedValue().channel = self
         timer = try LoopTimer(on: loop) { [weak self] in self?.advance(reading: nil, writing: nil) }
-        watches = FileWatches(on: loop) { [weak self] descriptor, ready in
+        watches = FileWatches(on: loop, until: timer) { [weak self] descriptor, ready in
             let isReading = ready == .read
             self?.advance(reading: isReading ? descriptor : nil, writing: isReading ? nil : descriptor)
         }

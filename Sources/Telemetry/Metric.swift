@@ -17,7 +17,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case requestRegister, requestInvite, requestAck, requestCancel, requestBye, requestOptions, requestMessage
     case requestOther
     case response1xx, response2xx, response3xx, response4xx, response5xx, response6xx
-    case rejectedMalformed, rejectedTooLarge, rejectedOverload
+    case rejectedMalformed, rejectedTooLarge, rejectedOverload, rejectedStrayed
     case refusedWithoutDialog, refusedWithoutTrust, refusedCommand, refusedName
     case challengeUnanswerable
     case registerAccepted, registerRefused
@@ -36,7 +36,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     case messageStored, messageDelivered, messageGivenUp, messageExpired
     case flowOpened, flowClosed
     case flowRefusedSource, flowRefusedFull, flowRefusedHandshake, flowGaveWay, flowNoRequest, flowNotProved, flowIdle
-    case flowNotReading
+    case flowNotReading, flowNoHeader
     case tlsFull, tlsResumed, tlsRefusedIncoming, tlsRefusedOutgoing
     case udpReceiveDropped, udpSendDropped
     case httpRequest, httpRefused
@@ -71,6 +71,7 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_unanswerable_challenges_total",
                 "Challenges of next hops in a realm of ours, which were answered 502.")
+        case .rejectedStrayed: Self.rejected("response-from-elsewhere")
         case .registerAccepted: Self.register("accepted")
         case .registerRefused: Self.register("refused")
         case .bindingCreated: Self.binding("created")
@@ -147,6 +148,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .flowNotProved: Self.flowDropped("not-proved")
         case .flowIdle: Self.flowDropped("idle")
         case .flowNotReading: Self.flowDropped("not-reading")
+        case .flowNoHeader: Self.flowDropped("no-proxy-header")
         case .tlsFull: Self.handshake("full")
         case .tlsResumed: Self.handshake("resumed")
         case .tlsRefusedIncoming: Self.handshake("failed-incoming")

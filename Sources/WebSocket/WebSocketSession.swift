@@ -4,6 +4,9 @@ import CWSlay
 ///
 /// Pings are answered, fragments are joined, and what breaks the rules ends it with the code that the RFC has for it.
 ///
+/// A message is gathered here and not in the library: that would keep a block for each frame, as long as the frame says that it
+/// is. So a message takes as much memory as has come of it, however many frames it comes in.
+///
 /// - `@unchecked Sendable` because whoever owns the connection uses it alone.
 @safe
 package final class WebSocketSession: @unchecked Sendable {
@@ -14,13 +17,14 @@ package final class WebSocketSession: @unchecked Sendable {
     }
 
     private let context: wslay_event_context_ptr
-    private let traffic = Traffic()
+    private let traffic: Traffic
 
     /// How many bytes are taken at a time: as many as wslay reads ahead.
     private static let chunk = 4096
 
     /// - Parameter messageLimit: how long a message may be; a longer one ends the session with code 1009.
     package init(messageLimit: Int) {
+        traffic = Traffic(messageLimit: max(messageLimit, 0))
         var callbacks = wslay_event_callbacks()
         unsafe callbacks.recv_callback = { context, room, count, _, traffic in
             guard let room = unsafe room, let traffic = unsafe Traffic.of(traffic) else { return -1 }
@@ -33,12 +37,19 @@ package final class WebSocketSession: @unchecked Sendable {
             unsafe traffic.output.append(contentsOf: UnsafeBufferPointer(start: bytes, count: count))
             return count
         }
+        unsafe callbacks.on_frame_recv_start_callback = { context, frame, traffic in
+            guard let frame = unsafe frame?.pointee, let traffic = unsafe Traffic.of(traffic) else { return }
+            guard !traffic.begin(frame.opcode, frame.payload_length) else { return }
+            unsafe wslay_event_shutdown_read(context)
+            _ = unsafe wslay_event_queue_close(context, UInt16(WSLAY_CODE_MESSAGE_TOO_BIG.rawValue), nil, 0)
+        }
+        unsafe callbacks.on_frame_recv_chunk_callback = { _, chunk, traffic in
+            guard let chunk = unsafe chunk?.pointee, let traffic = unsafe Traffic.of(traffic) else { return }
+            unsafe traffic.take(UnsafeBufferPointer(start: chunk.data, count: chunk.data_length))
+        }
         unsafe callbacks.on_msg_recv_callback = { _, arrived, traffic in
-            guard let arrived = unsafe arrived?.pointee, let traffic = unsafe Traffic.of(traffic),
-                unsafe arrived.opcode == UInt8(WSLAY_TEXT_FRAME.rawValue)
-                    || arrived.opcode == UInt8(WSLAY_BINARY_FRAME.rawValue)
-            else { return }
-            unsafe traffic.messages.append(Array(UnsafeBufferPointer(start: arrived.msg, count: arrived.msg_length)))
+            guard let arrived = unsafe arrived?.pointee, let traffic = unsafe Traffic.of(traffic) else { return }
+            unsafe traffic.end(arrived.opcode)
         }
         var made: wslay_event_context_ptr?
         let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
@@ -47,7 +58,8 @@ package final class WebSocketSession: @unchecked Sendable {
             fatalError("no memory for a WebSocket")
         }
         unsafe context = made
-        unsafe wslay_event_config_set_max_recv_msg_length(context, UInt64(max(messageLimit, 0)))
+        // The messages are gathered by `traffic`, which also knows how long they are. Pings and closes are the library's.
+        unsafe wslay_event_config_set_no_buffering(context, 1)
     }
 
     deinit { unsafe wslay_event_context_free(context) }
@@ -60,6 +72,39 @@ package final class WebSocketSession: @unchecked Sendable {
         var taken = 0
         var messages: [[UInt8]] = []
         var output: [UInt8] = []
+        private let messageLimit: Int
+        /// What has come of a message. Pings and closes may come between its frames.
+        private var message: [UInt8] = []
+        /// Whether the frame that comes now is a part of the message.
+        private var isPart = false
+
+        init(messageLimit: Int) { self.messageLimit = messageLimit }
+
+        /// A frame begins.
+        ///
+        /// - Returns: false when the message is too long with it.
+        func begin(_ opcode: UInt8, _ length: UInt64) -> Bool {
+            isPart = opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue)
+            guard isPart, length > UInt64(messageLimit - message.count) else { return true }
+            isPart = false
+            message = []
+            return false
+        }
+
+        func take(_ bytes: UnsafeBufferPointer<UInt8>) {
+            guard isPart, !bytes.isEmpty else { return }
+            // By an eighth, since it counts for each connection.
+            let needed = message.count + bytes.count
+            if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
+            unsafe message.append(contentsOf: bytes)
+        }
+
+        /// A message is whole: ours, a ping or a close.
+        func end(_ opcode: UInt8) {
+            guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
+            messages.append(message)
+            message = []
+        }
 
         static func of(_ pointer: UnsafeMutableRawPointer?) -> Traffic? {
             unsafe pointer.map { unsafe Unmanaged<Traffic>.fromOpaque($0).takeUnretainedValue() }

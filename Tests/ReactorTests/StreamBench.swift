@@ -7,6 +7,7 @@ import Reactor
 /// What happened on one connection, as the tests see it.
 enum StreamEvent: Sendable, Equatable {
     case accepted(remote: Endpoint)
+    case refused(remote: Endpoint)
     case connected
     case received([UInt8])
     case closed(StreamCloseReason)
@@ -51,11 +52,13 @@ actor StreamBench {
 
     func listen(
         _ endpoint: Endpoint = Endpoint(.loopbackV4, 0), tls: TLSContext? = nil, limit: Int = 100,
-        limits: StreamConnection.Limits = .init()
+        limits: StreamConnection.Limits = .init(), balancers: [AddressBlock] = []
     ) throws -> Endpoint {
         let listener = try StreamListener(
             boundTo: endpoint, on: loop, tls: tls, limit: limit, connectionLimits: limits
         ) { self.accept($0) }
+        listener.balancers = balancers
+        listener.unannouncedRefused = { self.server.put(.refused(remote: $0.remote)) }
         self.listener = listener
         return listener.local
     }

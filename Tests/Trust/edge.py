@@ -9,6 +9,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 
 from sip import Agent, Stream, chance, fresh, hang_up
 
@@ -24,15 +25,28 @@ class Authority:
         self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
                      "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.file)
 
-    def issue(self, name, alternatives, days=30):
-        """A certificate and its key: the paths of both."""
+    def issue(self, name, alternatives, days=30, seconds=None):
+        """A certificate and its key: the paths of both. It lasts for so many seconds, where they are given."""
         base = os.path.join(self.folder, name)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ignored",
                      "-keyout", base + "-key.pem", "-out", base + ".csr")
         with open(base + ".ext", "w") as file:
             file.write("subjectAltName=" + alternatives + "\n")
+        if seconds:
+            return self.issue_shortly(base, seconds)
         self.openssl("x509", "-req", "-in", base + ".csr", "-CA", self.file, "-CAkey", self.key, "-days", str(days),
                      "-extfile", base + ".ext", "-out", base + ".pem")
+        return base + ".pem", base + "-key.pem"
+
+    def issue_shortly(self, base, seconds):
+        """By `openssl ca`, which takes seconds and wants a book of what it has signed."""
+        with open(base + ".index", "w"), open(base + ".ca", "w") as file:
+            file.write(f"[ca]\ndefault_ca=it\n[it]\ndatabase={base}.index\nnew_certs_dir={self.folder}\nrand_serial=yes\n"
+                       "default_md=sha256\nunique_subject=no\npolicy=any\n[any]\ncommonName=supplied\n")
+        stamp = [time.strftime("%Y%m%d%H%M%SZ", time.gmtime(when)) for when in (time.time() - 60, time.time() + seconds)]
+        self.openssl("ca", "-batch", "-notext", "-config", base + ".ca", "-cert", self.file, "-keyfile", self.key,
+                     "-in", base + ".csr", "-startdate", stamp[0], "-enddate", stamp[1], "-extfile", base + ".ext",
+                     "-out", base + ".pem")
         return base + ".pem", base + "-key.pem"
 
     @staticmethod
@@ -96,6 +110,11 @@ class Sealed:
                 except ssl.SSLError as error:
                     raise OSError(str(error)) from error
             select.select([], [self.socket], [], 1)
+
+    def close(self):
+        # Not while the reader is in it: OpenSSL would read what is opened next under the same number.
+        with self.lock:
+            self.socket.close()
 
     def shutdown(self, how):
         socket.socket.shutdown(self.socket, how)

@@ -55,6 +55,28 @@ struct WebSocketSessionTests {
         #expect(!session.isOver)
     }
 
+    @Test func `the length of a message is that of all its frames, and pings between them do not count`() {
+        let session = WebSocketSession(messageLimit: 100)
+        var bytes = frame([120], isFinal: false)
+        for _ in 0..<98 { bytes += frame([120], 0, isFinal: false) + frame([UInt8](repeating: 1, count: 100), 9) }
+        bytes += frame([], 0, isFinal: false) + frame([120], 0)
+        #expect(feed(session, bytes) == [[UInt8](repeating: 120, count: 100)])
+        #expect(!session.isOver)
+        // The next message begins anew.
+        #expect(feed(session, frame([121])) == [[121]])
+
+        var one = frame([120], isFinal: false)
+        for _ in 0..<100 { one += frame([120], 0, isFinal: false) }
+        #expect(closeCode(after: one, limit: 100) == 1009)
+        #expect(closeCode(after: frame([UInt8](repeating: 120, count: 101)), limit: 100) == 1009)
+        #expect(closeCode(after: frame([120]), limit: 0) == 1009)
+    }
+
+    @Test func `a message that turns out to be no text is not handed over`() {
+        #expect(closeCode(after: frame([120], isFinal: false) + frame([0xff], 0)) == 1007)
+        #expect(closeCode(after: frame([0xc3], isFinal: false) + frame([], 0)) == 1007)
+    }
+
     @Test func `what breaks the rules ends it with the code of RFC 6455`() {
         #expect(closeCode(after: frame([120], isMasked: false)) == 1002)
         #expect(closeCode(after: frame([120], reserved: 4)) == 1002)

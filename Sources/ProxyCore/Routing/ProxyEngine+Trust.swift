@@ -5,8 +5,10 @@ import SIPGrammar
 
 /// Who is a PBX, an edge or another peer that is believed: by its address, or by the name that its certificate proves.
 extension ProxyEngine {
+    /// By its address or its certificate; over WebSocket by its certificate alone, since the address may be that of a reverse
+    /// proxy, behind which any web page can be.
     package func isTrusted(_ flow: Flow) -> Bool {
-        if isTrusted(flow.remote) { return true }
+        if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
         guard !provedNames.isEmpty, flow.isConnection, let names = provedNames[flow.connection] else { return false }
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
     }

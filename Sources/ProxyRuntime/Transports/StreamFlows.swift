@@ -145,7 +145,8 @@ package final class StreamFlows: @unchecked Sendable {
     private func admitted(
         _ stream: StreamConnection, by listener: UInt16, _ transport: Transport
     ) -> FlowConnection? {
-        let isTrusted = shard?.assumeIsolated { $0.isTrusted(stream.remote) } ?? false
+        let flow = Flow(transport: transport, listener: listener, connection: stream.id, remote: stream.remote)
+        let isTrusted = shard?.assumeIsolated { $0.isTrusted(flow) } ?? false
         guard !refusesStrangers || isTrusted else {
             refuse(stream, .flowRefusedFull)
             return nil
@@ -161,7 +162,6 @@ package final class StreamFlows: @unchecked Sendable {
             if let oldest = connections[oldest] { drop(oldest, .flowGaveWay) }
         case .admitted: break
         }
-        let flow = Flow(transport: transport, listener: listener, connection: stream.id, remote: stream.remote)
         let standing = admission.added(
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
         if isTrusted {
@@ -287,6 +287,9 @@ package final class StreamFlows: @unchecked Sendable {
         }
         ended(stream)
     }
+
+    /// A connection from a load balancer has not begun with a PROXY header.
+    package func unannounced(_ stream: StreamConnection) { note(.flowNoHeader, of: stream) }
 
     private func refuse(_ stream: StreamConnection, _ reason: Counter) {
         note(reason, of: stream)

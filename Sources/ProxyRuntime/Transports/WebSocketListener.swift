@@ -77,10 +77,11 @@ package final class WebSocketListener: @unchecked Sendable {
     ///   - upgrade: what becomes of its requests.
     ///   - limits: those of the flows.
     ///   - balancers: whose connections begin with a PROXY header.
+    ///   - unannounced: told of those of their connections that do not.
     /// - Throws: when the address cannot be bound.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, upgrade: WebSocketUpgrade, limits: FlowLimits,
-        balancers: [AddressBlock] = []
+        balancers: [AddressBlock] = [], unannounced: @escaping (StreamConnection) -> Void = { _ in }
     ) throws(SystemError) {
         var http = HTTPListener.Limits()
         http.body = 0
@@ -90,7 +91,7 @@ package final class WebSocketListener: @unchecked Sendable {
         http.connectionsPerSource = limits.perSource
         isSecure = tls != nil
         listener = try HTTPListener(on: loop, limits: http) { request, reply in upgrade.answer(request, reply) }
-        local = try listener.listen(on: endpoint, tls: tls, balancers: balancers)
+        local = try listener.listen(on: endpoint, tls: tls, balancers: balancers, unannounced: unannounced)
     }
 
     /// Takes a renewed certificate for the connections from now on.

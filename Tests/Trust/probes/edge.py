@@ -7,6 +7,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import threading
 import time
 
 from daemon import Daemon
@@ -246,18 +247,10 @@ def renewed(t):
         with connected(t.address(), (daemon.host, port)) as plain:
             return Sealed(plain, context(daemon.authority), "sip.example.net").certificate["serialNumber"]
 
-    def reload():
-        offset = len(daemon.log())
-        daemon.process.send_signal(signal.SIGHUP)
-        limit = time.monotonic() + patience(6)
-        while "settings reloaded" not in daemon.log()[offset:] and time.monotonic() < limit:
-            time.sleep(0.05)
-        return daemon.log()[offset:]
-
     first = serial()
     daemon.authority.issue("server", "DNS:sip.example.net,DNS:example.net")
     check(serial() == first, "new files without a signal")
-    reload()
+    daemon.reload()
     second = serial()
     check(second != first and serial(daemon.wss_port) == second, "the new certificate is not shown")
     for phone in (old, old_web):
@@ -265,7 +258,7 @@ def renewed(t):
         check(answer and answer.status == 200, f"an old connection: {answer}")
     with open(os.path.join(daemon.authority.folder, "server.pem"), "w") as file:
         file.write("nonsense")
-    text = reload()
+    text = daemon.reload()
     check("certificate not reloaded" in text, text[-300:])
     check(serial() == second, "a broken file changed the certificate")
 
@@ -296,6 +289,60 @@ def trusted(t):
         else:
             check(answer and answer.status == 407, f"{what}: {answer}")
     check(t.suite.provider.wait(token), "control: no push for the trusted ones")
+
+
+@probe("T24.14", "tickets-end-with-their-authority", alone=True)
+def tickets_end(t):
+    """A peer's ticket makes nobody trusted when its authority has gone from the settings, or when its certificate has ended."""
+    folder = os.path.join(t.suite.folder, "former-pki")
+    former, present = Authority(folder, "former"), Authority(folder, "present")
+    believed = os.path.join(folder, "believed.pem")
+
+    def believe(authority):
+        with open(authority.file) as source, open(believed, "w") as file:
+            file.write(source.read())
+
+    believe(former)
+    daemon = t.daemon = t.own(EdgeDaemon("former", t.suite, {"tls": {"client-ca-file": believed}}))
+    daemon.start()
+    _, name, _, _ = sleeper(t)
+
+    def call_by(made, session=None):
+        """How an INVITE ends, and the session."""
+        peer = secure(t, made=made, session=session)
+        request = peer.make("INVITE", f"sip:{name}@example.net", "700")
+        peer.send(request)
+        answer = peer.take(lambda m: m.call_id == request.call_id and m.status in (100, 407), 6)
+        if answer and answer.status == 100:
+            peer.send(peer.cancel(request))
+            peer.response(request.call_id, "INVITE")
+        session = peer.socket.session
+        peer.close()
+        return answer and answer.status, session
+
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        believe(former)
+        daemon.reload()
+        made = context(daemon.authority, former.issue("pbx", "DNS:pbx.example.net"))
+        made.maximum_version = made.minimum_version = version
+        status, session = call_by(made)
+        check(status == 100 and session and session.has_ticket, f"control: {version.name}: {status}")
+        status, _ = call_by(made, session)
+        check(status == 100, f"control: {version.name}: the peer that comes back: {status}")
+        believe(present)
+        daemon.reload()
+        status, _ = call_by(made, session)
+        check(status == 407, f"{version.name}: a ticket of a former authority: {status}")
+        believe(former)
+        daemon.reload()
+        made = context(daemon.authority, former.issue("pbx-soon", "DNS:pbx.example.net", seconds=6))
+        ends = time.monotonic() + 7.5
+        made.maximum_version = made.minimum_version = version
+        status, session = call_by(made)
+        check(status == 100, f"control: {version.name}: a certificate that ends soon: {status}")
+        time.sleep(max(0, ends - time.monotonic()))
+        status, _ = call_by(made, session)
+        check(status == 407, f"{version.name}: a ticket of a certificate that has ended: {status}")
 
 
 def secure_pbx(t, host, port, pair):
@@ -451,6 +498,71 @@ def stun(t):
                 pass
 
 
+@probe("T24.11", "half-a-proxy-header", "edge")
+def half_header(t):
+    """Half a header from a balancer, left open or closed: everybody else is served, and the connection ends."""
+    binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11"
+    opened = []
+    for port in (t.daemon.port, t.daemon.tls_port, t.daemon.ws_port):
+        for half in (b"PROXY TCP4 192.0.2.1", binary):
+            plain = connected("127.4.0.2", (t.daemon.host, port))
+            plain.sendall(half)
+            opened.append(plain)
+            left = connected("127.4.0.2", (t.daemon.host, port))
+            left.sendall(half)
+            left.shutdown(socket.SHUT_WR)
+            opened.append(left)
+            left.settimeout(3)
+            try:
+                check(left.recv(10) == b"", "an answer to half a header")
+            except TimeoutError:
+                raise Failed(f"port {port}: a connection that its peer has closed stays")
+    try:
+        for make in (lambda: t.stream(), lambda: secure(t), lambda: browser(t)):
+            agent = make()
+            answer = agent.exchange(agent.make("OPTIONS", "sip:example.net"), 4)
+            check(answer and answer.status == 200, f"{agent.transport} beside half a header: {answer}")
+        before = t.daemon.metric("sippushd_connections_dropped_total", reason="no-proxy-header")
+        check(before >= 6, f"{before} connections without a header are counted")
+        check("no-proxy-header" in t.daemon.log(), "the log says nothing of it")
+    finally:
+        for plain in opened:
+            plain.close()
+
+
+@probe("T24.11", "farewells-keep-nobody-waiting", alone=True)
+def farewells(t):
+    """Those whose WebSockets we have ended, and who speak on and on until they are cut off, take no turn of others."""
+    daemon = t.daemon = t.own(EdgeDaemon("farewells", t.suite, {"auth": "off"}))
+    daemon.start()
+
+    def shout(phone):
+        try:
+            while True:
+                phone.socket.sendall(b"\0" * 65536)
+        except OSError:
+            pass
+
+    phones = [browser(t) for _ in range(12)]
+    crowd = [threading.Thread(target=shout, args=(phone,), daemon=True) for phone in phones]
+    for phone in phones:
+        phone.frame(b"not masked", masked=False)
+    for one in crowd:
+        one.start()
+    limit = time.monotonic() + 6
+    while not all(phone.codes for phone in phones) and time.monotonic() < limit:
+        time.sleep(0.01)
+    agent = t.stream()
+    answer = agent.exchange(agent.make("OPTIONS", "sip:example.net"), 6)
+    speaking = sum(one.is_alive() for one in crowd)
+    check(answer and answer.status == 200, f"beside those who speak on: {answer}")
+    check(speaking, "another connection is answered only when the last of them is cut off")
+    for one in crowd:
+        one.join(10)
+    check(not any(one.is_alive() for one in crowd), "they are never cut off")
+    return f"{speaking} of {len(crowd)} still spoke when another was answered"
+
+
 # MARK: WebSocket
 
 
@@ -549,6 +661,64 @@ def frames(t):
     check(phone.wait_closed(6) and phone.codes in ([1000], [None]), f"a close: {phone.codes}")
 
 
+@probe("T24.12", "websocket-small-frames", alone=True)
+def small_frames(t):
+    """A message in frames of one byte takes as much memory as one in a single frame; pings between them are answered."""
+    daemon = t.daemon = t.own(EdgeDaemon("frames", t.suite, {"auth": "off", "limits": {"first-request": "120s"}}))
+    daemon.start()
+    many, size = 32, 50_000
+
+    def cut(raw, last):
+        # The mask is zero, so that the bytes stand as they are.
+        frames = b"".join(bytes([1 if index == 0 else 0, 0x81, 0, 0, 0, 0, byte]) for index, byte in enumerate(raw[:-1]))
+        return frames, bytes([0x80, 0x81, 0, 0, 0, 0, raw[-1]]) if last else b""
+
+    phones = [browser(t) for _ in range(many)]
+    check(all(phone.status == 101 for phone in phones), "control: no WebSockets")
+    request = phones[0].make("OPTIONS", "sip:example.net", body=b"x" * size)
+    frames, last = cut(request.bytes(), True)
+    before = daemon.memory()
+    for phone in phones:
+        phone.socket.sendall(frames)
+        phone.frame(b"all of it", opcode=9)
+    limit = time.monotonic() + 240
+    while not all(phone.pongs for phone in phones) and time.monotonic() < limit:
+        time.sleep(0.1)
+    check(all(phone.pongs for phone in phones), "no pong between the frames")
+    grown = (daemon.memory() - before) * 1024
+    # Some of it is what the connections themselves need, and the sockets' buffers.
+    check(grown < many * (3 * size + 100_000), f"{many} half messages of {size} bytes take {grown >> 10} KiB")
+    for phone in phones[:3]:
+        phone.socket.sendall(last)
+        answer = phone.response(request.call_id, "OPTIONS")
+        check(answer and answer.status == 200, f"the whole message got {answer}")
+    return f"{grown >> 10} KiB for {many} half messages of {size} bytes"
+
+
+@probe("T24.13", "websocket-address-is-not-trusted", "edge")
+def address_is_no_proof(t):
+    """Behind a reverse proxy whose address is trusted is any web page: over WebSocket a certificate counts, and no address."""
+    _, name, _, token = sleeper(t)
+    for is_secure in (False, True):
+        page = browser(t, is_secure, host=t.address(trusted=True))
+        request = page.make("INVITE", f"sip:{name}@example.net", "700")
+        answer = page.exchange(request)
+        check(answer and answer.status == 407, f"an INVITE over {page.transport} from a trusted address got {answer}")
+    page = t.own(WebSocket(t.address(trusted=True), (t.daemon.host, t.daemon.api_port), path="/sip"))
+    answer = page.exchange(page.make("INVITE", f"sip:{name}@example.net", "700"))
+    check(answer and answer.status == 407, f"an INVITE at the API's path from a trusted address got {answer}")
+    check(not t.suite.provider.of(token), "a web page has woken the phone")
+    pair = t.daemon.authority.issue("web-pbx", "DNS:pbx.example.net")
+    peer = browser(t, True, made=context(t.daemon.authority, pair, protocols=("http/1.1",)))
+    request = peer.make("INVITE", f"sip:{name}@example.net", "700")
+    peer.send(request)
+    check(t.suite.provider.wait(token), "control: a certificate does not count over WebSocket")
+    peer.send(peer.cancel(request))
+    # check-config says so where trusted addresses and WebSockets meet.
+    text = t.daemon.command("check-config")
+    check(text.returncode == 0 and "WebSocket" in text.stdout, f"check-config: {text.stdout} {text.stderr}")
+
+
 @probe("T24.7", "websocket-close-is-heard", "edge")
 def close_heard(t):
     """Much comes behind what breaks the rules: the peer reads why it is closed all the same, and has two seconds to end, too."""
@@ -610,6 +780,15 @@ class EdgeDaemon(Daemon):
 
     def __init__(self, name, suite, settings, pbx_host=None):
         super().__init__(name, suite, settings, pbx_host, edge=True)
+
+    def reload(self):
+        """SIGHUP, and the end of what it does."""
+        offset = len(self.log())
+        self.process.send_signal(signal.SIGHUP)
+        limit = time.monotonic() + patience(6)
+        while "settings reloaded" not in self.log()[offset:] and time.monotonic() < limit:
+            time.sleep(0.02)
+        return self.log()[offset:]
 
     def close(self):
         self.stop()
