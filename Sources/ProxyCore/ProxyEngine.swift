@@ -34,6 +34,8 @@ package final class ProxyEngine {
     var challengedRegisters = LogRateLimit()
     /// Lines about challenges in realms of ours.
     var unanswerableLines = LogRateLimit()
+    /// Lines about responses from elsewhere than their requests went.
+    var strayedResponses = LogRateLimit()
 
     var calls: Calls
     var legs = ClientLegs()
@@ -194,8 +196,14 @@ package final class ProxyEngine {
     }
 
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
-        transactions.responseReceived(response, now: now.instant, into: &outputs)
-        settle(now: now)
+        if let match = transactions.client(of: response) {
+            if comes(flow, from: match) {
+                transactions.responseReceived(response, of: match, now: now.instant, into: &outputs)
+                settle(now: now)
+            } else {
+                responseRefused(response, on: flow, to: match, now: now)
+            }
+        }
         noteLife(on: flow, by: .response, now: now)
         settle(now: now)
     }

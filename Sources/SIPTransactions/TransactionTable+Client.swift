@@ -74,14 +74,43 @@ extension TransactionTable {
         return id
     }
 
+    /// The transaction of a response.
+    package struct ClientMatch: Sendable {
+        fileprivate let slot: Int
+        /// The request's, which for a CANCEL of ours is the INVITE's.
+        package let client: ClientTransactionID
+        /// Where the request went, or its peer is reached now.
+        package let flow: Flow
+        /// Where it went, when its peer is reached elsewhere now.
+        package let origin: Flow?
+    }
+
     /// Finds the transaction of a response by the branch of its topmost Via and its CSeq method.
+    package func client(of response: SIPResponse) -> ClientMatch? {
+        guard let slot = slot(matching: response), let flow = clients.records[slot].flow else { return nil }
+        let own = ClientTransactionID(rawValue: clients.records[slot].id)
+        let client = clients.records[slot].cancelledInvite ?? own
+        return ClientMatch(slot: slot, client: client, flow: flow, origin: origins.isEmpty ? nil : origins[client])
+    }
+
+    /// Takes a response from wherever it comes.
     package mutating func responseReceived(
         _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
     ) {
-        guard let slot = slot(matching: response) else {
+        guard let match = client(of: response) else {
             out.append(.strayResponse)
             return
         }
+        responseReceived(response, of: match, now: now, into: &out)
+    }
+
+    /// Takes the response to a request, of which the core has seen that it comes from where that went.
+    ///
+    /// - Precondition: nothing has changed since the match was found.
+    package mutating func responseReceived(
+        _ response: SIPResponse, of match: ClientMatch, now: Instant, into out: inout [TransactionOutput]
+    ) {
+        let slot = match.slot
         switch clients.records[slot].machine {
         case .reserved: out.append(.strayResponse)
         case .invite(var machine):
@@ -145,6 +174,7 @@ extension TransactionTable {
         guard let slot = clients.slot(of: id.rawValue), let old = clients.records[slot].flow, old != flow,
             old.transport == flow.transport, case .invite(let machine) = clients.records[slot].machine
         else { return }
+        if origins[id] == nil { origins[id] = old }
         flows.remove(slot, on: old, in: &clients.records)
         clients.records[slot].flow = flow
         flows.insert(slot, on: flow, in: &clients.records)
@@ -216,7 +246,7 @@ extension TransactionTable {
 
     // MARK: Matching and starting
 
-    private mutating func slot(matching response: SIPResponse) -> Int? {
+    private func slot(matching response: SIPResponse) -> Int? {
         guard let text = response.via.branch,
             var id = ViaBranch(text, branchKey)?.id ?? (inherited.isEmpty ? nil : inherited[text])
         else { return nil }
@@ -384,6 +414,7 @@ extension TransactionTable {
         deadlines.cancel(clients.records[slot].resend)
         deadlines.cancel(clients.records[slot].wait)
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
+        if !origins.isEmpty { origins[ClientTransactionID(rawValue: clients.records[slot].id)] = nil }
         if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
             // A later CANCEL may have taken its place.

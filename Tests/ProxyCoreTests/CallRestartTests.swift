@@ -384,7 +384,13 @@ import Timekeeping
         if steps > 1, let third = bench.lastINVITE {
             bench.told(bench.bench.receive(SIPText.response(482, to: third, tag: "p1"), on: RestartBench.stream(4)))
         }
-        let story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
+        var story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
+        if steps == 0 {
+            // Anybody can say so on a new connection (T9.20). The phone says it again until it hears the ACK.
+            #expect(!story.contains("200 invite > pbx"), "\(story)")
+            bench.registerByStream(4)
+            story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
+        }
         #expect(story.contains("200 invite > pbx"), "\(story)")
     }
 

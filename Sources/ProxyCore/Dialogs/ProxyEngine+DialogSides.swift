@@ -106,7 +106,7 @@ extension ProxyEngine {
     }
 
     /// The same source over UDP, the same open connection otherwise: numbers of connections do not come twice.
-    private func isSame(_ flow: Flow, _ other: Flow) -> Bool {
+    func isSame(_ flow: Flow, _ other: Flow) -> Bool {
         guard flow.transport == other.transport, flow.remote == other.remote else { return false }
         return !flow.transport.isReliable || (flow.isConnection && flow.connection == other.connection)
     }
@@ -134,7 +134,7 @@ extension ProxyEngine {
     // MARK: The trusted side
 
     /// A trusted address, or one of the upstream's.
-    private func isPeer(_ flow: Flow) -> Bool {
+    func isPeer(_ flow: Flow) -> Bool {
         if isTrusted(flow) { return true }
         let source = flow.remote
         if let (_, endpoint) = settings.upstream?.numeric { return speaksFor(endpoint, source) }
@@ -143,7 +143,7 @@ extension ProxyEngine {
 
     /// Whether a server that is reached at one port speaks from another: it does, unless its address is trusted with one
     /// port alone because it shares it with phones.
-    private func speaksFor(_ server: Endpoint, _ source: Endpoint) -> Bool {
+    func speaksFor(_ server: Endpoint, _ source: Endpoint) -> Bool {
         guard server.address == source.address else { return false }
         return server == source || !settings.trusted.contains { $0.isOnePort(of: source.address) }
     }

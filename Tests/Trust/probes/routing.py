@@ -465,3 +465,55 @@ def cancel_from_elsewhere(t):
     check(invite, "control: the call is gone")
     phone.respond(invite, 486, tag="b")
     return "a CANCEL with the right branch from another address does not end a held call"
+
+
+@probe("T9.20", "responses-from-elsewhere", "digest")
+def responses_from_elsewhere(t):
+    """Whoever has seen a branch answers for nobody: a response counts from where its request went."""
+    # At a phone.
+    token = fresh("token")
+    phone, caller = t.phone(), t.phone(trusted=True)
+    name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
+    caller, request = call(t, name, caller)
+    check(t.suite.provider.wait(token), "control: no push")
+    phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "control: no INVITE at the phone")
+    eve = t.phone()
+    t.registered(eve)
+    beside = t.phone(phone.host)
+    over_tcp = t.stream(phone.host)
+    refused = t.daemon.metric("sippushd_sip_rejected_total", reason="response-from-elsewhere")
+    for agent in (t.phone(), eve, beside, over_tcp, t.phone(trusted=True)):
+        for status in (180, 200, 603):
+            agent.respond(invite, status, tag="eve")
+    heard = caller.take(lambda m: m.is_response and m.call_id == request.call_id and m.status != 100, 1)
+    check(heard is None, f"the caller hears {heard} of somebody who has seen the branch")
+    counted = t.daemon.metric("sippushd_sip_rejected_total", reason="response-from-elsewhere") - refused
+    check(counted >= 15, f"{counted} refused responses are counted")
+    check("does not come from where its request went" in t.daemon.log(), "the log says nothing of it")
+    phone.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200 and answer.tag("to") == "b", f"the phone's own answer: {answer}")
+    caller.send(Dialog.of_caller(caller, request, answer).make("ACK", cseq=1))
+
+    # At the PBX, which may answer from another of its ports and by a connection of its own.
+    pbx = t.daemon.pbx
+    for what, answering in (("its port", pbx), ("another port", t.phone(pbx.host)), ("a connection", t.stream(pbx.host))):
+        request = phone.make("INVITE", "sip:900@example.net", name)
+        first = phone.exchange(request, 3)
+        check(first and first.status == 407, f"control: {first}")
+        again = request.renewed()
+        again.add(*credentials(first, name, password, "INVITE", again.uri))
+        phone.send(again)
+        invite = pbx.request("INVITE", again.call_id)
+        check(invite, "control: no INVITE at the PBX")
+        t.phone().respond(invite, 200, tag="eve")
+        eve.respond(invite, 603, tag="eve")
+        heard = phone.take(lambda m: m.is_response and m.call_id == again.call_id and m.status != 100, 0.5)
+        check(heard is None, f"the phone hears {heard} of somebody who has seen the branch")
+        answering.respond(invite, 486, tag="p")
+        final = phone.response(again.call_id, "INVITE")
+        check(final and final.status == 486, f"an answer of the PBX from {what}: {final}")
+        phone.send(phone.ack_failure(again, final))
+    return "15 forged responses at a phone and 6 at the PBX change nothing; the PBX may use another port or connection"
