@@ -10,6 +10,8 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         case unexpectedByte
         /// `\u` halves of a character without their partner.
         case loneSurrogate
+        /// An object has two members of one name.
+        case repeatedName
     }
 
     package let reason: Reason
@@ -29,6 +31,7 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         case .incomplete: "JSON text ends too early"
         case .unexpectedByte: "JSON is malformed at byte \(offset)"
         case .loneSurrogate: "JSON holds half a character at byte \(offset)"
+        case .repeatedName: "JSON has a member twice, at byte \(offset)"
         }
     }
 }

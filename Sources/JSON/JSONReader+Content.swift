@@ -2,7 +2,9 @@ import Bytes
 
 extension JSONReader {
     /// The characters of a string, escapes undone.
-    package func string(_ text: Text) -> String {
+    package func string(_ text: Text) -> String { Self.string(text, in: bytes) }
+
+    static func string(_ text: Text, in bytes: [UInt8]) -> String {
         guard text.hasEscapes else { return String(decoding: bytes[text.range], as: UTF8.self) }
         var out: [UInt8] = []
         out.reserveCapacity(text.range.count)
@@ -14,7 +16,7 @@ extension JSONReader {
                 continue
             }
             switch bytes[index + 1] {
-            case UInt8(ascii: "u"): index = append(characterAt: index, to: &out)
+            case UInt8(ascii: "u"): index = append(characterAt: index, of: bytes, to: &out)
             case let letter:
                 out.append(Self.meaning(of: letter))
                 index += 2
@@ -48,17 +50,17 @@ extension JSONReader {
     }
 
     /// Appends the character of `\uXXXX`, or of two such, and gives the index after it.
-    private func append(characterAt start: Int, to out: inout [UInt8]) -> Int {
-        let first = codeUnit(at: start + 2)
+    private static func append(characterAt start: Int, of bytes: [UInt8], to out: inout [UInt8]) -> Int {
+        let first = codeUnit(at: start + 2, of: bytes)
         guard UTF16.isLeadSurrogate(first) else {
             out.append(contentsOf: String(decoding: [first], as: UTF16.self).utf8)
             return start + 6
         }
-        out.append(contentsOf: String(decoding: [first, codeUnit(at: start + 8)], as: UTF16.self).utf8)
+        out.append(contentsOf: String(decoding: [first, codeUnit(at: start + 8, of: bytes)], as: UTF16.self).utf8)
         return start + 12
     }
 
-    private func codeUnit(at index: Int) -> UInt16 {
+    private static func codeUnit(at index: Int, of bytes: [UInt8]) -> UInt16 {
         bytes[index..<index + 4].reduce(0) { $0 << 4 | UInt16($1.hexValue ?? 0) }
     }
 }

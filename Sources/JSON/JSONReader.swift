@@ -2,7 +2,7 @@ import Bytes
 
 /// Reads a JSON text (RFC 8259) token by token: strict, without recursion, and without allocating for what is skipped.
 ///
-/// Keys may repeat; which one counts is the caller's choice.
+/// No object has a name twice.
 package struct JSONReader {
     package struct Limits: Sendable {
         package var bytes = 1 << 20
@@ -50,6 +50,7 @@ package struct JSONReader {
     /// One bit for each open container, the innermost lowest: set for an object.
     private var objects: UInt64 = 0
     private var count = 0
+    private var names = JSONNames()
 
     package init(_ bytes: [UInt8], limits: Limits = Limits()) throws(JSONError) {
         guard bytes.count <= limits.bytes else { throw JSONError(.tooLong, at: limits.bytes) }
@@ -97,7 +98,9 @@ package struct JSONReader {
 
     private mutating func key() throws(JSONError) -> Token {
         guard peek == UInt8(ascii: "\"") else { throw unexpected }
+        let start = index
         let text = try string()
+        guard names.add(text, at: depth, in: bytes) else { throw JSONError(.repeatedName, at: start) }
         skipBlanks()
         guard peek == UInt8(ascii: ":") else { throw unexpected }
         index += 1
@@ -133,6 +136,7 @@ package struct JSONReader {
 
     private mutating func close(_ token: Token) -> Token {
         index += 1
+        if token == .objectEnd { names.end(at: depth) }
         depth -= 1
         objects >>= 1
         valueEnded()

@@ -11,7 +11,7 @@ package enum JSONValue: Hashable, Sendable {
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// The members in the order of the text, repeated keys included.
+    /// The members in the order of the text, no key twice.
     case object([Member])
 
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
@@ -47,10 +47,10 @@ package enum JSONValue: Hashable, Sendable {
 
     // MARK: Parts
 
-    /// The value of the last member with that key; `nil` for what is no object.
+    /// The value of the member with that key; `nil` for what is no object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
-        return members.last { $0.key == key }?.value
+        return members.first { $0.key == key }?.value
     }
 
     package var string: String? {

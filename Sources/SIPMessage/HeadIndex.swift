@@ -233,8 +233,10 @@ struct HeadIndex {
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
-            guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty, !holdsForbiddenByte(bytes, row)
-            else { return false }
+            guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty else { return false }
+            // The name of an address is quoted, and may have any byte but CR and LF behind a backslash.
+            let mayQuote = name == .from || name == .to
+            guard !holdsForbiddenByte(bytes, row, unless: mayQuote) else { return false }
         }
         if let cseq = place(of: .cseq).map({ fields[$0].value }), cseq.count > 3 {
             return !bytes.equalsIgnoringCase(cseq.upperBound - 3..<cseq.upperBound, "ack")
@@ -247,7 +249,7 @@ struct HeadIndex {
     }
 
     /// Rows that are sent back must not carry what could look like a line end to somebody.
-    private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>) -> Bool {
+    private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound
         while true {
@@ -255,11 +257,19 @@ struct HeadIndex {
             guard index < row.upperBound else { return false }
             if bytes[index] == UInt8(ascii: "\r"), index + 1 < row.upperBound, bytes[index + 1] == UInt8(ascii: "\n") {
                 index += 1
-            } else if bytes[index] != UInt8(ascii: "\t") {
+            } else if bytes[index] != UInt8(ascii: "\t"), !mayQuote || !isQuotedPair(bytes, index, row.lowerBound) {
                 return true
             }
             index += 1
         }
+    }
+
+    /// Whether a control byte is the second of a quoted pair (RFC 3261 section 25.1).
+    private func isQuotedPair(_ bytes: Span<UInt8>, _ index: Int, _ start: Int) -> Bool {
+        guard bytes[index] != UInt8(ascii: "\r"), bytes[index] != UInt8(ascii: "\n") else { return false }
+        var backslashes = 0
+        while index - backslashes > start, bytes[index - backslashes - 1] == UInt8(ascii: "\\") { backslashes += 1 }
+        return backslashes & 1 == 1
     }
 }
 

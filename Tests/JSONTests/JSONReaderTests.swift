@@ -28,13 +28,43 @@ struct JSONReaderTests {
         #expect(try value(text) == expected)
     }
 
-    @Test func `members are found by their key and the last of a key counts`() throws {
-        let object = try value(#"{"a":1,"b":{"c":["x"]},"\u0061":2,"n":null}"#)
+    @Test func `members are found by their key`() throws {
+        let object = try value(#"{"\u0061":2,"b":{"c":["x"]},"n":null}"#)
         #expect(object["a"]?.integer == 2)
         #expect(object["b"]?["c"]?.array?.first?.string == "x")
         #expect(object["n"] == .null)
         #expect(object["missing"] == nil)
         #expect(object["b"]?["c"]?["x"] == nil)
+    }
+
+    @Test(arguments: [
+        #"{"a":1,"a":1}"#, #"{"a":1,"b":2,"\u0061":3}"#, #"{"\u0061":1,"a":3}"#, #"[{"x":{"a":1,"a":[]}}]"#,
+        #"{"a":{"a":1},"b":{"a":1},"a":2}"#, #"{"":1,"":2}"#, #"{"\/":1,"/":2}"#,
+        // What Swift's dictionaries take for one key.
+        "{\"\u{e9}\":1,\"e\u{301}\":2}",
+    ])
+    func `no object has a name twice`(text: String) throws {
+        #expect(refusal(Array(text.utf8)) == .repeatedName)
+        // Also where it is passed over.
+        var reader = try JSONReader(Array(text.utf8))
+        #expect(throws: JSONError.self) { try reader.skipValue() }
+    }
+
+    @Test(arguments: [
+        #"{"a":{"a":[{"a":1},{"a":2}]},"b":{"a":1}}"#, #"[{"a":1},{"a":1}]"#, #"{"a":1,"A":2,"a ":3,"\u0061b":4}"#,
+    ])
+    func `a name may stand in several objects`(text: String) {
+        #expect(refusal(Array(text.utf8)) == nil)
+    }
+
+    @Test(arguments: [15, 16, 17, 18, 1000])
+    func `objects with many names are looked at as well`(count: Int) {
+        let members = (0..<count).map { "\"n\($0)\":{\"n1\":0}" }.joined(separator: ",")
+        #expect(refusal(Array("{\(members)}".utf8)) == nil)
+        for again in [0, count / 2, count - 1] {
+            #expect(refusal(Array("[{\(members),\"n\(again)\":0}]".utf8)) == .repeatedName)
+        }
+        #expect(refusal(Array("[{\(members)},{\(members)}]".utf8)) == nil)
     }
 
     @Test(arguments: [

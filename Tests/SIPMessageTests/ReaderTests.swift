@@ -59,6 +59,26 @@ struct ReaderTests {
         #expect(unusable.answer == nil)
     }
 
+    @Test(arguments: [0, 7, 0x0b, 0x1b, 0x7f] as [UInt8])
+    func `a control byte in a quoted pair of an address is answered`(byte: UInt8) throws {
+        let control = String(UnicodeScalar(byte))
+        func answer(_ from: String) throws -> Status? {
+            let draft = Draft().changed { $0.from = "From: \(from) <sip:a@pn.test>;tag=1" }
+            let unusable = try unusable(draft.bytes)
+            #expect(unusable.reason == .forbiddenByte)
+            return unusable.answer?.status
+        }
+        #expect(try answer("\"a\\\(control)\"") == .badRequest)
+        #expect(try answer("\"a\\\\\\\(control)\"") == .badRequest)
+        // The backslash is the second of a pair.
+        #expect(try answer("\"a\\\\\(control)\"") == nil)
+        #expect(try answer("\"a\(control)\"") == nil)
+        // A line end is no second of a pair.
+        #expect(try answer("\"a\\\r\"") == nil)
+        // Elsewhere nothing is quoted.
+        #expect(try unusable(Draft().changed { $0.callID = "Call-ID: a\\\(control)b" }.bytes).answer == nil)
+    }
+
     @Test func `bare CR and bare LF are control bytes like others`() throws {
         let text = Draft.with("X: a?b").bytes.text
         #expect(try unusable(Array(text.replacing("?", with: "\r").utf8)).reason == .forbiddenByte)

@@ -34,8 +34,8 @@ extension TortureMessage {
               secondparam ; q = 0.33
             """#, body: sdp(origin: "192.0.2.3", connection: "192.0.2.4")),
         // The quoted pairs of BEL, NUL and DEL are in the grammar. They are refused nevertheless: a control byte in a head
-        // means something else to the next reader too often. The message without them is `intmeth-printable`.
-        intmeth("intmeth", .dropped, to: "\"BEL:\\\u{07} NUL:\\\u{00} DEL:\\\u{7F}\""),
+        // means something else to the next reader too often. Their sender hears 400. The message without them is `intmeth-printable`.
+        intmeth("intmeth", .answered(400), to: "\"BEL:\\\u{07} NUL:\\\u{00} DEL:\\\u{7F}\""),
         intmeth("intmeth-printable", .request, to: #""BEL:\a NUL:\b DEL:\c""#),
         TortureMessage(
             "esc01", .request,

@@ -93,6 +93,24 @@ def bare_ends(t):
     return "no line end but CRLF makes another field: LF, CR, NUL, CR CR LF, VT and U+2028 inside a value are refused or harmless"
 
 
+@probe("T1", "quoted-control-bytes", "digest")
+def quoted_control(t):
+    """A control byte behind a backslash is in the grammar of a quoted name: its sender hears something, and nobody else does."""
+    for byte in (b"\x07", b"\x01", b"\x7f", b"\0", b"\x1b"):
+        agent = t.phone()
+        for field in ("From", "To"):
+            request = agent.make("OPTIONS", "sip:example.net")
+            value = request.get(field)
+            raw = request.bytes().replace(f"{field}: ".encode(), f"{field}: ".encode() + b'"a\\' + byte + b'" ', 1)
+            agent.send(raw)
+            answer = agent.response(request.call_id, "OPTIONS", 2)
+            check(answer and answer.status in (200, 400), f"{byte!r} quoted in {field} got {answer} ({value})")
+        request = agent.make("OPTIONS", "sip:example.net")
+        agent.send(request.bytes().replace(b"From: ", b'From: "a' + byte + b'" ', 1))
+        check(not agent.response(request.call_id, "OPTIONS", 0.4), f"{byte!r} that is not quoted is sent back")
+    alive(t)
+
+
 @probe("T1", "random-bytes", "digest")
 def random_bytes(t):
     chance = random.Random(20261122)

@@ -185,6 +185,27 @@ def deep(t):
     return f"100,000 brackets, 5,000 levels, 20 KB of text and others: {statuses}"
 
 
+@probe("T15.2", "no-member-twice", "digest")
+def member_twice(t):
+    """Two readers of such a text would take different values: nobody reads it, however deep it stands and whatever spells it."""
+    twice = {
+        "a token report": ("/v1/push-tokens", '{"username":"u","username":"v"}', t.daemon.api_port, None),
+        "an escape": ("/v1/push-tokens", '{"username":"u","\\u0075sername":"v"}', t.daemon.api_port, None),
+        "inside another": ("/v1/push-tokens", '{"username":"u","x":[{"a":{"b":1,"b":1}}]}', t.daemon.api_port, None),
+        "a device": ("/api/v1.0/orgs/trust/pushdeviceregistration/devices", '{"a":1,"a":1}', t.daemon.api_port, None),
+    }
+    for what, (path, body, port, key) in twice.items():
+        status, text, _ = t.daemon.http("POST", path, body, {"Content-Type": "application/json"}, port=port,
+                                        source=t.address(), key=key)
+        check(status == 400 and "twice" in text, f"{what} got {status} {text[:200]}")
+    name, _ = t.daemon.user()
+    body = '{"name":"%s@example.net","password":"one-PLANTED","%spassword":"two-PLANTED"}'
+    for spelling, status in (("", 400), ("\\u0070assword\":\"x\",\"", 400), ("other-", 204)):
+        found, text, _ = t.daemon.http("PUT", "/v1/users", body % (name, spelling), {"Content-Type": "application/json"},
+                                       key=t.daemon.key)
+        check(found == status or status == 204 and found < 300, f"a user's password twice ({spelling!r}) got {found} {text}")
+
+
 @probe("T16", "paths", "digest")
 def paths(t):
     t.daemon.user()

@@ -1,0 +1,53 @@
+import Bytes
+
+/// The names that the open objects of a text have so far, to find one that comes twice.
+///
+/// Of two readers one would take the first value and one the last. A name is the characters that it stands for: escapes hide
+/// nothing, and what Swift compares as equal is equal.
+struct JSONNames {
+    private struct Name {
+        let depth: Int
+        let text: JSONReader.Text
+        /// Whether it is its bytes: ASCII without escapes.
+        let isPlain: Bool
+    }
+
+    /// Those of the innermost object last.
+    private var names: [Name] = []
+    /// The names of objects with many, by their depth.
+    private var many: [Int: Set<String>] = [:]
+
+    /// So many are compared one by one.
+    private static let few = 16
+
+    /// An object at that depth has another name.
+    ///
+    /// - Returns: false when it has it already.
+    mutating func add(_ text: JSONReader.Text, at depth: Int, in bytes: [UInt8]) -> Bool {
+        if many[depth] != nil { return many[depth]?.insert(JSONReader.string(text, in: bytes)).inserted == true }
+        let isPlain = !text.hasEscapes && bytes[text.range].allSatisfy { $0 < 0x80 }
+        var index = names.count
+        while index > 0, names[index - 1].depth == depth {
+            index -= 1
+            guard !isSame(names[index], text, isPlain, in: bytes) else { return false }
+        }
+        names.append(Name(depth: depth, text: text, isPlain: isPlain))
+        if names.count - index > Self.few {
+            many[depth] = Set(names[index...].map { JSONReader.string($0.text, in: bytes) })
+        }
+        return true
+    }
+
+    private func isSame(_ name: Name, _ text: JSONReader.Text, _ isPlain: Bool, in bytes: [UInt8]) -> Bool {
+        guard name.isPlain, isPlain else {
+            return JSONReader.string(name.text, in: bytes) == JSONReader.string(text, in: bytes)
+        }
+        return bytes[name.text.range] == bytes[text.range]
+    }
+
+    /// The object at that depth has ended.
+    mutating func end(at depth: Int) {
+        if !many.isEmpty { many[depth] = nil }
+        while let last = names.last, last.depth == depth { names.removeLast() }
+    }
+}
