@@ -117,8 +117,8 @@ let package = Package(
         module(
             "Persistence",
             [
-                "ProxyCore", "PushDelivery", "Registration", "Storage", "Reactor", "Bytes", "Addressing", "Collections",
-                "Timekeeping", "Telemetry",
+                "ProxyCore", "PushDelivery", "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing",
+                "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "ProxyRuntime",
@@ -212,8 +212,7 @@ let package = Package(
             "PersistenceTests",
             [
                 "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
-                "Registration", "Storage",
-                "Reactor", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+                "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests(
             "ProxyRuntimeTests",

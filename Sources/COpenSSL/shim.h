@@ -71,6 +71,22 @@ static inline int p256_public_point(const EVP_PKEY *key, unsigned char *point) {
     return made;
 }
 
+/* The tag of bytes that are authenticated and not encrypted, by a context that has its key: 1 when it was written. */
+static inline int gmac_tag(
+    EVP_CIPHER_CTX *context, const unsigned char *nonce, const unsigned char *bytes, int count, unsigned char *tag) {
+    unsigned char rest[16];
+    int written = 0;
+    return EVP_EncryptInit_ex2(context, NULL, NULL, nonce, NULL) == 1
+        && EVP_EncryptUpdate(context, NULL, &written, bytes, count) == 1
+        && EVP_EncryptFinal_ex(context, rest, &written) == 1
+        && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, 16, tag) == 1;
+}
+static inline int gmac_is_tag(
+    EVP_CIPHER_CTX *context, const unsigned char *nonce, const unsigned char *bytes, int count, const unsigned char *tag) {
+    unsigned char right[16];
+    return gmac_tag(context, nonce, bytes, count, right) && CRYPTO_memcmp(right, tag, 16) == 0;
+}
+
 /* One message, with its tag of 16 bytes behind it: 1 when it was written to `out`. */
 static inline int aes128gcm_seal(
     const unsigned char *key, const unsigned char *nonce, const unsigned char *plain, int count, unsigned char *out) {

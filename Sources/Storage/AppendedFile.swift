@@ -14,6 +14,8 @@ package final class AppendedFile {
         package let description: String
 
         init() { description = unsafe String(cString: strerror(errno)) }
+
+        init(_ description: String) { self.description = description }
     }
 
     /// Makes the file, in a folder that is there.
@@ -43,13 +45,18 @@ package final class AppendedFile {
         size += written
     }
 
-    /// All that a file holds.
-    package static func contents(of path: String) throws(Failure) -> [UInt8] {
-        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    /// All that a file holds, which only its owner may have written.
+    ///
+    /// What else has such a name is refused: a pipe would be waited for, and a file with holes is longer than its disk.
+    package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
+        let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }
         defer { close(descriptor) }
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { throw Failure() }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw Failure("it is no file") }
+        if let fault = fault(of: status) { throw Failure(fault) }
+        guard status.st_size <= off_t(limit) else { throw Failure("it is longer than anything that is written there") }
         var bytes = [UInt8](repeating: 0, count: max(0, Int(status.st_size)))
         var filled = 0
         while filled < bytes.count {
@@ -68,11 +75,30 @@ package final class AppendedFile {
         return bytes
     }
 
+    /// Puts a file in the place of another.
+    package static func move(_ path: String, to other: String) throws(Failure) {
+        guard unsafe rename(path, other) == 0 else { throw Failure() }
+    }
+
     package static func remove(_ path: String) { unsafe unlink(path) }
 
     /// Makes a folder for its owner alone, unless there is one.
     package static func makeFolder(_ path: String) throws(Failure) {
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure() }
+    }
+
+    /// Throws when a folder is there in which others may make files.
+    package static func checkFolder(_ path: String) throws(Failure) {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return }
+        if let fault = fault(of: status) { throw Failure(fault) }
+    }
+
+    /// Who besides this process's user and the system's may write it; `nil` for nobody.
+    private static func fault(of status: stat) -> String? {
+        let own = geteuid()
+        if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }
+        return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "others may write it: chmod go-w"
     }
 
     /// The names in a folder, without order; none when there is no folder.

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Glibc
 import ProxyCore
 import PushDelivery
 import Registration
@@ -311,7 +312,7 @@ import Timekeeping
         let bytes = try AppendedFile.contents(of: path)
         func read(_ bytes: [UInt8]) -> [StoredCall] {
             var contents = JournalContents()
-            contents.read(bytes)
+            _ = contents.read(bytes, .forTests)
             return contents.calls(after: 0, limit: 10)
         }
         #expect(read(bytes) == calls)
@@ -324,21 +325,86 @@ import Timekeeping
         }
     }
 
-    /// With checksums that are right, so that the values are read.
+    @Test func `what another key has sealed, or none, is not read`() throws {
+        let folder = try TemporaryFolder()
+        let lines = MemoryLogSink()
+        let log = Log(level: .info, sink: lines) { UnixTime(milliseconds: 0) }
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        journal.note(.begun(Self.call(1, [Self.branch()])))
+        journal.flush(now: now)
+        let other = try JournalKey([UInt8](repeating: 8, count: JournalKey.byteCount))
+        for isFirst in [false, true] {
+            let found = CallJournal(folder: folder.path, key: other, isFirstSealed: isFirst, log: log)
+            #expect(found.calls(after: 0, limit: 9) == [])
+        }
+        #expect(lines.lines.count == 2)
+        #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9).count == 1)
+    }
+
+    /// As versions without seals wrote it.
+    private static func unsealed(_ change: CallChange, _ serial: UInt64) -> [UInt8] {
+        var bytes: [UInt8] = []
+        change.write(serial, to: &bytes, .forTests)
+        let content = Array(bytes[32...])
+        let sum = content.journalChecksum(of: 0..<content.count)
+        return [UInt32(content.count), sum].flatMap { number in
+            (0..<4).map { UInt8(truncatingIfNeeded: number >> UInt32(24 - 8 * $0)) }
+        } + content
+    }
+
+    @Test func `the first run that seals takes over what the one before has left, and no other does`() throws {
+        let folder = try TemporaryFolder()
+        let file = try AppendedFile(creating: "\(folder.path)/3.calls")
+        let calls = [Self.call(1, [Self.branch()]), Self.call(2, [Self.branch()])]
+        try file.append(Self.unsealed(.begun(calls[0]), 5) + Self.unsealed(.begun(calls[1]), 6))
+        #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9) == [])
+        let first = CallJournal(folder: folder.path, key: .forTests, isFirstSealed: true, log: .silent)
+        #expect(first.calls(after: 0, limit: 9) == calls)
+        #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9) == calls)
+    }
+
+    @Test func `what is no file that we alone write is not read, and nothing waits for it`() throws {
+        let folder = try TemporaryFolder()
+        let journal = CallJournal(folder: folder.path, log: .silent)
+        journal.note(.begun(Self.call(1, [Self.branch()])))
+        journal.flush(now: now)
+        #expect(unsafe mkfifo("\(folder.path)/2.calls", 0o600) == 0)
+        #expect(throws: AppendedFile.Failure.self) { try AppendedFile.contents(of: "\(folder.path)/2.calls") }
+        _ = try AppendedFile(creating: "\(folder.path)/3.calls")
+        #expect(unsafe truncate("\(folder.path)/3.calls", 1 << 40) == 0)
+        #expect(throws: AppendedFile.Failure.self) { try AppendedFile.contents(of: "\(folder.path)/3.calls") }
+        _ = try AppendedFile(creating: "\(folder.path)/4.calls")
+        #expect(unsafe chmod("\(folder.path)/4.calls", 0o622) == 0)
+        #expect(throws: AppendedFile.Failure.self) { try AppendedFile.contents(of: "\(folder.path)/4.calls") }
+        #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9).count == 1)
+    }
+
+    @Test(arguments: [(0o700, true), (0o755, true), (0o770, false), (0o702, false)] as [(mode_t, Bool)])
+    func `a folder that others may write is refused`(mode: mode_t, isFine: Bool) throws {
+        let folder = try TemporaryFolder()
+        #expect(unsafe chmod(folder.path, mode) == 0)
+        defer { _ = unsafe chmod(folder.path, 0o700) }
+        if isFine {
+            try AppendedFile.checkFolder(folder.path)
+        } else {
+            #expect(throws: AppendedFile.Failure.self) { try AppendedFile.checkFolder(folder.path) }
+        }
+    }
+
+    /// With seals that are right, so that the values are read.
     @Test func `values that nobody has written are refused`() throws {
         var random = SeededGenerator(seed: 7)
         var bytes: [UInt8] = []
-        CallChange.begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])).write(1, to: &bytes)
+        CallChange.begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])).write(1, to: &bytes, .forTests)
         let begun = bytes
         for _ in 0..<20_000 {
             bytes = begun
             for _ in 0..<Int.random(in: 1...4, using: &random) {
-                bytes[Int.random(in: 24..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+                bytes[Int.random(in: 48..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
             }
-            let sum = bytes.journalChecksum(of: 8..<bytes.count)
-            for place in 0..<4 { bytes[4 + place] = UInt8(truncatingIfNeeded: sum >> UInt32(24 - 8 * place)) }
+            bytes.sealJournalEntry(at: 0, .forTests)
             var contents = JournalContents()
-            contents.read(bytes)
+            _ = contents.read(bytes, .forTests)
             _ = contents.calls(after: 0, limit: 1)
         }
     }
@@ -388,6 +454,23 @@ import Timekeeping
         next.flush(now: now + .seconds(2))
         let found = CallJournal(folder: place, log: .silent).calls(after: 0, limit: 999).map(\.id)
         #expect(found.contains(2) && found.contains(401) && !found.contains(1) && !found.contains(3))
+    }
+}
+
+extension JournalKey {
+    /// The key of journals that are made without a store.
+    static var forTests: JournalKey {
+        do {
+            return try JournalKey([UInt8](repeating: 7, count: byteCount))
+        } catch {
+            preconditionFailure("no key: \(error)")
+        }
+    }
+}
+
+extension CallJournal {
+    convenience init(folder: String, settings: CallJournalSettings = CallJournalSettings(), log: Log) {
+        self.init(folder: folder, key: .forTests, settings: settings, log: log)
     }
 }
 

@@ -87,7 +87,9 @@ struct SQLiteStoreTests {
             while try await !lines.next().contains("calls cannot be written") {}
             try FileManager.default.removeItem(atPath: calls)
             while try await !lines.next().contains("calls are kept again") {}
-            #expect(CallJournal(folder: calls, log: .silent).calls(after: 0, limit: 9) == [call])
+            let secret = try await store.secrets(named: JournalKey.name).first
+            let key = try JournalKey(try #require(secret).value)
+            #expect(CallJournal(folder: calls, key: key, log: .silent).calls(after: 0, limit: 9) == [call])
             await Bench(loop).run { _ in store.close() }
         }
     }

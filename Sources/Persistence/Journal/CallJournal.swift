@@ -15,6 +15,7 @@ import Timekeeping
 /// kept, so that no later run takes up a call that is over.
 final class CallJournal {
     private let folder: String
+    private let key: JournalKey
     private let log: Log
     private let settings: CallJournalSettings
     /// What is noted and not written yet, as entries.
@@ -50,25 +51,69 @@ final class CallJournal {
         var last: UInt64
     }
 
-    init(folder: String, settings: CallJournalSettings = CallJournalSettings(), log: Log) {
+    /// - Parameters:
+    ///   - folder: where the files are, or will be.
+    ///   - key: seals what is written; what has no seal of it is not read.
+    ///   - isFirstSealed: whether this is the first run that seals. Then the files of the runs before are read as they are,
+    ///     and sealed; later such files are anybody's.
+    ///   - settings: when files are begun and removed.
+    ///   - log: for what goes wrong.
+    init(
+        folder: String, key: JournalKey, isFirstSealed: Bool = false,
+        settings: CallJournalSettings = CallJournalSettings(), log: Log
+    ) {
         self.folder = folder
+        self.key = key
         self.settings = settings
         self.log = log
         found = JournalContents()
+        if isFirstSealed { Self.seal(in: folder, key, log) }
         for (number, path) in Self.files(in: folder) {
-            var bytes: [UInt8] = []
-            do {
-                bytes = try AppendedFile.contents(of: path)
-            } catch {
-                log.error("what is kept of calls cannot be read", [.path: .text(path), .error: .described(error)])
+            let bytes = Self.contents(of: path, log)
+            let length = found.read(bytes, key)
+            // What was under way at a power failure is zeros.
+            if bytes[length...].contains(where: { $0 != 0 }) {
+                log.error(
+                    "what is kept of calls is not read to its end: it was cut, was changed, or belongs to another store",
+                    [.path: .text(path), .bytes: .number(bytes.count - length)])
             }
-            found.read(bytes)
             files.append(File(number: number, size: bytes.count, last: found.lastSerial))
         }
         live = found.sizes
         liveSize = live.values.reduce(0, +)
         lastSerial = found.lastSerial
         toldSerial = lastSerial
+    }
+
+    private static func contents(of path: String, _ log: Log) -> [UInt8] {
+        do {
+            return try AppendedFile.contents(of: path)
+        } catch {
+            log.error("what is kept of calls cannot be read", [.path: .text(path), .error: .described(error)])
+            return []
+        }
+    }
+
+    /// Seals what earlier versions of the program have left.
+    private static func seal(in folder: String, _ key: JournalKey, _ log: Log) {
+        for (number, path) in files(in: folder) {
+            let bytes = contents(of: path, log)
+            var sealed: [UInt8] = []
+            var place = 0
+            while let entry = JournalEntry(unsealedIn: bytes, at: place) {
+                entry.seal(from: bytes, to: &sealed, key)
+                place = entry.range.upperBound
+            }
+            guard !sealed.isEmpty else { continue }
+            do throws(AppendedFile.Failure) {
+                let other = "\(folder)/\(number).sealed"
+                AppendedFile.remove(other)
+                try AppendedFile(creating: other).append(sealed)
+                try AppendedFile.move(other, to: path)
+            } catch {
+                log.error("calls of the version before are lost", [.path: .text(path), .error: .described(error)])
+            }
+        }
     }
 
     private static func files(in folder: String) -> [(number: Int, path: String)] {
@@ -113,7 +158,7 @@ final class CallJournal {
         }
         let start = pending.count
         lastSerial &+= 1
-        change.write(lastSerial, to: &pending)
+        change.write(lastSerial, to: &pending, key)
         switch change {
         case .begun, .branch, .final:
             live[call, default: 0] += pending.count - start
@@ -182,7 +227,7 @@ final class CallJournal {
         let all = pending
         pending = []
         var place = 0
-        while let entry = JournalEntry(in: all, at: place) {
+        while let entry = JournalEntry(in: all, at: place, key) {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
@@ -223,7 +268,7 @@ final class CallJournal {
             let path = path(of: oldest.number)
             if let bytes = try? AppendedFile.contents(of: path) {
                 var place = 0
-                while let entry = JournalEntry(in: bytes, at: place) {
+                while let entry = JournalEntry(in: bytes, at: place, key) {
                     // An end is that of a call before, which had the same number.
                     if entry.kind != .over, live[entry.call] != nil { pending += bytes[entry.range] }
                     place = entry.range.upperBound

@@ -13,9 +13,11 @@ struct JournalContents {
     private var calls: [StoredCall]?
 
     /// Takes in the next file, as far as it can be read.
-    mutating func read(_ bytes: [UInt8]) {
+    ///
+    /// - Returns: how many bytes of it could be.
+    mutating func read(_ bytes: [UInt8], _ key: JournalKey) -> Int {
         var place = 0
-        while let entry = JournalEntry(in: bytes, at: place) {
+        while let entry = JournalEntry(in: bytes, at: place, key) {
             place = entry.range.upperBound
             lastSerial = max(lastSerial, entry.serial)
             guard let change = entry.change(in: bytes) else { continue }
@@ -29,6 +31,7 @@ struct JournalContents {
                 sizes[entry.call, default: 0] += entry.range.count
             }
         }
+        return place
     }
 
     /// Calls whose beginning is not there are none.

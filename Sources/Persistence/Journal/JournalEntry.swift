@@ -8,14 +8,16 @@ import Timekeeping
 
 /// One change in the journal of calls, as bytes:
 ///
-///     length of the rest     4 bytes, the highest first, as all numbers
-///     checksum of the rest   4
+///     length of the rest     4 bytes, the highest first, as all numbers; the first bit is set
+///     seal of the rest       28, see ``JournalKey``
 ///     serial number          8, in the order in which changes were made
 ///     number of the call     8; 0 for a row of missed calls
 ///     kind                   1
 ///     its values
 ///
-/// A change that is cut or damaged ends what can be read of a file.
+/// A change that is cut or damaged, or was made by somebody else, ends what can be read of a file.
+///
+/// Before there were seals, the first bit was not set, and in the seal's place stood a checksum of 4 bytes.
 struct JournalEntry {
     let serial: UInt64
     let call: UInt64
@@ -28,27 +30,58 @@ struct JournalEntry {
         case branch, final, over, missed
     }
 
-    fileprivate static let prefix = 8
-    private static let head = prefix + 17
+    fileprivate static let lengthCount = 4
+    fileprivate static let prefix = lengthCount + JournalKey.sealCount
+    fileprivate static let sealMark: UInt32 = 1 << 31
+    private static let head = 17
+    /// What is sealed, in the bytes that it was found in.
+    fileprivate let content: Range<Int>
 
-    /// The entry at a place; `nil` when there is no whole one.
-    init?(in bytes: [UInt8], at place: Int) {
-        guard place >= 0, bytes.count - place >= Self.head else { return nil }
-        var reader = JournalReader(bytes, place..<place + Self.head)
+    /// The entry at a place; `nil` when there is no whole one that was sealed with the key.
+    init?(in bytes: [UInt8], at place: Int, _ key: JournalKey) {
+        guard place >= 0, bytes.count - place >= Self.prefix + Self.head else { return nil }
+        var reader = JournalReader(bytes, place..<place + Self.lengthCount)
+        let mark = reader.number32()
+        let length = Int(mark & ~Self.sealMark)
+        guard mark & Self.sealMark != 0, length >= Self.head, length <= bytes.count - place - Self.prefix,
+            key.isSealed(bytes, place + Self.prefix..<place + Self.prefix + length)
+        else { return nil }
+        self.init(bytes, from: place, content: place + Self.prefix..<place + Self.prefix + length)
+    }
+
+    /// The entry at a place as it was before there were seals.
+    init?(unsealedIn bytes: [UInt8], at place: Int) {
+        let prefix = Self.lengthCount + 4
+        guard place >= 0, bytes.count - place >= prefix + Self.head else { return nil }
+        var reader = JournalReader(bytes, place..<place + prefix)
         let (length, checksum) = (Int(reader.number32()), reader.number32())
+        guard length >= Self.head, length <= bytes.count - place - prefix else { return nil }
+        let content = place + prefix..<place + prefix + length
+        guard bytes.journalChecksum(of: content) == checksum else { return nil }
+        self.init(bytes, from: place, content: content)
+    }
+
+    private init?(_ bytes: [UInt8], from place: Int, content: Range<Int>) {
+        var reader = JournalReader(bytes, content)
         serial = reader.number()
         call = reader.number()
-        guard let kind = Kind(rawValue: reader.byte()), length >= Self.head - Self.prefix,
-            length <= bytes.count - place - Self.prefix
-        else { return nil }
+        guard let kind = Kind(rawValue: reader.byte()) else { return nil }
         self.kind = kind
-        range = place..<place + Self.prefix + length
-        guard bytes.journalChecksum(of: place + Self.prefix..<range.upperBound) == checksum else { return nil }
+        self.content = content
+        range = place..<content.upperBound
+    }
+
+    /// Appends the same entry with a seal.
+    func seal(from bytes: [UInt8], to sealed: inout [UInt8], _ key: JournalKey) {
+        let start = sealed.count
+        sealed.append(contentsOf: [UInt8](repeating: 0, count: Self.prefix))
+        sealed.append(contentsOf: bytes[content])
+        sealed.sealJournalEntry(at: start, key)
     }
 
     /// The change; `nil` when this program cannot have written it.
     func change(in bytes: [UInt8]) -> CallChange? {
-        var reader = JournalReader(bytes, range.lowerBound + Self.head..<range.upperBound)
+        var reader = JournalReader(bytes, content.lowerBound + Self.head..<content.upperBound)
         let change: CallChange? =
             switch kind {
             case .begun: reader.call(call).map { .begun($0) }
@@ -82,10 +115,10 @@ extension CallChange {
     }
 
     /// Appends the entry to `bytes`.
-    func write(_ serial: UInt64, to bytes: inout [UInt8]) {
+    func write(_ serial: UInt64, to bytes: inout [UInt8], _ key: JournalKey) {
         let start = bytes.count
         bytes.append(capacity: sizeHint) { out in
-            out.append(big: 0, count: 8)
+            for _ in 0..<JournalEntry.prefix / 8 { out.append(big: 0, count: 8) }
             out.append(big: serial)
             out.append(big: call)
             out.append(kind.rawValue)
@@ -101,12 +134,7 @@ extension CallChange {
             case .missed(let change): out.append(change)
             }
         }
-        let range = start + JournalEntry.prefix..<bytes.count
-        let (length, checksum) = (UInt32(clamping: range.count), bytes.journalChecksum(of: range))
-        for place in 0..<4 {
-            bytes[start + place] = UInt8(truncatingIfNeeded: length >> UInt32(24 - 8 * place))
-            bytes[start + 4 + place] = UInt8(truncatingIfNeeded: checksum >> UInt32(24 - 8 * place))
-        }
+        bytes.sealJournalEntry(at: start, key)
     }
 
     /// Nearly always enough.
@@ -122,8 +150,15 @@ extension CallChange {
 }
 
 extension [UInt8] {
-    /// Tells what a power failure or a full disk has left of an entry; it is no protection against anybody. FNV-1a over words
-    /// of eight bytes.
+    /// Writes length and seal of the entry that begins at `start` and ends with the bytes.
+    mutating func sealJournalEntry(at start: Int, _ key: JournalKey) {
+        let content = start + JournalEntry.prefix
+        let mark = UInt32(clamping: count - content) | JournalEntry.sealMark
+        for place in 0..<4 { self[start + place] = UInt8(truncatingIfNeeded: mark >> UInt32(24 - 8 * place)) }
+        key.seal(&self, from: content)
+    }
+
+    /// The checksum of entries from before there were seals. FNV-1a over words of eight bytes.
     func journalChecksum(of range: Range<Int>) -> UInt32 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(range.count)
         func add(_ word: UInt64) {

@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+import Crypto
 package import ProxyCore
 package import PushDelivery
 package import Reactor
@@ -76,6 +77,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.loop = loop
         self.log = log
         lock = try StoreLock(store: path, for: .daemon)
+        let (key, isFirst) = try Self.journalKey(in: path)
         let outcomes = Outcomes(log: log)
         self.outcomes = outcomes
         do throws(SQLiteFailure) {
@@ -90,8 +92,14 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         }
         if lock.isNewStore { log.notice("made a new store", [.path: .text(path)]) }
         timeline = TimelineWriting(settings, writer: writer, loop: loop)
+        let folder = callsFolder ?? path + "-calls"
+        do throws(AppendedFile.Failure) {
+            try AppendedFile.checkFolder(folder)
+        } catch {
+            throw StoreError("folder for calls \(folder): \(error)")
+        }
         callsLock = try callsFolder.map { folder throws(StoreError) in try Self.lockFolder(folder) }
-        journal = CallJournal(folder: callsFolder ?? path + "-calls", log: log)
+        journal = CallJournal(folder: folder, key: key, isFirstSealed: isFirst, log: log)
         do throws(SystemError) {
             reader = try StoreReader(path: path, thread: "queries")
             backups = try StoreBackups(path: path)
@@ -99,6 +107,39 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             throw StoreError("no thread to read the store on: \(error)")
         }
         journal.askStore = { [weak self] in self?.mark($0) }
+    }
+
+    /// The key of the journal, which the first run that has none makes and writes.
+    private static func journalKey(in path: String) throws(StoreError) -> (key: JournalKey, isFirst: Bool) {
+        do throws(SQLiteFailure) {
+            let connection = try Connection.openStore(path, mayCreate: true)
+            let found = try SQLiteFailure.wrapping { () throws(SQLError) in
+                try connection.secrets(named: JournalKey.name).first
+            }
+            if let found { return (try makeKey(found.value), false) }
+            let made = StoredSecret(
+                name: JournalKey.name, createdAt: SystemClock.moment.date, value: try makeSecret())
+            try SQLiteFailure.wrapping { () throws(SQLError) in try connection.write(made) }
+            return (try makeKey(made.value), true)
+        } catch {
+            throw StoreError(path, error)
+        }
+    }
+
+    private static func makeSecret() throws(SQLiteFailure) -> [UInt8] {
+        do throws(CryptoError) {
+            return try RandomBytes.make(JournalKey.byteCount)
+        } catch {
+            throw .system("no key for calls: \(error)")
+        }
+    }
+
+    private static func makeKey(_ secret: [UInt8]) throws(SQLiteFailure) -> JournalKey {
+        do throws(CryptoError) {
+            return try JournalKey(secret)
+        } catch {
+            throw .system("no key for calls: \(error)")
+        }
     }
 
     private static func lockFolder(_ folder: String) throws(StoreError) -> FileLock {

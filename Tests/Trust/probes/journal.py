@@ -175,6 +175,93 @@ def folder(t):
     return "a call goes on from a folder of its own; a second daemon is refused it; without it calls are served, and the log says so"
 
 
+def folder_of(daemon):
+    return os.path.join(daemon.folder, "sippushd.db-calls")
+
+
+@probe("T28.7", "strange-files-among-calls")
+def strange_files(t):
+    """A pipe, a file of a terabyte that is all hole, and a device among the files of calls: the start goes on, and so do calls."""
+    daemon = own_daemon(t, "strange-files").start()
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    woken(t, token)
+    time.sleep(0.1)
+    daemon.kill()
+    place = folder_of(daemon)
+    os.mkfifo(os.path.join(place, "7.calls"))
+    with open(os.path.join(place, "8.calls"), "wb") as file:
+        file.truncate(1 << 40)
+    os.symlink("/dev/zero", os.path.join(place, "9.calls"))
+    daemon.launch()
+    check(daemon.memory("VmHWM") < 2 << 20, f"the start took {daemon.memory('VmHWM')} KiB")
+    back(phone, name, password, token)
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "the call does not go on")
+    answered(t, caller, request, phone, invite)
+    said = daemon.log()
+    for number in (7, 8, 9):
+        check(f"{number}.calls" in said, f"the log does not name {number}.calls")
+
+
+@probe("T28.8", "folder-that-others-write")
+def written_by_others(t):
+    """Who may write into the folder could make calls of the PBX: such a folder is refused, with what to do."""
+    daemon = own_daemon(t, "folder-of-others").start()
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    woken(t, token)
+    time.sleep(0.1)
+    daemon.kill()
+    place = folder_of(daemon)
+    for mode in (0o770, 0o707):
+        os.chmod(place, mode)
+        result = subprocess.run([t.suite.program, "serve", "--config", daemon.config], capture_output=True, text=True,
+                                timeout=30, stdin=subprocess.DEVNULL)
+        said = result.stdout + result.stderr
+        check(result.returncode != 0 and place in said and "chmod" in said, f"mode {mode:o}: {result.returncode} {said[-300:]}")
+    os.chmod(place, 0o700)
+    daemon.launch()
+    back(phone, name, password, token)
+    check(phone.request("INVITE", request.call_id), "control: the call does not go on")
+
+
+@probe("T28.9", "calls-that-nobody-has-made")
+def made_calls(t):
+    """A call whose bytes were changed on the disk, or that another store has written, is none in the next run."""
+    daemon, other = own_daemon(t, "changed-calls").start(), own_daemon(t, "foreign-calls").start()
+    t.daemon = daemon
+    phone, name, password, token = sleeper(t)
+    caller, request = call(t, name)
+    woken(t, token)
+    time.sleep(0.1)
+    daemon.kill()
+    other.kill()
+    # The file of one store in the folder of the other, under its own name and behind it.
+    place, elsewhere = folder_of(daemon), folder_of(other)
+    os.makedirs(elsewhere, mode=0o700, exist_ok=True)
+    names = sorted(os.listdir(place))
+    check(names, "control: no file of calls")
+    for file in names:
+        shutil.copy(os.path.join(place, file), os.path.join(elsewhere, file))
+    other.launch()
+    check(other.metric("sippushd_calls_resumed_total") == 0, "a call of another store goes on")
+    check("another store" in other.log(), "the log says nothing of it")
+    # Somebody else's number in the place of the caller's, of the same length.
+    for file in names:
+        with open(os.path.join(place, file), "r+b") as changed:
+            raw = changed.read()
+            check(b"sip:700@" in raw, "control: the caller does not stand in the file")
+            changed.seek(0)
+            changed.write(raw.replace(b"sip:700@", b"sip:112@"))
+    daemon.launch()
+    check(daemon.metric("sippushd_calls_resumed_total") == 0, "a call that was changed on the disk goes on")
+    back(phone, name, password, token)
+    check(phone.request("INVITE", request.call_id, 1) is None, "the phone gets a call that was changed on the disk")
+    caller, request = call(t, name)
+    check(phone.request("INVITE", request.call_id), "control: a new call is not served")
+
+
 @probe("T28.2", "ringing-call-over-kill")
 def ringing(t):
     """kill -9 while phones ring: their answers reach the caller, and those that lose are cancelled."""
