@@ -21,7 +21,8 @@ struct MetricsRoute {
                 (engine.figures, engine.upstreamWatch.health.servers)
             }
             let families =
-                MetricFamily.pushes(reports()) + [.upstream(servers), .build, .certificates(certificates())] + MetricFamily.process()
+                MetricFamily.pushes(reports()) + [.upstream(servers), .build, .certificates(certificates())]
+                + MetricFamily.process()
             figures.merge(self.figures())
             call.answer(
                 HTTPResponse(

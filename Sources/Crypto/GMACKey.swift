@@ -14,13 +14,14 @@ package struct GMACKey: ~Copyable {
     /// - Throws: also when the key has another length.
     package init(_ key: [UInt8]) throws(CryptoError) {
         guard key.count == Self.byteCount else { throw CryptoError(.wrongLength, "A GMAC key has 32 bytes.") }
-        nonce = try RandomBytes.make(8) + [0, 0, 0, 0]
+        let nonce = try RandomBytes.make(8) + [0, 0, 0, 0]
         guard let raw = unsafe EVP_CIPHER_CTX_new() else { throw .library("GMAC") }
         guard unsafe EVP_EncryptInit_ex2(raw, EVP_aes_256_gcm(), key, nonce, nil) == 1 else {
             unsafe EVP_CIPHER_CTX_free(raw)
             throw .library("GMAC")
         }
         unsafe self.raw = raw
+        self.nonce = nonce
     }
 
     deinit { unsafe EVP_CIPHER_CTX_free(raw) }
@@ -28,7 +29,8 @@ package struct GMACKey: ~Copyable {
     /// Writes a nonce and the tag of all bytes from `start` on, in the places before them that were left for it.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
-        let (raw, place) = unsafe (raw, start - Self.sealCount)
+        let raw = unsafe raw
+        let place = start - Self.sealCount
         var index = Self.nonceCount - 1
         // After 4 billion seals it runs over into the random part, which is as good as another one.
         repeat {
@@ -48,7 +50,8 @@ package struct GMACKey: ~Copyable {
     /// Whether the seal that stands directly before the range was made with this key for the bytes of the range.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
-        let (raw, place) = unsafe (raw, range.lowerBound - Self.sealCount)
+        let raw = unsafe raw
+        let place = range.lowerBound - Self.sealCount
         return unsafe bytes.withUnsafeBufferPointer { buffer in
             guard let base = buffer.baseAddress else { return false }
             return unsafe gmac_is_tag(

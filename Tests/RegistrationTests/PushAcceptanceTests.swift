@@ -197,7 +197,7 @@ struct PushAcceptanceTests {
         settings: String, param: String, problem: TokenProblem?
     ) throws {
         var registrar = try makeRegistrar(
-            apns: "enabled: true, key-file: /k, key-id: B, team-id: AAAAAAAAAA, \(settings)")
+            apns: "enabled: true, key-file: /k, key-id: BBBBBBBBBB, team-id: AAAAAAAAAA, \(settings)")
         try expect(registrar.register(contact("apns", apple, param)), "apns", problem)
     }
 

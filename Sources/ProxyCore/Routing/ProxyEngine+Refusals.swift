@@ -153,8 +153,7 @@ extension Refusal {
         case .needsTrust, .command, .otherName, .needsDialog: true
         case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
             .notSecure, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload, .upstreamAway, .draining,
-            .wrongLogins,
-            .register:
+            .wrongLogins, .register:
             false
         }
     }

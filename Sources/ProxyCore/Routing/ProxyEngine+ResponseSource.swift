@@ -41,7 +41,7 @@ extension ProxyEngine {
                 leg.call.offer?.aor
                     ?? leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.binding($0)?.aor }
             case .farewell(let farewell)?: farewell.offer.aor
-            case nil: nil
+            case .question?, .probe?, nil: nil
             }
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }

@@ -68,7 +68,10 @@ package final class StreamFlows: @unchecked Sendable {
         sources = FlowSources(listeners)
         loop.handshakeLimit = HandshakeLimit(
             perSecond: admission.limits.handshakesPerSource,
-            isExempt: { [weak self] peer in self?.shard?.assumeIsolated { $0.isTrusted(peer) } ?? false },
+            isExempt: { [weak self] peer in
+                let flow = Flow(transport: .tls, listener: 0, connection: 0, remote: peer)
+                return self?.shard?.assumeIsolated { $0.isTrusted(flow) } ?? false
+            },
             refused: { [weak self] peer in self?.refusedHandshake(peer) })
     }
 

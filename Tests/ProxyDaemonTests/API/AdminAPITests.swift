@@ -127,7 +127,9 @@ struct AdminAPITests {
             _ = try await daemon.order("PUT", "/v1/users", #"{"name":"9@example.net","password":"very-secret"}"#)
             let lines = daemon.log.lines.filter { $0.contains("API change") }
             #expect(lines.count == 1)
-            #expect(lines.first?.contains("api-key=boss method=PUT route=/v1/users status=200") == true)
+            let line = try #require(lines.first)
+            #expect(line.contains("api-key=boss method=PUT route=/v1/users ") && line.contains(" status=200"), "\(line)")
+            #expect(line.contains("9@example.net"), "\(line)")
             #expect(!daemon.log.lines.contains { $0.contains("very-secret") })
         }
     }

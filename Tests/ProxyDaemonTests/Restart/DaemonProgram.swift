@@ -111,6 +111,8 @@ final class DaemonProgram: Sendable {
         var request = HTTPClientRequest(url: "http://sippushd/v1/users/\(user)/devices")
         request.route.unixSocketPath = control
         let response = try HTTPSession.wait(for: request)
+        // A user who has no device left, and no password, is nobody.
+        if response.status == 404 { return 0 }
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count
     }
 
