@@ -1,7 +1,8 @@
 import Glibc
 
 /// A file that one process at a time holds, for as long as it lives or until it lets go: `flock`, which the kernel ends with
-/// the process, whatever ended that. The file stays; what stands in it is the process's number and what that is doing.
+/// the process, whatever ended that. The file stays; what stands in it is the process's number and what that is doing, and a
+/// mark that outlives the process, if one was set.
 package final class FileLock: @unchecked Sendable {
     // `@unchecked` because the descriptor is closed once, by whoever lets go or by the last owner.
     private var descriptor: Int32
@@ -56,7 +57,8 @@ package final class FileLock: @unchecked Sendable {
                 close(opened)
                 continue
             }
-            let text = Array("\(getpid()) \(activity)\n".utf8)
+            let mark = words(of: opened).dropFirst(2).first.map { " \($0)" } ?? ""
+            let text = Array("\(getpid()) \(activity)\(mark)\n".utf8)
             guard unsafe pwrite(opened, text, text.count, 0) == text.count, ftruncate(opened, off_t(text.count)) == 0
             else {
                 let reason = reason
@@ -65,6 +67,23 @@ package final class FileLock: @unchecked Sendable {
             }
             return opened
         }
+    }
+
+    /// Adds a word that stays in the file for whoever holds it next.
+    ///
+    /// - Throws: what the system says.
+    package func mark(_ word: StaticString) throws(Failure) {
+        let text = Array((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " ").utf8 + [10])
+        guard unsafe pwrite(descriptor, text, text.count, 0) == text.count, ftruncate(descriptor, off_t(text.count)) == 0
+        else { throw .system(Self.reason) }
+    }
+
+    /// Whether the file has that mark. Nobody needs to hold it.
+    package static func hasMark(_ word: StaticString, path: String) -> Bool {
+        let opened = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard opened >= 0 else { return false }
+        defer { close(opened) }
+        return words(of: opened).dropFirst(2).first == "\(word)"
     }
 
     deinit { release() }
@@ -84,10 +103,15 @@ package final class FileLock: @unchecked Sendable {
     }
 
     private static func holder(_ descriptor: Int32) -> Failure {
+        let words = words(of: descriptor)
+        return .held(by: words.first.flatMap { Int32($0) }, activity: words.dropFirst().first ?? "")
+    }
+
+    private static func words(of descriptor: Int32) -> [String] {
         var buffer = [UInt8](repeating: 0, count: 64)
         let count = unsafe pread(descriptor, &buffer, buffer.count, 0)
-        let words = String(decoding: buffer.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isWhitespace)
-        return .held(by: words.first.flatMap { Int32($0) }, activity: words.dropFirst().first.map(String.init) ?? "")
+        return String(decoding: buffer.prefix(max(0, count)), as: UTF8.self).split(whereSeparator: \.isWhitespace)
+            .map(String.init)
     }
 
     private static var reason: String { unsafe String(cString: strerror(errno)) }

@@ -329,7 +329,10 @@ struct AfterEndTests {
     }
 
     @Test func `calls that are not over have the room first`() throws {
-        let bench = pushed { $0.limits.heldBytes = 1_100 }
+        let bench = pushed {
+            $0.limits.heldBytes = 1_100
+            $0.limits.callerShare = 100
+        }
         bench.cancel()
         bench.register(user: "carol", token: "tok9", callID: "r9", from: Endpoint(IPAddress(v4: 0xc000_0209), 9))
         #expect(

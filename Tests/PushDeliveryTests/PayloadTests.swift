@@ -62,8 +62,7 @@ struct TenDartsPayloadTests {
             notification.text = ByteString(text)
             if let json { notification.custom = CustomData(try JSONValue(Array(json.utf8))) }
             let push = push(to: token, .notification(notification))
-            let directory = PushDirectory(PushSettings.sample(.tenDarts, .alert))
-            let app = try #require(directory.app(for: push.token).flatMap { directory[$0] })
+            let app = try #require(PushSettings.sample(.tenDarts, .alert).app(of: push.token))
             let rendering = app.render(push, deviceCode: ByteString(device), now: sampleDate)
             guard case .request(let request) = rendering else { return nil }
             let body = try JSONValue(Array(request.text.utf8))

@@ -51,7 +51,7 @@ import Testing
     func `without a name are the only one`(param: String) throws {
         let (_, name) = try directory(
             """
-            apns: {enabled: true, topics: [com.example.phone], key-file: /k, team-id: A, key-id: B}
+            apns: {enabled: true, topics: [com.example.phone], key-file: /k, team-id: AAAAAAAAAA, key-id: BBBBBBBBBB}
             fcm: {enabled: true, service-account-file: /f.json}
             """)
         #expect(name(token(.apns, aa, param: param)) == "apns")

@@ -187,11 +187,12 @@ struct FCMLegacyReasonTests {
         #expect(legacy(200, body) == .accepted(nil))
     }
 
-    @Test func `members of other kinds are passed over, and the last of a name counts`() {
-        let fields = #""error":{"error":["NotRegistered"]},"x":[{"error":"New"}],"message_id":"0:1","message_id":"0:2""#
+    @Test func `members of other kinds are passed over, and an answer with a name twice says nothing`() {
+        let fields = #""error":{"error":["NotRegistered"]},"x":[{"error":"New"}],"message_id":"0:2""#
         #expect(legacy(200, result(fields)) == .accepted(ByteString("0:2")))
+        #expect(legacy(200, #"{"results":[{"error":"NotRegistered"},{}],"y":[]}"#) == .tokenDead(since: nil))
         #expect(
-            legacy(200, #"{"results":1,"results":[{"error":"NotRegistered"},{}],"y":[]}"#) == .tokenDead(since: nil))
+            legacy(200, #"{"results":1,"results":[{"error":"NotRegistered"},{}],"y":[]}"#) == .accepted(nil))
     }
 
     @Test(arguments: [

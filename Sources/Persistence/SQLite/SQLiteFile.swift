@@ -19,9 +19,10 @@ package final class SQLiteFile {
         do throws(SQLiteFailure) {
             connection = try Connection.openStore(path, mayCreate: true)
         } catch {
-            lock.storeNotMade()
+            lock.release()
             throw StoreError(path, error)
         }
+        try lock.storeIsMade()
     }
 
     deinit { lock.release() }

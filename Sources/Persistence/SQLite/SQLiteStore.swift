@@ -87,9 +87,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
         } catch {
-            lock.storeNotMade()
+            lock.release()
             throw StoreError(path, error)
         }
+        try lock.storeIsMade()
         if lock.isNewStore { log.notice("made a new store", [.path: .text(path)]) }
         timeline = TimelineWriting(settings, writer: writer, loop: loop)
         let folder = callsFolder ?? path + "-calls"

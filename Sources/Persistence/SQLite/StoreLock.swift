@@ -17,7 +17,6 @@ final class StoreLock {
 
     /// There was no store when the lock was taken.
     let isNewStore: Bool
-    private let wasThere: Bool
     private let lock: FileLock
     private let file: String
     private let holder: Holder
@@ -32,10 +31,9 @@ final class StoreLock {
         self.holder = holder
         file = store + ".lock"
         isNewStore = FileIdentity(path: store) == nil
-        // The lock's file stays where a store was used. An empty store would begin without users, contacts and missed calls.
-        wasThere = FileIdentity(path: file) != nil
-        let isTaken = wasThere && isNewStore
-        guard !isTaken || Self.isBeingMade(file) || FileIdentity(path: store) != nil else {
+        // The lock's file stays, and its mark says that a store was made. An empty one would begin without users, contacts and
+        // missed calls. A start that ended before it had made the store has left no mark.
+        guard !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil else {
             throw StoreError(
                 "the store \(path) is not there, but it was: \(file) is left of it. Is its disk not mounted, or was it moved? Put it back, or a backup of it. To begin with an empty store, remove \(file)"
             )
@@ -81,22 +79,14 @@ final class StoreLock {
         }
     }
 
-    /// Whether another process holds the lock, and may be just about to make the store.
-    private static func isBeingMade(_ file: String) -> Bool {
-        do throws(FileLock.Failure) {
-            let lock = try FileLock(path: file, activity: Holder.command.rawValue)
-            lock.release()
-            return false
-        } catch {
-            return true
+    /// The store is there: a later start without it asks where it is.
+    func storeIsMade() throws(StoreError) {
+        do throws(FileLock.Failure) { try lock.mark(Self.made) } catch {
+            throw StoreError("the store's lock \(file) cannot be written: \(error)")
         }
     }
 
-    /// The store could not be made: the next start shall not ask where it is.
-    func storeNotMade() {
-        release()
-        if isNewStore, !wasThere { _ = unsafe unlink(file) }
-    }
+    private static let made: StaticString = "made"
 
     func release() {
         timer = nil

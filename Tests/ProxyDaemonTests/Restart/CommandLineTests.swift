@@ -156,7 +156,7 @@ struct CommandLineTests {
         for name in ["a/b%2Fc\\d", "jörg müller", "..", "a?b&c#d+e;f"] {
             try await expect(["bucket", "show", "\(name)@example.net"], 0, "CALLER")
             try await expect(["bucket", "empty", "\(name)@example.net"], 0, "0 forgotten")
-            try await expect(["device", "show", "\(name)@example.net"], 0, "DEVICE")
+            try await expect(["device", "show", "\(name)@example.net"], 1, "\(name)@example.net")
             try await expect(["device", "remove", "\(name)@example.net", "7"], 1, "no such device")
             try await expect(["explain", "\(name)@example.net"], 1, "\(name)@example.net")
             try await expect(["explain", name], 1, name)

@@ -195,6 +195,7 @@ extension RunningDaemonSuites {
         ) async throws {
             try await withScene { settings, pbx in
                 settings.upstream = NextHop("sip:\(pbx)")
+                settings.upstreamCheck.interval = .zero
             } _: { scene in
                 if hasTCP { _ = try await scene.places.tcp("pbx over TCP", at: scene.pbx) }
                 let phone = try await scene.places.udp("phone")

@@ -57,6 +57,8 @@ extension RunningDaemonSuites {
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
                         settings.push = push
+                        // The phone says what it says of itself.
+                        settings.call.asksConnections = false
                     } _: { daemon in
                         let scene = Scene(
                             daemon: daemon, places: places, pbx: pbx, tcp: tcp, transport: transport)
