@@ -58,12 +58,11 @@ package final class FileLock: @unchecked Sendable {
                 continue
             }
             let mark = words(of: opened).dropFirst(2).first.map { " \($0)" } ?? ""
-            let text = Array("\(getpid()) \(activity)\(mark)\n".utf8)
-            guard unsafe pwrite(opened, text, text.count, 0) == text.count, ftruncate(opened, off_t(text.count)) == 0
-            else {
-                let reason = reason
+            do throws(Failure) {
+                try write("\(getpid()) \(activity)\(mark)", to: opened)
+            } catch {
                 close(opened)
-                throw .system(reason)
+                throw error
             }
             return opened
         }
@@ -73,9 +72,7 @@ package final class FileLock: @unchecked Sendable {
     ///
     /// - Throws: what the system says.
     package func mark(_ word: StaticString) throws(Failure) {
-        let text = Array((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " ").utf8 + [10])
-        guard unsafe pwrite(descriptor, text, text.count, 0) == text.count, ftruncate(descriptor, off_t(text.count)) == 0
-        else { throw .system(Self.reason) }
+        try Self.write((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " "), to: descriptor)
     }
 
     /// Whether the file has that mark. Nobody needs to hold it.
@@ -105,6 +102,12 @@ package final class FileLock: @unchecked Sendable {
     private static func holder(_ descriptor: Int32) -> Failure {
         let words = words(of: descriptor)
         return .held(by: words.first.flatMap { Int32($0) }, activity: words.dropFirst().first ?? "")
+    }
+
+    private static func write(_ line: String, to descriptor: Int32) throws(Failure) {
+        let text = Array("\(line)\n".utf8)
+        let isWritten = unsafe pwrite(descriptor, text, text.count, 0) == text.count
+        guard isWritten, ftruncate(descriptor, off_t(text.count)) == 0 else { throw .system(reason) }
     }
 
     private static func words(of descriptor: Int32) -> [String] {

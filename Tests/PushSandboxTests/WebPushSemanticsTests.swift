@@ -104,7 +104,7 @@ struct WebPushSemanticsTests {
         let sender = try Sender()
         let subscription = sender.subscribe("a")
         let body = try sender.sealed("x", for: subscription)
-        #expect(try sender.push("a", body: body.dropLast() + [0]).reason == "Undecryptable")
+        #expect(try sender.push("a", body: body.dropLast() + body.suffix(1).map { $0 ^ 1 }).reason == "Undecryptable")
         #expect(try sender.push("a", body: [1]).reason == "Undecryptable")
         #expect(try sender.push("a", ["content-encoding": "aesgcm"], body: body).reason == "BadContentEncoding")
         #expect(try sender.push("a", ["content-encoding": ""], body: body).reason == "BadContentEncoding")
