@@ -51,7 +51,9 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            switch ProxyHeader(bytes.span) {
+            // The optimiser wants the span's owner to stand here.
+            let header = bytes
+            switch ProxyHeader(header.span) {
             case .incomplete: try take(count)
             case .invalid: end(.none)
             case .header(let length, let source):

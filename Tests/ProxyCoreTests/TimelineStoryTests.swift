@@ -129,7 +129,9 @@ struct TimelineStoryTests {
             .register(at: 1, "cancel > 1", "invite > 1"), .pass(0.1),
             .answer(180, to: .first, at: 2, "180 invite > pbx"), .pass(0.1), .answer(180, "180 invite > pbx"),
             .answer(200, "200 invite > pbx", "cancel > 2"),
-            .records("fcm, provider accepted, end answered, sent 0, answered 80, invited 180, rang 380, ended 380")),
+            .records(
+                "fcm, provider accepted, end answered, sent 0, answered 80, registered 180, invited 180, rang 380, ended 380"
+            )),
     ])
     func `a call that is pushed for`(story: PhoneStory) { #expect(story.faults == []) }
 

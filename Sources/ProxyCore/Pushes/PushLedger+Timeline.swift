@@ -138,14 +138,12 @@ extension PushLedger {
 
     /// A REGISTER came from the device for which the branch waits; what it changes is not written yet.
     mutating func registered(_ branch: ForkBranch, now: Moment) {
-        guard !branch.hasMoved, branch.client == nil, let id = branch.record else { return }
-        timeline.registered(id, now: now.instant)
+        if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
     /// The device shows life where it registered: that, and no REGISTER, lets out the calls that wait for it.
     mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
-        guard !branch.hasMoved, branch.client == nil, let id = branch.record else { return }
-        timeline.showedLife(id, by: sign)
+        if let id = branch.record { timeline.showedLife(id, by: sign) }
     }
 
     mutating func invited(_ branch: ForkBranch, now: Moment) {

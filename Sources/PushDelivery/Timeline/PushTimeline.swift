@@ -211,11 +211,13 @@ private final class OpenRecord {
     }
 
     func registered(now: Instant) {
+        guard record.steps.invited == nil else { return }
         if record.steps.registered == nil, record.sign == nil { record.steps.registered = offset(now) }
     }
 
     func showedLife(by sign: TimelineRecord.SignOfLife) {
-        if record.sign == nil { record.sign = sign }
+        // A phone that had the INVITE and was silent was let in by nothing.
+        if record.sign == nil, record.steps.invited == nil { record.sign = sign }
     }
 
     func invited(now: Instant) {
