@@ -88,9 +88,12 @@ final class Performance {
     }
 
     private func reasonToStop() -> String? {
-        if Date.now.timeIntervalSince(begin) > Self.limit { return "not finished in \(Int(Self.limit)) s" }
+        // A step may wait for longer than all else takes.
+        let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
+        let limit = Self.limit + delay
+        if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
         if !running.isEmpty { lastSeenRunning = .now }
-        return Date.now.timeIntervalSince(lastSeenRunning) > Self.patience ? "never started" : nil
+        return Date.now.timeIntervalSince(lastSeenRunning) > Self.patience + delay ? "never started" : nil
     }
 
     private func isDue(_ condition: StartCondition, _ moment: Moment) -> Bool {

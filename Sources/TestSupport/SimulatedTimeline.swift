@@ -50,9 +50,7 @@ struct SimulatedTimeline {
         if (receipt.flatMap { asked[$0] } == nil && !isOfEarlierRun) != (record.omission != nil) {
             complaints.append("a push that was not asked for")
         }
-        if record.omission == nil, !isOfEarlierRun, record.delivery != .withdrawn,
-            record.tries == 0 || record.steps.sent == nil
-        {
+        if record.omission == nil, !isOfEarlierRun, record.tries == 0 || record.steps.sent == nil {
             complaints.append("never sent")
         }
         guard record.kind == .call else { return complaints.map { "the record of a list: \($0)" } }

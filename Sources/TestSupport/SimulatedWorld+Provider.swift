@@ -10,7 +10,8 @@ extension SimulatedWorld {
         timeline.pushAsked(request, now: now.instant)
         tell("push \(request.id.rawValue) to \(request.token.prid): \(request.message)")
         engine.pushNoted(request.id, .queued(app: "fcm"), now: now)
-        if random.chance(0.7) { pushLeaves(request.id) }
+        leftPushes.insert(request.id)
+        engine.pushNoted(request.id, .sent, now: now)
         let fails = !isQuiet && random.chance(plan.pushFailure)
         let phone = phones.firstIndex { $0.token == request.token.prid }
         if case .missedCalls(let missed) = request.message, let phone {
@@ -18,7 +19,6 @@ extension SimulatedWorld {
         }
         at(random.milliseconds(30...300)) { world in
             guard world.engine === engine, !world.cancelledPushes.contains(request.id) else { return }
-            if !world.leftPushes.contains(request.id) { world.pushLeaves(request.id) }
             world.tell("push \(request.id.rawValue) \(fails ? "fails" : "is taken")")
             if fails, let phone, case .incomingCall(let call) = request.message {
                 world.phones[phone].unpushed.insert(call.callID.string)
@@ -30,11 +30,6 @@ extension SimulatedWorld {
             world.engine.pushFinished(request.id, outcome: outcome, now: world.now)
             world.drain()
         }
-    }
-
-    private func pushLeaves(_ id: PushID) {
-        leftPushes.insert(id)
-        engine.pushNoted(id, .sent, now: now)
     }
 
     private func pushArrived(_ message: PushMessage, at phone: Int) {

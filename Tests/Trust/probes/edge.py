@@ -716,7 +716,7 @@ def address_is_no_proof(t):
     peer.send(peer.cancel(request))
     # check-config says so where trusted addresses and WebSockets meet.
     text = t.daemon.command("check-config")
-    check(text.returncode == 0 and "WebSocket" in text.stdout, f"check-config: {text.stdout} {text.stderr}")
+    check(text.returncode == 0 and "WebSocket" in text.stdout + text.stderr, f"check-config: {text.stdout} {text.stderr}")
 
 
 @probe("T24.7", "websocket-close-is-heard", "edge")

@@ -259,6 +259,7 @@ def made_calls(t):
     back(phone, name, password, token)
     check(phone.request("INVITE", request.call_id, 1) is None, "the phone gets a call that was changed on the disk")
     caller, request = call(t, name)
+    back(phone, name, password, token)
     check(phone.request("INVITE", request.call_id), "control: a new call is not served")
 
 

@@ -64,7 +64,7 @@ def forgotten_pbx(t):
 
 @probe("T35.1", "each-refusal-is-told")
 def each_refusal(t):
-    daemon = quiet(t, "refusing", call={"ring-timeout": "20s"}, limits={"calls-per-account": 1}).start()
+    daemon = quiet(t, "refusals-told", call={"ring-timeout": "20s"}, limits={"calls-per-account": 1}).start()
     name, password = daemon.user()
     other, _ = daemon.user()
     phone = t.phone()

@@ -283,7 +283,8 @@ def restart(t):
     # The key is new for another store only: a token of elsewhere opens nothing.
     daemon.kill()
     path = daemon.settings()["store"]
-    for end in ("", "-wal", "-shm"):
+    # Without the lock nobody asks where the store is (T35.3).
+    for end in ("", "-wal", "-shm", ".lock"):
         if os.path.exists(path + end):
             os.rename(path + end, path + end + ".away")
     daemon.key = None

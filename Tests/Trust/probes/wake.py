@@ -147,7 +147,7 @@ def foreign(t):
                    check=True, capture_output=True)
     apns = {"enabled": True, "key-file": key, "team-id": "AAAAAAAAAA", "key-id": "BBBBBBBBBB",
             "endpoint": "https://127.0.0.1:9", "topics": "[com.example.phone]"}
-    t.daemon = t.suite.daemons["foreign"] = Daemon("foreign", t.suite, {"push": {"apns": apns, "fcm": {"params": "[mine]"}}})
+    t.daemon = t.suite.daemons["foreign-apps"] = Daemon("foreign-apps", t.suite, {"push": {"apns": apns, "fcm": {"params": "[mine]"}}})
     t.daemon.start()
     token = "0a" * 32
     phone, user = t.phone(), t.daemon.user()
