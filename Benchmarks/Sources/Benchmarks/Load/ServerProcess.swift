@@ -194,6 +194,7 @@ final class ServerProcess {
                 body-format: legacy
                 endpoint: http://127.0.0.1:\(pushPort)
                 server-key: k
+                params: [\(MessageTexts.app)]
                 limits: {queue: 1000000}
                 apps:
                   slow:
