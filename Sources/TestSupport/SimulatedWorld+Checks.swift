@@ -45,7 +45,7 @@ extension SimulatedWorld {
                     violate("\(phones[phone].name) got \(callID) before its REGISTER's 200")
                 }
             }
-            if request.uri.text.string.replacing("pn-purr", with: "").contains("pn-") {
+            if request.uri.text.string.replacing(";pn-purr=", with: "").contains(";pn-") {
                 violate("a push parameter left in \(request.uri.text)")
             }
             if let target = calls.first(where: { $0.callID == callID })?.target?.phone, target != phone {

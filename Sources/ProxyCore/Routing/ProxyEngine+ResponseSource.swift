@@ -35,6 +35,12 @@ extension ProxyEngine {
 
     /// A phone that has moved answers what it got before from where its user is registered now.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
+        // A phone that is called back by a new connection may answer there what it got by the one before.
+        if case .branch(let leg)? = legs[client], let present = leg.call.fork.branches[leg.branch].flow,
+            Self.comes(flow, from: present)
+        {
+            return true
+        }
         let aor: AddressOfRecord? =
             switch legs[client] {
             case .branch(let leg)?:
