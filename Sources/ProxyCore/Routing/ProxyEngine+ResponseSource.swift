@@ -13,13 +13,15 @@ extension ProxyEngine {
     func comes(_ flow: Flow, from match: TransactionTable.ClientMatch) -> Bool {
         if Self.comes(flow, from: match.flow) { return true }
         if let origin = match.origin, Self.comes(flow, from: origin) { return true }
-        return isPeer(flow) ? speaksForPeer(flow, at: match.flow) : isOfCallee(flow, match.client)
+        return isPeer(flow) ? speaksForPeer(flow, at: match.flow) : isOfCallee(flow, match)
     }
 
     private static func comes(_ flow: Flow, from sent: Flow) -> Bool {
         guard flow.remote == sent.remote, flow.transport == sent.transport else { return false }
         // Over UDP both are 0. Else the request went by any connection to that place, over TLS to whoever has the certificate.
-        return flow.connection == sent.connection || sent.connection == 0 && flow.server == sent.server
+        // After a connection has ended, the next one from that very place may bring the answer.
+        return flow.connection == sent.connection
+            || (sent.connection == 0 || sent.isClosed) && flow.server == sent.server
     }
 
     /// A PBX may answer from another port of its address, and by a connection that it has opened (RFC 3261 section 18.2.2).
@@ -34,7 +36,10 @@ extension ProxyEngine {
     }
 
     /// A phone that has moved answers what it got before from where its user is registered now.
-    private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
+    private func isOfCallee(_ flow: Flow, _ match: TransactionTable.ClientMatch) -> Bool {
+        let client = match.client
+        // Its connection has ended, and it answers by the next one from that very place.
+        if legs.isLost(client), flow.remote == match.flow.remote, flow.transport == match.flow.transport { return true }
         // A phone that is called back by a new connection may answer there what it got by the one before.
         if case .branch(let leg)? = legs[client], let present = leg.call.fork.branches[leg.branch].flow,
             Self.comes(flow, from: present)
