@@ -77,7 +77,7 @@ extension TransactionTable {
     /// The transaction of a response.
     package struct ClientMatch: Sendable {
         fileprivate let slot: Int
-        /// The request's, which for a CANCEL of ours is the INVITE's.
+        /// Of the request. For our CANCEL it is that of the INVITE.
         package let client: ClientTransactionID
         /// Where the request went, or its peer is reached now.
         package let flow: Flow

@@ -8,7 +8,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T9.17 to T9.19: what the PBX answers, and by which hosts phones call it.
+/// T9.17 to T9.19: answers of the PBX, and the host names that phones use for it.
 @Suite("What the PBX answers (T9.17, T9.18), and what it is called (T9.19)")
 struct UpstreamAnswerTests {
     private static func challenge(_ status: Status, to request: SIPRequest, _ challenges: [String]) -> [UInt8] {

@@ -12,7 +12,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: tags.next(), fields: fields), now: now)
     }
 
-    /// The final response of our own to a request that was, or should have been, sent on.
+    /// Our own final response to a request that was proxied, or could not be.
     ///
     /// - Parameters:
     ///   - status: for a request outside a dialog.

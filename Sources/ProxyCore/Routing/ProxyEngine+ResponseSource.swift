@@ -18,7 +18,8 @@ extension ProxyEngine {
 
     private static func comes(_ flow: Flow, from sent: Flow) -> Bool {
         guard flow.remote == sent.remote, flow.transport == sent.transport else { return false }
-        // Over UDP both are 0. Else the request went by any connection to that place, over TLS to whoever has the certificate.
+        // Over UDP both are 0. A request without a connection of its own may be answered on any to that place; over TLS, on one
+        // whose peer has the certificate.
         // After a connection has ended, the next one from that very place may bring the answer.
         return flow.connection == sent.connection
             || (sent.connection == 0 || sent.isClosed) && flow.server == sent.server

@@ -112,7 +112,7 @@ extension RunningDaemonSuites {
 
         // MARK: Who exists
 
-        /// That they take as long is for `etc/nightly timing`, and that they cost the same work for `DigestTests`.
+        /// `etc/nightly timing` compares their times, and `DigestTests` their work.
         @Test func `known and unknown users and domains are answered alike`() async throws {
             try await RunningDaemon.with({
                 $0.limits.wrongLoginsPerSource = 0
