@@ -111,9 +111,10 @@ struct ContactRegistration {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
         for contact in asked where !contact.isSignOut {
-            // An hour and more is never too brief (RFC 3261 section 10.3 step 7).
-            guard contact.expires >= min(limits.least, 3600) else {
-                let minimum = AddedField("Min-Expires", ByteString("\(limits.least)"))
+            let isPush = contact.token != nil && limits.leastForPush > limits.least && reasonNotToPush(contact) == nil
+            let least = isPush ? limits.leastForPush : limits.least
+            guard contact.expires >= least else {
+                let minimum = AddedField("Min-Expires", ByteString("\(least)"))
                 return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(caps, to: nil)))
             }
         }

@@ -75,7 +75,7 @@ package struct RegisterProcessor: Sendable {
     ) -> RegisterDecision? {
         let expires = request.expires ?? limits.standard
         guard request.contacts.count == 1, !request.contactIsStar, request.path.isEmpty,
-            expires >= limits.least, let contact = request.frame.firstValue(of: .contact),
+            expires >= limits.leastForPush, let contact = request.frame.firstValue(of: .contact),
             let first = table.firstSlot(of: aor), !request.frame.contains(.featureCaps)
         else { return nil }
 

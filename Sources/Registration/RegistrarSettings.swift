@@ -75,7 +75,8 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
         .duration(
             "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
             "Wake a phone by a silent push when its registration ends within this time and it has not refreshed it: at "
-                + "least 180s (RFC 8599 section 5.5). 0s: never, since contacts with push parameters stay when their time is "
+                + "least 180s (RFC 8599 section 5.5), and less than default-expires. A phone with push parameters that asks for "
+                + "a shorter time is answered 423. 0s: never, since contacts with push parameters stay when their time is "
                 + "over, and calls wake them all the same."),
         .bool(
             "announce-purr", \.announcesPURR,
@@ -97,6 +98,9 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
         guard refreshPushLead == .zero || refreshPushLead >= .seconds(180) else {
             return [SettingComplaint("must be at least 180s, or 0s", key: "refresh-push")]
         }
+        guard refreshPushLead < defaultExpiry else {
+            return [SettingComplaint("must be less than default-expires", key: "refresh-push")]
+        }
         guard minExpiry <= defaultExpiry, defaultExpiry <= maxExpiry else {
             return [SettingComplaint("must lie between min-expires and max-expires", key: "default-expires")]
         }
@@ -117,11 +121,15 @@ extension RegistrarSettings {
 /// The settings about time in the whole seconds that SIP counts in.
 struct ExpiryLimits: Sendable {
     let standard, least, most: UInt32
+    /// The least for a contact with push parameters: its end must not come before its refresh is asked for (RFC 8599 section
+    /// 5.6.1.1). An hour and more is never too brief (RFC 3261 section 10.3 step 7).
+    let leastForPush: UInt32
 
     init(_ settings: RegistrarSettings) {
         standard = Self.seconds(settings.defaultExpiry)
         least = max(1, Self.seconds(settings.minExpiry))
         most = Self.seconds(settings.maxExpiry)
+        leastForPush = max(least, min(Self.seconds(settings.refreshPushLead), 3600))
     }
 
     static func seconds(_ duration: Duration) -> UInt32 { UInt32(clamping: duration.components.seconds) }

@@ -144,6 +144,20 @@ struct FeatureCapsTests {
         #expect(try registrar.register(PhoneContact.ordinary(), expires: 30).featureCaps.isEmpty)
     }
 
+    @Test func `a time that is over before its refresh is asked for is refused, to contacts that are pushed`() throws {
+        var registrar = Registrar()
+        registrar.settings.refreshPushLead = .seconds(180)
+        let reply = try registrar.register(PhoneContact.fcm(), expires: 179)
+        #expect(reply.status == 423)
+        #expect(reply.values("Min-Expires") == ["180"])
+        #expect(try registrar.register(PhoneContact.fcm(), expires: 180).status == 200)
+        #expect(try registrar.register(PhoneContact.fcm(), expires: 179, cseq: 2).status == 423)
+        #expect(try registrar.register(PhoneContact.ordinary(), expires: 60).status == 200)
+        registrar.settings.refreshPushLead = .seconds(7200)
+        #expect(try registrar.register(PhoneContact.fcm(), expires: 3600, cseq: 3).status == 200)
+        #expect(try registrar.register(PhoneContact.fcm(), expires: 0, cseq: 4).status == 200)
+    }
+
     // MARK: P7
 
     @Test func `a device gets its own token back and no other's`() throws {

@@ -27,7 +27,7 @@ struct RegistrarSettingsTests {
 
     @Test(arguments: [
         "min-expires: 2h", "default-expires: 2d", "announce-refresh: 120", "label: [name]", "unsupported-push: 555",
-        "max-contacts: 0", "{default-expires: 60, min-expires: 61}",
+        "max-contacts: 0", "{default-expires: 60, min-expires: 61}", "{default-expires: 180, refresh-push: 180}",
     ])
     func `contradictions are refused`(yaml: String) {
         #expect(throws: SettingsError.self) { try RegistrarSettings(yaml: Array(yaml.utf8), file: "x") }
