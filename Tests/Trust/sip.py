@@ -358,7 +358,7 @@ class Stream(Agent):
 
     transport = "TCP"
 
-    def __init__(self, host, target, accepted=None, timeout=6.0, read=True):
+    def __init__(self, host, target, accepted=None, timeout=6.0, read=True, port=0):
         super().__init__()
         if accepted:
             self.socket = accepted
@@ -366,7 +366,9 @@ class Stream(Agent):
             self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.socket.settimeout(8 * timeout)
-            self.socket.bind((host, 0))
+            if port:
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind((host, port))
             self.socket.connect(target)
         self.socket.settimeout(None)
         self.host, self.port = self.socket.getsockname()[:2]

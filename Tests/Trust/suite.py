@@ -59,8 +59,8 @@ class Test:
     def phone(self, host=None, trusted=False, port=0):
         return self.own(Phone(host or self.address(trusted), self.daemon.address, port))
 
-    def stream(self, host=None, trusted=False, read=True):
-        return self.own(Stream(host or self.address(trusted), self.daemon.address, read=read))
+    def stream(self, host=None, trusted=False, read=True, port=0):
+        return self.own(Stream(host or self.address(trusted), self.daemon.address, read=read, port=port))
 
     def trap(self, trusted=False, host=None):
         return self.own(Trap(host or self.address(trusted)))

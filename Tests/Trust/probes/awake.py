@@ -5,6 +5,7 @@ import time
 from machine import patience
 from sip import fresh
 from suite import check, probe
+from .flows import Device
 from .wake import call, pushed, sleeper
 
 
@@ -58,6 +59,49 @@ def not_asked(t):
         check(phone.request("INVITE", request.call_id, 0.1) is None, f"call {number} did not wait")
         caller.send(caller.cancel(request))
     return "nobody over UDP, one question for three calls, none to another connection of that host"
+
+
+@probe("T34.1", "one-question-for-ten-flows", "digest")
+def ten_flows(t):
+    """A phone with ten connections is asked once, on the flow that registered last, and released by that flow's answer alone."""
+    t.needs("call.ask-connections")
+    device = Device(t, fresh("asked"))
+    agents = [device.registered(number) for number in range(1, 10)]
+    time.sleep(0.05)
+    agents.append(device.registered(10))
+    stranger, eve = t.stream(agents[0].host), t.stream()
+    t.registered(eve, params=pushed(fresh("eve")))
+
+    def asked(request, best):
+        question = best.take(lambda m: m.method == "OPTIONS", 3)
+        check(question, "the best flow was not asked")
+        for number, agent in enumerate(agents, 1):
+            more = agent.take(lambda m: m.method in ("OPTIONS", "INVITE"), 0.1)
+            check(more is None, f"flow {number} got a further {more}")
+        return question
+
+    def invited(request, seconds):
+        return [number for number, agent in enumerate(agents, 1) if agent.request("INVITE", request.call_id, seconds)]
+
+    caller, request = call(t, device.name)
+    question = asked(request, agents[9])
+    # Strangers who know the branch, one of them on a flow of his own.
+    for agent in (stranger, eve, t.phone(agents[9].host)):
+        agent.respond(question, 200, tag="eve")
+    check(invited(request, 0.1) == [], "a stranger's answer let the call out")
+    agents[9].respond(question, 200, tag="q")
+    check(agents[9].request("INVITE", request.call_id, 2), "the answer of the flow that was asked did not let the call out")
+    check(invited(request, 0.1) == [], "another flow rang as well")
+    caller.send(caller.cancel(request))
+    # Its best flow is gone: the next one is asked.
+    agents.pop().reset()
+    time.sleep(0.3)
+    caller, request = call(t, device.name)
+    question = asked(request, agents[8])
+    agents[8].respond(question, 405, tag="q")
+    check(agents[8].request("INVITE", request.call_id, 2), "the answer of the next flow did not let the call out")
+    caller.send(caller.cancel(request))
+    return "one OPTIONS on the best of ten flows, none by a stranger's answer, and on the next when that had ended"
 
 
 @probe("T34.2", "silent-phone-is-waited-for", "open")

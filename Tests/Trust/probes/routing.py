@@ -467,6 +467,38 @@ def cancel_from_elsewhere(t):
     return "a CANCEL with the right branch from another address does not end a held call"
 
 
+@probe("T9.20", "answer-by-the-next-connection", "digest")
+def next_connection(t):
+    """A phone whose connection has ended answers by its next one from the very same place; other places answer for nobody."""
+    token = fresh("token")
+    phone, caller = t.stream(), t.phone(trusted=True)
+    name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
+    caller, request = call(t, name, caller)
+    check(t.suite.provider.wait(token), "control: no push")
+    answer = phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
+    check(answer and answer.status == 200, f"control: {answer}")
+    invite = phone.request("INVITE", request.call_id)
+    check(invite, "control: no INVITE at the phone")
+    phone.respond(invite, 180, tag="b")
+    check(caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
+    phone.reset()
+    time.sleep(0.3)
+    eve = t.stream()
+    t.registered(eve)
+    for what, agent in (
+            ("another port", t.stream(phone.host)), ("another address", t.stream()), ("another user's phone", eve),
+            ("a datagram from that place", t.phone(phone.host, port=phone.port))):
+        agent.respond(invite, 200, tag="eve")
+        heard = caller.take(lambda m: m.is_response and m.call_id == request.call_id and m.status >= 200, 0.5)
+        check(heard is None, f"{what}: the caller hears {heard} of somebody who has seen the branch")
+    back = t.stream(phone.host, port=phone.port)
+    back.respond(invite, 200, tag="b")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200 and answer.tag("to") == "b", f"the phone's own answer by its next connection: {answer}")
+    caller.send(Dialog.of_caller(caller, request, answer).make("ACK", cseq=1))
+    return "200 by the next connection from the same port; nothing from another port, another address, another user or UDP"
+
+
 @probe("T9.20", "responses-from-elsewhere", "digest")
 def responses_from_elsewhere(t):
     """Whoever has seen a branch answers for nobody: a response counts from where its request went."""
