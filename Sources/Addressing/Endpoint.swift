@@ -38,4 +38,11 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     }
 
     package var description: String { "\(address.uriHost):\(port)" }
+
+    /// Whether a server that is reached here speaks from another port of its address: it does, unless it has one port alone
+    /// because it shares the address with phones.
+    package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
+        guard address == source.address else { return false }
+        return self == source || !hasOnePort()
+    }
 }

@@ -197,7 +197,7 @@ package final class ProxyEngine {
 
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
         if let match = transactions.client(of: response) {
-            if comes(flow, from: match) {
+            if transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
                 transactions.responseReceived(response, of: match, now: now.instant, into: &outputs)
                 settle(now: now)
             } else {

@@ -23,8 +23,9 @@ package struct ServerTransactionID: TransactionID, Absentable, Sendable {
 }
 
 /// The number of a client transaction: given once by a table, never again; the Via branch carries it.
-package struct ClientTransactionID: TransactionID, Sendable {
+package struct ClientTransactionID: TransactionID, Absentable, Sendable {
     package let rawValue: UInt64
+    package static var absent: ClientTransactionID { ClientTransactionID(rawValue: 0) }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 

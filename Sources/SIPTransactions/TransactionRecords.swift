@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import SIPGrammar
 import Timekeeping
 
@@ -35,7 +36,8 @@ struct ClientRecord: SlabRecord, Sendable {
     }
 
     var id: UInt64 = 0
-    var flow: Flow?
+    /// Where the request went, once it did.
+    var places: ClientPlaces?
     var machine = Machine.reserved
     /// The method of the request, which a response must name.
     var method = Method.invite
@@ -45,7 +47,7 @@ struct ClientRecord: SlabRecord, Sendable {
     var invite: SentInvite?
     /// The INVITE that this transaction cancels, if it is our own CANCEL. The core is told nothing about such a
     /// transaction.
-    var cancelledInvite: ClientTransactionID?
+    @Packed var cancelledInvite: ClientTransactionID?
     /// Timer A or E.
     var resend = DeadlineID.none
     /// Timer B, C, D, F, K or M, or the patience after a CANCEL.
@@ -54,7 +56,13 @@ struct ClientRecord: SlabRecord, Sendable {
     var nextOnFlow: Int32 = -1
     var previousOnFlow: Int32 = -1
 
+    init(cancelling invite: ClientTransactionID? = nil) { cancelledInvite = invite }
+
+    /// Where what is still sent goes.
+    var flow: Flow? { places?.present }
+
     mutating func vacate() {
+        places = nil
         bytes = []
         invite = nil
         method = .invite

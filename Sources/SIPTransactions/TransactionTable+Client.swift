@@ -68,7 +68,7 @@ extension TransactionTable {
             clients.records[slot].invite = SentInvite(request.cancellation(reasons: []))
         case .answered: clients.records[slot].machine = .invite(.accepted(isReliable: isReliable))
         }
-        clients.records[slot].flow = flow
+        clients.records[slot].places = ClientPlaces(sentOn: flow)
         flows.insert(slot, on: flow, in: &clients.records)
         armWait(slot, at: timers.patience(from: now))
         return id
@@ -79,18 +79,54 @@ extension TransactionTable {
         fileprivate let slot: Int
         /// Of the request. For our CANCEL it is that of the INVITE.
         package let client: ClientTransactionID
-        /// Where the request went, or its peer is reached now.
-        package let flow: Flow
-        /// Where it went, when its peer is reached elsewhere now.
-        package let origin: Flow?
     }
 
     /// Finds the transaction of a response by the branch of its topmost Via and its CSeq method.
     package func client(of response: SIPResponse) -> ClientMatch? {
-        guard let slot = slot(matching: response), let flow = clients.records[slot].flow else { return nil }
+        guard let slot = slot(matching: response) else { return nil }
         let own = ClientTransactionID(rawValue: clients.records[slot].id)
-        let client = clients.records[slot].cancelledInvite ?? own
-        return ClientMatch(slot: slot, client: client, flow: flow, origin: origins.isEmpty ? nil : origins[client])
+        return ClientMatch(slot: slot, client: clients.records[slot].cancelledInvite ?? own)
+    }
+
+    /// Where the request went, or its peer is reached now.
+    ///
+    /// - Precondition: nothing has changed since the match was found.
+    package func flow(of match: ClientMatch) -> Flow? { clients.records[match.slot].flow }
+
+    /// Whether a response counts that comes by this flow, as ``ClientPlaces`` has it.
+    ///
+    /// - Parameters:
+    ///   - flow: the flow that the response came by.
+    ///   - match: its transaction. Nothing has changed since it was found.
+    ///   - sender: asked only when the flow leads to no place of the request.
+    /// - Returns: whether it counts.
+    package func accepts(
+        responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
+    ) -> Bool {
+        guard let places = clients.records[match.slot].places else { return false }
+        // What happens to the peer of an INVITE is told of the INVITE alone, and not of its CANCEL.
+        guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
+            let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
+        else { return places.accepts(responseFrom: flow, by: sender()) }
+        return all.accepts(responseFrom: flow, by: sender())
+    }
+
+    /// The connection of a request has ended. Its transaction stays for the answer that the peer may give by another.
+    package mutating func connectionEnded(of id: ClientTransactionID) {
+        guard let slot = clients.slot(of: id.rawValue) else { return }
+        clients.records[slot].places?.connectionEnded()
+    }
+
+    /// Whether the transaction goes on although its connection has ended.
+    package func wasLost(_ id: ClientTransactionID) -> Bool {
+        guard let slot = clients.slot(of: id.rawValue) else { return false }
+        return clients.records[slot].places?.wasLost == true
+    }
+
+    /// The phone that has the request is called by another flow, too.
+    package mutating func calledAnew(_ id: ClientTransactionID, by flow: Flow) {
+        guard let slot = clients.slot(of: id.rawValue) else { return }
+        clients.records[slot].places?.calledAnew(by: flow)
     }
 
     /// Takes a response from wherever it comes.
@@ -174,9 +210,8 @@ extension TransactionTable {
         guard let slot = clients.slot(of: id.rawValue), let old = clients.records[slot].flow, old != flow,
             old.transport == flow.transport, case .invite(let machine) = clients.records[slot].machine
         else { return }
-        if origins[id] == nil { origins[id] = old }
         flows.remove(slot, on: old, in: &clients.records)
-        clients.records[slot].flow = flow
+        clients.records[slot].places?.moved(to: flow)
         flows.insert(slot, on: flow, in: &clients.records)
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
@@ -261,7 +296,7 @@ extension TransactionTable {
         _ slot: Int, _ request: OutgoingRequest, on flow: Flow, now: Instant, into out: inout [TransactionOutput]
     ) {
         let isReliable = flow.transport.isReliable
-        clients.records[slot].flow = flow
+        clients.records[slot].places = ClientPlaces(sentOn: flow)
         clients.records[slot].bytes = request.bytes
         flows.insert(slot, on: flow, in: &clients.records)
         if case .invite = request.method {
@@ -381,7 +416,7 @@ extension TransactionTable {
     private mutating func sendCancel(_ slot: Int, now: Instant, into out: inout [TransactionOutput]) {
         guard let invite = clients.records[slot].invite, let flow = clients.records[slot].flow else { return }
         let id = ClientTransactionID(rawValue: clients.records[slot].id)
-        let own = clients.insert(ClientRecord(cancelledInvite: id))
+        let own = clients.insert(ClientRecord(cancelling: id))
         cancellations[id] = ClientTransactionID(rawValue: clients.records[own].id)
         start(own, invite.request.cancellation(reasons: invite.reasons), on: flow, now: now, into: &out)
     }
@@ -414,7 +449,6 @@ extension TransactionTable {
         deadlines.cancel(clients.records[slot].resend)
         deadlines.cancel(clients.records[slot].wait)
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
-        if !origins.isEmpty { origins[ClientTransactionID(rawValue: clients.records[slot].id)] = nil }
         if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
             // A later CANCEL may have taken its place.

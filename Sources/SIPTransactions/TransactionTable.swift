@@ -35,8 +35,6 @@ package struct TransactionTable: ~Copyable, Sendable {
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
     var flows = FlowChains()
-    /// Where requests went whose peers are reached by another flow by now.
-    var origins: [ClientTransactionID: Flow] = [:]
     /// The transactions of our CANCELs by the INVITE they cancel, whose branch they share.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 

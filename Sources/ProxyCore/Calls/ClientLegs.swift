@@ -9,10 +9,8 @@ struct ClientLegs: ~Copyable {
         case branch(BranchLeg)
         /// An INVITE to a phone whose call is over.
         case farewell(Farewell)
-        /// An OPTIONS that asks whether a phone is awake.
-        case question
-        /// An OPTIONS that asks whether the upstream, or our own name, is there.
-        case probe(Probe)
+        /// An OPTIONS of our own.
+        case question(Question)
     }
 
     private var owners = TransactionNotes<ClientTransactionID, Owner>()
@@ -29,12 +27,6 @@ struct ClientLegs: ~Copyable {
 
     mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
 
-    mutating func startQuestion(_ client: ClientTransactionID) { owners[client] = .question }
-
-    func isQuestion(_ client: ClientTransactionID) -> Bool {
-        if case .question? = owners[client] { true } else { false }
-    }
-
     /// The transaction is over, or its answer is of no interest any more.
     ///
     /// - Returns: the branch it served.
@@ -44,34 +36,28 @@ struct ClientLegs: ~Copyable {
         return leg
     }
 
-    /// Its connection has ended; only a late answer counts.
-    mutating func lost(_ client: ClientTransactionID) { change(client) { $0.isLost = true } }
-
     /// A provisional response came.
     mutating func arrived(_ client: ClientTransactionID, isRinging: Bool = false) {
-        change(client) {
-            $0.hasArrived = true
-            if isRinging { $0.hasRung = true }
-        }
-    }
-
-    private mutating func change(_ client: ClientTransactionID, _ body: (inout BranchLeg) -> Void) {
         guard case .branch(var leg)? = owners[client] else { return }
-        body(&leg)
+        leg.hasArrived = true
+        if isRinging { leg.hasRung = true }
         owners[client] = .branch(leg)
     }
 
-    func isLost(_ client: ClientTransactionID) -> Bool { branch(client)?.isLost == true }
+    // MARK: Questions
 
-    // MARK: Probes
+    mutating func start(_ client: ClientTransactionID, _ question: Question) { owners[client] = .question(question) }
 
-    mutating func start(_ client: ClientTransactionID, _ probe: Probe) { owners[client] = .probe(probe) }
+    func question(_ client: ClientTransactionID) -> Question? {
+        guard case .question(let question)? = owners[client] else { return nil }
+        return question
+    }
 
-    /// - Returns: the probe; `nil` when the transaction serves none, or it had ended before.
-    mutating func endProbe(_ client: ClientTransactionID) -> Probe? {
-        guard case .probe(let probe)? = owners[client] else { return nil }
+    /// - Returns: the question; `nil` when the transaction serves none, or it had ended before.
+    mutating func endQuestion(_ client: ClientTransactionID) -> Question? {
+        guard let question = question(client) else { return nil }
         owners[client] = nil
-        return probe
+        return question
     }
 
     // MARK: Farewells
@@ -96,8 +82,6 @@ struct BranchLeg {
     var hasArrived = false
     /// One was more than 100: whoever has the request is at work on it.
     var hasRung = false
-    /// Its connection has ended, and the branch waits for the phone; only a late answer still counts.
-    var isLost = false
 
     /// Whether the branch has another transaction by now, so that only a 2xx of this one still counts.
     func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
@@ -123,14 +107,6 @@ struct BranchLeg {
             return others.isEmpty ? nil : Detour(others, edits, device: nil)
         }
     }
-}
-
-/// What an OPTIONS of our own is to find out.
-enum Probe {
-    /// Whether the server of the upstream is there.
-    case upstream(Endpoint)
-    /// Whether we are reached by the name that we tell others.
-    case ourselves(Endpoint)
 }
 
 /// An INVITE that goes to a phone when its call is over, with its CANCEL: nobody waits for the answer, except perhaps the

@@ -30,7 +30,7 @@ extension ProxyEngine {
         var rings: [DeviceID: [ClientTransactionID]] = [:]
         for branch in call.fork.branches where branch.isEnded {
             guard let end = branch.end, end != .succeeded, let device = branch.addressee else { continue }
-            let lost = branch.former.filter { legs.isLost($0) }
+            let lost = branch.former.filter { transactions.wasLost($0) }
             if !lost.isEmpty {
                 rings[device] = lost
             } else if branch.way != nil || !branch.wasPushed

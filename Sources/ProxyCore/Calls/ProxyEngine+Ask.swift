@@ -12,20 +12,11 @@ extension ProxyEngine {
     ///
     /// A question that has no answer yet stands for all calls that come meanwhile.
     func ask(_ target: ForkTarget, now: Moment) {
-        guard mayAsk(target), !transactions.clients(on: target.flow).contains(where: { legs.isQuestion($0) }),
-            let listener = identity.listener(for: target.flow),
+        guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
             let domain = registrar.bindings.binding(target.binding)?.aor.host,
-            let client = transactions.makeClientTransaction()
+            ask(.phone, at: target.requestURI, as: domain, on: target.flow, by: listener, now: now)
         else { return }
-        let question = PhoneQuestion(
-            contact: target.requestURI, domain: domain, via: via(for: client, listener: listener, loopHash: 0),
-            number: functions.random())
-        let request = OutgoingRequest(
-            bytes: question.bytes, method: .options, cseqNumber: 1, requestURI: 0..<0, viaRow: 0..<0, fromRow: 0..<0,
-            toRow: 0..<0, callIDRow: 0..<0, routeRows: [])
         counters.count(.phoneAsked)
-        legs.startQuestion(client)
-        withTransactions { $0.start(client, request: request, on: target.flow, now: now.instant, into: &$1) }
     }
 
     /// Only flows that carry one phone are asked: those of trusted peers and of edges carry many.

@@ -84,7 +84,7 @@ extension ProxyEngine {
         if leg.call.offer != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
             // A flow that was only slow may bring the phone to ring by this transaction after all.
-            if leg.call.fork.isInvite, !legs.isLost(client) {
+            if leg.call.fork.isInvite, !transactions.wasLost(client) {
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
             }
             deliver(leg.branch, of: leg.call, to: next, now: now)

@@ -135,7 +135,7 @@ extension ProxyEngine {
     /// What can still be reached of earlier transactions is cancelled: those whose connection has ended, by the way that
     /// their phone is reached now. A phone that still rings by one of them knows it by its branch (RFC 3261 section 9.2).
     private func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
-        for client in former where legs.isLost(client) && target.path.isEmpty {
+        for client in former where transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
         }
     }
@@ -180,13 +180,13 @@ extension ProxyEngine {
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
         // The call has gone on without this transaction, and only a late answer of it counts.
         if leg.isFormer(client) {
-            legs.lost(client)
+            transactions.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
             return true
         }
         let branch = leg.call.fork.branches[leg.branch]
         guard branch.client == client, let target = target(of: leg, now: now) else { return false }
-        legs.lost(client)
+        transactions.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
         // A phone without push parameters may listen where its Contact says (T9.2). It may have the INVITE already.
@@ -202,7 +202,7 @@ extension ProxyEngine {
         guard branch.state == .calling(client), case .cancelled? = branch.end, target(of: leg, now: now) != nil else {
             return false
         }
-        legs.lost(client)
+        transactions.connectionEnded(of: client)
         change(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true
     }

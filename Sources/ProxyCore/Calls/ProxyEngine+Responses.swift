@@ -12,8 +12,7 @@ extension ProxyEngine {
         switch legs[client] {
         case .branch(let leg)?: received(response, of: client, leg, now: now)
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
-        case .question?: if response.status.isFinal { counters.count(.phoneAnswered) }
-        case .probe(let probe)?: probeAnswered(probe, response, of: client, now: now)
+        case .question(let question)?: questionAnswered(question, response, of: client, now: now)
         case nil: break
         }
     }
@@ -90,8 +89,8 @@ extension ProxyEngine {
         switch legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
         case .farewell?: farewellEnded(client, now: now)
-        case .probe?: probeFailed(client, wasSent: status == .requestTimeout, now: now)
-        case .question?, nil: break
+        case .question?: questionFailed(client, wasSent: status == .requestTimeout, now: now)
+        case nil: break
         }
     }
 

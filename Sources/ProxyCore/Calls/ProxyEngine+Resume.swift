@@ -234,10 +234,10 @@ extension ProxyEngine {
         legs.start(client, BranchLeg(call: call, branch: index, detour: nil))
         guard !branch.isEnded else { return }
         call.fork.aimed(index, way: way(of: sent, to: branch, now: now))
-        call.fork.sent(index, as: client, on: sent.flow)
+        self.sent(index, of: call, as: client, on: sent.flow)
         ledger.invited(call.fork.branches[index], now: now)
         if case .silent = resumption {
-            legs.lost(client)
+            transactions.connectionEnded(of: client)
             call.fork.recalled(index)
         } else if case .cancelled(let reason)? = branch.end {
             withTransactions {

@@ -144,9 +144,11 @@ extension ProxyEngine {
     /// Whether a server that is reached at one port speaks from another: it does, unless its address is trusted with one
     /// port alone because it shares it with phones.
     func speaksFor(_ server: Endpoint, _ source: Endpoint) -> Bool {
-        guard server.address == source.address else { return false }
-        return server == source || !settings.trusted.contains { $0.isOnePort(of: source.address) }
+        server.speaks(as: source, hasOnePort: hasOnePort(source.address))
     }
+
+    /// Whether one port of an address is trusted, and phones have the others.
+    func hasOnePort(_ address: IPAddress) -> Bool { settings.trusted.contains { $0.isOnePort(of: address) } }
 
     /// The upstream's name was looked up: its requests come from these addresses, too.
     func noteUpstream(_ hops: [ResolvedHop]) {

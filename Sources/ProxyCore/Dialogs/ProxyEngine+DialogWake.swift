@@ -145,7 +145,7 @@ extension ProxyEngine {
             leg.call.fork.branches[leg.branch].state == .calling(client),
             registrar.bindings.isPush(request.device)
         else { return false }
-        legs.lost(client)
+        transactions.connectionEnded(of: client)
         leg.call.fork.recalled(leg.branch)
         if let target = registrar.bindings.forkTarget(request.device, now: now.instant), isAwake(target) {
             deliver(request, of: leg.call, to: target, now: now)

@@ -154,7 +154,7 @@ extension ProxyEngine {
             transmit(incoming, given, for: branch, of: call, to: hops, device: device, now: now)
             return
         }
-        call.fork.sent(branch, as: client, on: flow)
+        sent(branch, of: call, as: client, on: flow)
         ledger.invited(call.fork.branches[branch], now: now)
         journalSent(branch, of: call, edits, on: flow)
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)

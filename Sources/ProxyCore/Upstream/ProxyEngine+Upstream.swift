@@ -168,75 +168,31 @@ extension ProxyEngine {
         let host = settings.upstream?.host ?? .empty
         let port = settings.upstream?.port
         let name = port.map { ByteString("\(host):\($0)") } ?? host
-        if !ask(hop, as: name, .upstream(hop.endpoint), now: now) {
-            carryOut(upstreamWatch.health.probeEnded(at: hop.endpoint, wasSent: false, now: now.instant), now: now)
+        if !ask(.upstream(hop.endpoint), hop, as: name, now: now) {
+            upstreamIsSilent(at: hop.endpoint, wasSent: false, now: now)
         }
     }
 
-    /// Sends OPTIONS.
-    ///
+    func upstreamAnswered(at place: Endpoint, now: Moment) {
+        carryOut(upstreamWatch.health.heard(at: place, isProbe: true, now: now.instant), now: now)
+    }
+
+    func upstreamIsSilent(at place: Endpoint, wasSent: Bool, now: Moment) {
+        carryOut(upstreamWatch.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
+    }
+
     /// - Returns: false when there is no way there.
-    private func ask(_ hop: ResolvedHop, as name: ByteString, _ probe: Probe, now: Moment) -> Bool {
-        guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil),
-            let client = transactions.makeClientTransaction()
-        else { return false }
+    private func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
+        guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil) else {
+            return false
+        }
         let flow = Flow(
             transport: hop.transport, listener: listener.number, connection: 0, remote: hop.endpoint, server: hop.server
         )
-        legs.start(client, probe)
-        let bytes = question(to: name, from: listener, as: client)
-        let outgoing = OutgoingRequest(
-            bytes: bytes, method: .options, cseqNumber: 1, requestURI: 0..<0, viaRow: 0..<0, fromRow: 0..<0,
-            toRow: 0..<0,
-            callIDRow: 0..<0, routeRows: [])
-        withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
-        return true
-    }
-
-    private func question(to name: ByteString, from listener: Listener, as client: ClientTransactionID) -> [UInt8] {
-        let number = functions.random()
-        return [UInt8](capacity: 512) { out in
-            out.append("OPTIONS sip:")
-            out.append(name)
-            out.append(" SIP/2.0\r\nVia: SIP/2.0/")
-            out.append(text: listener.transport.viaName)
-            out.append(" ")
-            out.append(listener.sentBy)
-            out.append(";branch=")
-            transactions.branchKey.appendBranch(for: client, loopHash: 0, to: &out)
-            out.append(";rport\r\nMax-Forwards: 70\r\nFrom: <sip:")
-            out.append(listener.sentBy)
-            out.append(">;tag=")
-            out.append(text: "\(number & 0xffff_ffff)")
-            out.append("\r\nTo: <sip:")
-            out.append(name)
-            out.append(">\r\nCall-ID: ")
-            out.append(text: "\(number)")
-            out.append("@")
-            out.append(listener.sentBy)
-            out.append("\r\nCSeq: 1 OPTIONS\r\nContact: <sip:")
-            out.append(listener.sentBy)
-            out.append(">\r\nAccept: application/sdp\r\nContent-Length: 0\r\n\r\n")
-        }
-    }
-
-    func probeAnswered(_ probe: Probe, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
-        if response.status.isFinal { _ = legs.endProbe(client) }
-        switch probe {
-        case .upstream(let place):
-            carryOut(upstreamWatch.health.heard(at: place, isProbe: true, now: now.instant), now: now)
-        case .ourselves: tellOfOwnName(isNews: upstreamWatch.ownName.answered())
-        }
-    }
-
-    /// Nothing came back within the time of a transaction, or no connection could be made.
-    func probeFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
-        switch legs.endProbe(client) {
-        case .upstream(let place)?:
-            carryOut(upstreamWatch.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
-        case .ourselves(let place)?: tellOfOwnName(isNews: upstreamWatch.ownName.failed(place))
-        case nil: break
-        }
+        return ask(
+            question, at: ByteString("sip:\(name)"), as: listener.sentBy, contact: listener.sentBy, on: flow,
+            by: listener,
+            now: now)
     }
 
     // MARK: Our own name
@@ -264,10 +220,14 @@ extension ProxyEngine {
         guard let name = ownPlace?.name else { return }
         let (places, isNews) = upstreamWatch.ownName.found(hops.map(\.endpoint))
         tellOfOwnName(isNews: isNews)
-        for hop in hops where places.contains(hop.endpoint) && !ask(hop, as: name, .ourselves(hop.endpoint), now: now) {
-            tellOfOwnName(isNews: upstreamWatch.ownName.failed(hop.endpoint))
+        for hop in hops where places.contains(hop.endpoint) && !ask(.ourselves(hop.endpoint), hop, as: name, now: now) {
+            ownNameFailed(at: hop.endpoint)
         }
     }
+
+    func ownNameAnswered() { tellOfOwnName(isNews: upstreamWatch.ownName.answered()) }
+
+    func ownNameFailed(at place: Endpoint) { tellOfOwnName(isNews: upstreamWatch.ownName.failed(place)) }
 
     private func tellOfOwnName(isNews: Bool) {
         guard isNews, let name = ownPlace?.name else { return }
