@@ -6,7 +6,9 @@ import threading
 import time
 
 from daemon import Daemon, QuietServer
+from machine import patience
 from probes.standards import LARGE
+from probes.web import app, register_device
 from sip import Dialog, Phone, credentials, fresh
 from suite import check, probe
 
@@ -64,7 +66,7 @@ def pushes_leave_from_their_source(t):
         def do_POST(self):
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             with changed:
-                sources.append(self.client_address[0])
+                sources.append((self.path, self.client_address[0]))
                 changed.notify_all()
             answer = json.dumps({"success": 1, "failure": 0, "results": [{"message_id": "1"}]}).encode()
             self.send_response(200)
@@ -77,18 +79,28 @@ def pushes_leave_from_their_source(t):
 
     server = QuietServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    daemon = own_daemon(t, "sources", {"push": {
-        "source-address": THERE, "fcm": {"endpoint": f"http://127.0.0.1:{server.server_address[1]}"}}})
+    place = f"http://127.0.0.1:{server.server_address[1]}"
+    daemon = own_daemon(t, "sources", {
+        "push": {"source-address": THERE, "fcm": {"endpoint": place}},
+        "api": {"device-registration": {
+            "webhook-source-address": "127.0.0.9", "webhook-receivers": "[127.0.0.1/32]", "webhook-plain-http": True}}})
     daemon.start()
     phone, pbx = t.phone(), t.phone(trusted=True)
     name, _ = t.registered(phone, params=";pn-provider=fcm;pn-param=p;pn-prid=" + fresh("tok"))
     pbx.send(pbx.make("INVITE", f"sip:{name}@example.net"))
     with changed:
-        changed.wait_for(lambda: sources, 6)
+        changed.wait_for(lambda: sources, patience(6))
+        check(sources, "control: no push came")
+        check({source for _, source in sources} == {THERE}, f"the push came from {sources}")
+    status = register_device(t, *app(t), "100", place + "/webhook")
+    check(status == 202, f"control: a device got {status}")
+    with changed:
+        changed.wait_for(lambda: any(path == "/webhook" for path, _ in sources), patience(6))
     server.shutdown()
-    check(sources, "control: no push came")
-    check(set(sources) == {THERE}, f"the push came from {sources}")
-    return f"a push leaves from {THERE}, as push.source-address says"
+    hooks = {source for path, source in sources if path == "/webhook"}
+    check(hooks, "control: no webhook came")
+    check(hooks == {"127.0.0.9"}, f"the webhook came from {hooks}")
+    return f"a push leaves from {THERE}, a webhook from 127.0.0.9, as the settings say"
 
 
 @probe("T33.2", "a-503-calls-once")
@@ -216,6 +228,9 @@ def upstream_away(t):
     check(second < 5, f"the caller waited {second:.1f} s although it is known that the PBX is away")
     phone.send(phone.ack_failure(request, answer))
     check(not pbx.request("INVITE", request.call_id, 0.3), "a call that was refused went to the PBX")
+    wait_for(lambda: any("call refused" in line and "status=503" in line and request.call_id in line
+                         for line in daemon.log().splitlines()), 6, "a call that was refused with 503 has no line")
+    check(daemon.metric("sippushd_calls_refused_total", reason="upstream-away") >= 1, "a call that was refused with 503 is not counted")
     check("the upstream does not answer" in daemon.log(), "the log does not say that the upstream is away")
     status, text, _ = daemon.http("GET", "/readyz")
     check(status == 200 and json.loads(text)["status"] == "degraded", f"/readyz says {status} {text}")
@@ -270,4 +285,8 @@ def advertise_is_tried(t):
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()
     wait_for(lambda: "advertise leads to this daemon" in found.log(), 15, "the daemon does not find itself by its name")
     check("advertise cannot be looked up" not in found.log(), "a good name is called a bad one")
-    return "a name without an address is a warning at the start, and one that leads here is asked by OPTIONS"
+    silent = t.trap(host="127.0.0.1")
+    away = own_daemon(t, "astray", {"advertise": f"localhost:{silent.port}"}, "127.2.0.13").start()
+    wait_for(lambda: "advertise leads to where this daemon does not hear itself" in away.log(), 60,
+             "the log does not say that advertise leads elsewhere")
+    return "a name without an address, and one that leads elsewhere, are warnings; one that leads here is asked by OPTIONS"

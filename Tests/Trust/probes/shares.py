@@ -1,5 +1,6 @@
 """T32, and what one source or sender may ask for: one caller uses up nothing that belongs to the called, or to all."""
 
+import re
 import ssl
 import time
 
@@ -259,15 +260,17 @@ def handshakes(t):
 
 @probe("T25.7", "message-with-anothers-names", "shares")
 def names(t):
-    """Two accounts send a MESSAGE with the same Call-ID, From tag and CSeq: both are delivered."""
+    """Two accounts send a MESSAGE with the same Call-ID, From tag, CSeq and branch: both are delivered."""
     phone, target, password, token = sleeper(t)
-    call_id, tag, sent = fresh("same"), fresh("tag"), []
+    call_id, tag, branch, sent = fresh("same"), fresh("tag"), fresh("z9hG4bK"), []
     for words in (b"first", b"second"):
         agent, name, own = account(t)
         request = agent.make("MESSAGE", f"sip:{target}@example.net", name, call_id=call_id, from_tag=tag, body=words)
         challenge = agent.exchange(request, 9)
         check(challenge and challenge.status == 407, f"control: {challenge}")
         again = request.renewed()
+        # Whoever has seen the first knows its branch, too.
+        again.set("Via", re.sub(r"branch=[^;]+", f"branch={branch}", again.get("Via")))
         again.set("CSeq", "7 MESSAGE").add(*credentials(challenge, name, own, "MESSAGE", request.uri))
         answer = agent.exchange(again, 9)
         check(answer and answer.status == 202, f"{words} got {answer and answer.start}")
@@ -281,7 +284,7 @@ def names(t):
         got.append(message.body)
         back.respond(message, 200, tag="b")
     check(got == sent, f"the phone got {got}")
-    return "two accounts, one Call-ID, From tag and CSeq: the phone gets both messages"
+    return "two accounts, one Call-ID, From tag, CSeq and branch: the phone gets both messages"
 
 
 @probe("T25.8", "message-has-one-date", "shares")

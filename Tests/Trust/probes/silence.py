@@ -1,11 +1,15 @@
 """T35: nothing is silent. What is refused leaves a line at the default level, a counter and a record that explain finds."""
 
+import http.server
+import json
 import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 
+from daemon import QuietServer
 from machine import patience
 from sip import fresh
 from suite import check, probe
@@ -27,6 +31,13 @@ def line_with(daemon, *words, timeout=8.0):
                 return line
         time.sleep(0.05)
     return None
+
+
+def wait_until(truth, timeout=8.0):
+    limit = time.monotonic() + patience(timeout)
+    while not truth() and time.monotonic() < limit:
+        time.sleep(0.05)
+    return truth()
 
 
 def explained(daemon, name, *words, timeout=8.0):
@@ -107,13 +118,14 @@ def flood_of_refusals(t):
     for round in range(50):
         for stranger in strangers:
             stranger.send(stranger.make("INVITE", f"sip:{9000 + round}@example.net"))
+    # They have had their share of the lines when nobody has shown a password for three seconds.
+    check(wait_until(lambda: daemon.log().count("status=407") >= 5), f"control: {daemon.log().count('status=407')} lines")
     pbx = t.phone(trusted=True)
     caller, request = call(t, "nobody", caller=pbx)
     answer = caller.response(request.call_id)
     check(answer and answer.status == 404, f"control: the PBX got {answer}")
     check(line_with(daemon, "call refused", "status=404", request.call_id), "the PBX's refusal has no line")
     check("nobody is called" in explained(daemon, request.call_id, "404"), "the PBX's refusal has no record")
-    line_with(daemon, "call refused", "status=407")
     time.sleep(4)
     lines = [line for line in daemon.log().splitlines() if "call refused" in line and "status=407" in line]
     check(0 < len(lines) <= 30, f"{len(lines)} lines for 1,000 calls")
@@ -186,12 +198,17 @@ def certificate_expires(t):
     check(line_with(daemon, "warning a certificate expires soon", cert), f"no warning at the start: {daemon.log()[-500:]}")
     left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
     check(2 * 86400 < left < 4 * 86400, f"the gauge says {left} s from now")
+    # Each SIGHUP says it again, of the certificate that is there then.
+    renew(5)
+    daemon.process.send_signal(signal.SIGHUP)
+    check(wait_until(lambda: daemon.log().count("warning a certificate expires soon") == 2), f"no warning at SIGHUP: {daemon.log()[-500:]}")
+    check(wait_until(lambda: daemon.log().count("settings reloaded") == 1), "control: SIGHUP")
     renew(300)
     daemon.process.send_signal(signal.SIGHUP)
-    check(line_with(daemon, "settings reloaded"), "control: SIGHUP")
+    check(wait_until(lambda: daemon.log().count("settings reloaded") == 2), "control: SIGHUP")
     left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
     check(left > 200 * 86400, f"after the renewal the gauge says {left} s from now")
-    return "a warning at the start, and the date as a gauge, which follows the renewal"
+    return "a warning at the start and at SIGHUP, and the date as a gauge, which follows the renewal"
 
 
 @probe("T35.5", "device-show-is-true")
@@ -211,6 +228,11 @@ def device_show(t):
             time.sleep(0.1)
 
     check(" awake " in shown(" awake "), f"while it is connected: {shown()}")
+    datagrams, (silent, secret) = t.phone(), daemon.user()
+    answer = datagrams.register(silent, secret, params=f";pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}")
+    check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+    text = daemon.command("device", "show", silent).stdout
+    check(" unknown " in text and " awake " not in text, f"of a phone that registered over UDP: {text}")
     daemon.kill()
     daemon.launch()
     text = shown(" asleep ")
@@ -226,7 +248,7 @@ def device_show(t):
     other, _ = daemon.user()
     empty = daemon.command("device", "show", other)
     check(empty.returncode == 0 and "has no device" in empty.stdout, f"a user without a device: {empty}")
-    return "awake while connected, asleep after kill -9; app and last push; nobody is an error"
+    return "awake while connected, unknown over UDP, asleep after kill -9; app and last push; nobody is an error"
 
 
 @probe("T35.6", "audit-names-what-was-changed")
@@ -235,11 +257,21 @@ def audit(t):
     name, _ = daemon.user()
     line = line_with(daemon, "API change", f"object={name}@example.net", "api-key=probe")
     check(line, f"a user who was added: {daemon.log()[-500:]}")
+    phone, token = t.phone(), fresh("secret-token-")
+    user, password = daemon.user()
+    answer = phone.register(user, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
+    check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+    device = json.loads(daemon.command("device", "show", user, "--json").stdout)[0]["name"]
+    removed = daemon.command("device", "remove", user, device)
+    check(removed.returncode == 0, f"control: {removed}")
+    line = line_with(daemon, "API change", "method=DELETE", f"{user}@example.net {device}", "control socket")
+    check(line, f"a device that was removed: {daemon.log()[-500:]}")
+    check(token not in daemon.log(), "the log has a token")
     removed = daemon.command("user", "remove", name)
     check(removed.returncode == 0, f"control: {removed}")
     line = line_with(daemon, "API change", "method=DELETE", f"object={name}@example.net", "control socket")
     check(line, f"a user who was removed: {daemon.log()[-500:]}")
-    return "lines for changes name the user who was added and removed, and by whom"
+    return "lines for changes name the user and the device that were added and removed, and by whom; no token"
 
 
 @probe("T35.7", "check-config-says-so")
@@ -266,6 +298,9 @@ def check_config(t):
     plain = "domains: [example.net]\n" + control + listen
     status, said = checked(plain)
     check(status == 0 and "no provider is enabled" in said and "another program" not in said, f"without a provider: {said}")
+    apps = "push: {fcm: {enabled: true, server-key: x, body-format: legacy, apps: {second: {enabled: true, server-key: y}}}}\n"
+    status, said = checked(plain + apps)
+    check(status == 0 and "push.fcm.apps.second: without params no device comes" in said, f"an app that no device comes to: {status} {said}")
     taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         taken.bind((daemon.host, daemon.port))
@@ -273,7 +308,7 @@ def check_config(t):
         check(status == 0 and f"udp:{daemon.host}:{daemon.port}: another program" in said, f"a port that is taken: {said}")
     finally:
         taken.close()
-    return "no domain, a name that nobody can prove and wrong ids are refused; no provider and a taken port are said"
+    return "no domain, a name that nobody can prove and wrong ids are refused; no provider, an app without devices and a taken port are said"
 
 
 @probe("T35.8", "command-right-after-the-start")
@@ -295,11 +330,13 @@ def right_after_start(t):
 
 @probe("T35.9", "provider-away-is-told")
 def provider_away(t):
+    port = t.suite.free_port()
     daemon = own_daemon(t, "unreached", log={"level": "notice"},
-                        push={"fcm": {"endpoint": f"http://127.0.0.1:{t.suite.free_port()}"}}, call={"ring-timeout": "20s"})
+                        push={"fcm": {"endpoint": f"http://127.0.0.1:{port}"}}, call={"ring-timeout": "20s"})
     daemon.start()
     pbx = t.phone(trusted=True)
-    for number in range(7):
+
+    def wake():
         phone = t.phone()
         name, password = daemon.user()
         answer = phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}", expires=60)
@@ -307,7 +344,28 @@ def provider_away(t):
         phone.close()
         call(t, name, caller=pbx)
         time.sleep(0.25)
+
+    for number in range(7):
+        wake()
     check(line_with(daemon, "push provider is not reached", "fcm", timeout=15), "no line when the circuit opens")
     text = daemon.command("provider", "list").stdout
     check("not reached" in text and "last error:" in text and "UNDER WAY" in text, f"provider list: {text}")
-    return "a line when the circuit opens, and provider list has the last error"
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = b'{"success": 1, "failure": 0, "results": [{"message_id": "1"}]}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = QuietServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    wake()
+    check(line_with(daemon, "push provider is reached again", "fcm", timeout=15), "no line when the circuit closes")
+    server.shutdown()
+    return "a line when the circuit opens and when it closes, and provider list has the last error"

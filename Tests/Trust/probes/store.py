@@ -338,8 +338,9 @@ def terminals(t):
         check(text, f"control: {command[:2]} prints nothing")
         bad = [hex(ord(mark)) for mark in text if mark != "\n" and (ord(mark) < 32 or ord(mark) in (127, 0x9b, 0x202e, 0x2066))]
         check(not bad, f"{command[:2]} prints {bad}: {text!r}")
-    listed = t.daemon.command("held", "list").stdout
-    check("\\u{202e}" in listed, f"control: the call is not listed, or not escaped: {listed!r}")
+        # The first, while the call is held: commands take their time on a busy machine.
+        if command == ("held", "list"):
+            check("\\u{202e}" in text, f"control: the call is not listed, or not escaped: {text!r}")
     caller.send(caller.cancel(request))
 
 
