@@ -55,6 +55,31 @@ struct TransactionTableClientTests {
     ])
     func `a request other than INVITE`(exchange: Exchange) { #expect(exchange.faults == []) }
 
+    // MARK: Where answers come from
+
+    @Test func `what happens to the peer of an INVITE counts for the answer to its CANCEL as well`() throws {
+        let (id, branch) = try fixture.send("INVITE", on: tcp)
+        fixture.receive(180, branch, "INVITE")
+        fixture.cancel(id)
+        let answer = TestMessage(status: 200, branch: branch, method: "CANCEL").response
+        let found = fixture.table.client(of: answer)
+        let match = try #require(found)
+        let flow = fixture.table.flow(of: match)
+        #expect(match.client == id && flow == tcp)
+        let next = tcp.on(connection: 8)
+        let elsewhere = Flow(
+            transport: .tcp, listener: 1, connection: 9, remote: Endpoint(IPAddress(v4: 0x0a00_0003), 5060))
+        func accepts(_ flow: Flow) -> Bool {
+            fixture.table.accepts(responseFrom: flow, to: match, by: .unknown)
+        }
+        func wasLost() -> Bool { fixture.table.wasLost(id) }
+        #expect(accepts(tcp) && !accepts(next) && !accepts(elsewhere) && !wasLost())
+        fixture.table.connectionEnded(of: id)
+        #expect(accepts(next) && !accepts(elsewhere) && wasLost())
+        fixture.table.calledAnew(id, by: elsewhere)
+        #expect(accepts(elsewhere))
+    }
+
     // MARK: INVITE
 
     @Test(arguments: [
