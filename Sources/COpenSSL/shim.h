@@ -3,12 +3,14 @@
 #include <openssl/evp.h>
 #include <openssl/ec.h>
 #include <openssl/hmac.h>
+#include <openssl/modes.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 #include <openssl/core_names.h>
 #include <openssl/param_build.h>
 #include <openssl/params.h>
+#include <stdlib.h>
 
 /* OSSL_PARAM tables are initialised by pointers into themselves; easier to get right in C. */
 static inline int hmac_set_key_sha256(EVP_MAC_CTX *context, const void *key, size_t count) {
@@ -71,20 +73,26 @@ static inline int p256_public_point(const EVP_PKEY *key, unsigned char *point) {
     return made;
 }
 
-/* The tag of bytes that are authenticated and not encrypted, by a context that has its key: 1 when it was written. */
-static inline int gmac_tag(
-    EVP_CIPHER_CTX *context, const unsigned char *nonce, const unsigned char *bytes, int count, unsigned char *tag) {
-    unsigned char rest[16];
+/* GMAC with a key that stays: OpenSSL's GHASH, as its own GCM calls it, and AES from EVP. EVP's GCM makes the same tags, and
+   asks for parameters by their names four times a message, which costs twice what the tag does. */
+static inline void gmac_block(const unsigned char in[16], unsigned char out[16], const void *aes) {
     int written = 0;
-    return EVP_EncryptInit_ex2(context, NULL, NULL, nonce, NULL) == 1
-        && EVP_EncryptUpdate(context, NULL, &written, bytes, count) == 1
-        && EVP_EncryptFinal_ex(context, rest, &written) == 1
-        && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, 16, tag) == 1;
+    /* A context that has its key takes any block. */
+    if (EVP_EncryptUpdate((EVP_CIPHER_CTX *)aes, out, &written, in, 16) != 1) abort();
+}
+/* `aes` encrypts block by block, and outlives what is made. */
+static inline GCM128_CONTEXT *gmac_new(EVP_CIPHER_CTX *aes) { return CRYPTO_gcm128_new(aes, gmac_block); }
+static inline int gmac_tag(
+    GCM128_CONTEXT *gcm, const unsigned char *nonce, const unsigned char *bytes, size_t count, unsigned char *tag) {
+    CRYPTO_gcm128_setiv(gcm, nonce, 12);
+    if (CRYPTO_gcm128_aad(gcm, bytes, count) != 0) return 0;
+    CRYPTO_gcm128_tag(gcm, tag, 16);
+    return 1;
 }
 static inline int gmac_is_tag(
-    EVP_CIPHER_CTX *context, const unsigned char *nonce, const unsigned char *bytes, int count, const unsigned char *tag) {
+    GCM128_CONTEXT *gcm, const unsigned char *nonce, const unsigned char *bytes, size_t count, const unsigned char *tag) {
     unsigned char right[16];
-    return gmac_tag(context, nonce, bytes, count, right) && CRYPTO_memcmp(right, tag, 16) == 0;
+    return gmac_tag(gcm, nonce, bytes, count, right) && CRYPTO_memcmp(right, tag, 16) == 0;
 }
 
 /* One message, with its tag of 16 bytes behind it: 1 when it was written to `out`. */

@@ -1,48 +1,54 @@
 import COpenSSL
 
 /// A key for GMAC (NIST SP 800-38D: AES-256-GCM over nothing but associated data), set up once. For much that must be
-/// authenticated cheaply: 1,000 bytes cost some 3,000 instructions, a tenth of what HMAC-SHA256 needs.
+/// authenticated cheaply: 1,000 bytes cost some 1,500 instructions, a twentieth of what HMAC-SHA256 needs.
 ///
 /// Under one key no nonce may come twice for different bytes. Each value of this type gives nonces of its own.
 @safe
 package struct GMACKey: ~Copyable {
-    private let raw: OpaquePointer
-    /// Where the nonces of this value begin: random, then a number that rises.
-    private var nonce: [UInt8]
+    private let aes: OpaquePointer
+    private let gcm: OpaquePointer
+    /// The next nonce: 8 bytes that are random at first, then a number that rises.
+    private var nonce: (start: UInt64, count: UInt32)
 
     /// - Parameter key: 32 random bytes.
     /// - Throws: also when the key has another length.
     package init(_ key: [UInt8]) throws(CryptoError) {
         guard key.count == Self.byteCount else { throw CryptoError(.wrongLength, "A GMAC key has 32 bytes.") }
-        let nonce = try RandomBytes.make(8) + [0, 0, 0, 0]
-        guard let raw = unsafe EVP_CIPHER_CTX_new() else { throw .library("GMAC") }
-        guard unsafe EVP_EncryptInit_ex2(raw, EVP_aes_256_gcm(), key, nonce, nil) == 1 else {
-            unsafe EVP_CIPHER_CTX_free(raw)
+        let nonce = try RandomBytes.make(8).reduce(0) { $0 << 8 | UInt64($1) }
+        guard let aes = unsafe EVP_CIPHER_CTX_new() else { throw .library("GMAC") }
+        guard unsafe EVP_EncryptInit_ex2(aes, EVP_aes_256_ecb(), key, nil, nil) == 1,
+            unsafe EVP_CIPHER_CTX_set_padding(aes, 0) == 1, let gcm = unsafe gmac_new(aes)
+        else {
+            unsafe EVP_CIPHER_CTX_free(aes)
             throw .library("GMAC")
         }
-        unsafe self.raw = raw
-        self.nonce = nonce
+        unsafe self.aes = aes
+        unsafe self.gcm = gcm
+        self.nonce = (nonce, 0)
     }
 
-    deinit { unsafe EVP_CIPHER_CTX_free(raw) }
+    deinit {
+        unsafe CRYPTO_gcm128_release(gcm)
+        unsafe EVP_CIPHER_CTX_free(aes)
+    }
 
     /// Writes a nonce and the tag of all bytes from `start` on, in the places before them that were left for it.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
-        let raw = unsafe raw
+        let gcm = unsafe gcm
         let place = start - Self.sealCount
-        var index = Self.nonceCount - 1
+        nonce.count &+= 1
         // After 4 billion seals it runs over into the random part, which is as good as another one.
-        repeat {
-            nonce[index] &+= 1
-            index -= 1
-        } while index >= 0 && nonce[index + 1] == 0
-        for index in 0..<Self.nonceCount { bytes[place + index] = nonce[index] }
+        if nonce.count == 0 { nonce.start &+= 1 }
+        let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
             guard let base = buffer.baseAddress else { return false }
+            let raw = UnsafeMutableRawBufferPointer(buffer)
+            unsafe raw.storeBytes(of: nonce.start.bigEndian, toByteOffset: place, as: UInt64.self)
+            unsafe raw.storeBytes(of: nonce.count.bigEndian, toByteOffset: place + 8, as: UInt32.self)
             return unsafe gmac_tag(
-                raw, base + place, base + start, Int32(clamping: buffer.count - start), base + place + Self.nonceCount)
-                == 1
+                gcm, base + place, base + start, buffer.count - start, base + place + Self.nonceCount) == 1
         }
         precondition(isDone, "a keyed GMAC takes any bytes")
     }
@@ -50,14 +56,12 @@ package struct GMACKey: ~Copyable {
     /// Whether the seal that stands directly before the range was made with this key for the bytes of the range.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
-        let raw = unsafe raw
+        let gcm = unsafe gcm
         let place = range.lowerBound - Self.sealCount
         return unsafe bytes.withUnsafeBufferPointer { buffer in
             guard let base = buffer.baseAddress else { return false }
             return unsafe gmac_is_tag(
-                raw, base + place, base + range.lowerBound, Int32(clamping: range.count), base + place + Self.nonceCount
-            )
-                == 1
+                gcm, base + place, base + range.lowerBound, range.count, base + place + Self.nonceCount) == 1
         }
     }
 

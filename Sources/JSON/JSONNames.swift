@@ -31,6 +31,7 @@ struct JSONNames {
             index -= 1
             guard !isSame(names[index], text, isPlain, in: bytes) else { return false }
         }
+        if names.capacity == 0 { names.reserveCapacity(Self.few / 2) }
         names.append(Name(depth: depth, text: text, isPlain: isPlain))
         if names.count - index > Self.few {
             many[depth] = Set(names[index...].map { JSONReader.string($0.text, in: bytes) })
@@ -42,7 +43,8 @@ struct JSONNames {
         guard name.isPlain, isPlain else {
             return JSONReader.string(name.text, in: bytes) == JSONReader.string(text, in: bytes)
         }
-        return bytes[name.text.range] == bytes[text.range]
+        let span = bytes.span
+        return span.extracting(name.text.range).hasSameBytes(as: span.extracting(text.range))
     }
 
     /// The object at that depth has ended.

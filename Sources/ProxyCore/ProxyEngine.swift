@@ -124,7 +124,7 @@ package final class ProxyEngine {
         messages = HeldMessages(after: stored.messages.map(\.id).max() ?? 0)
         storedMessages = stored.messages
         tags = Tags(key: functions.random())
-        calls = Calls(packing: functions.packing)
+        calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
         ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
         run = UInt32(truncatingIfNeeded: functions.random())
         registrar.answers = run

@@ -44,18 +44,16 @@ package struct PushDirectory: Sendable {
     /// may be in the store from before the settings changed.
     package func app(for token: PushToken) -> PushApp.ID? {
         guard acceptance.problem(with: token) == nil else { return nil }
-        if let named = named[token.provider] {
-            for name in Self.names(in: token) { if let app = named[name] { return app } }
-        }
-        return fallbacks[token.provider]
+        return namedApp(for: token) ?? fallbacks[token.provider]
     }
 
-    /// What a token's `pn-param` may mean as the name of an app.
-    private static func names(in token: PushToken) -> [ByteString] {
+    /// The app that a token's `pn-param` names.
+    private func namedApp(for token: PushToken) -> PushApp.ID? {
+        guard let named = named[token.provider] else { return nil }
         switch token.provider {
-        case .apns, .apnsDevelopment: APNsTopics.Name(token.param).names
-        case .fcm, .http: [token.param]
-        case .webPush, .acrobits: []
+        case .apns, .apnsDevelopment: return APNsTopics.Name(token.param).names.lazy.compactMap { named[$0] }.first
+        case .fcm, .http: return named[token.param]
+        case .webPush, .acrobits: return nil
         }
     }
 

@@ -10,7 +10,12 @@ package struct BranchKey: Sendable {
     }
 
     /// A hash of two words that nobody can compute without the key.
-    package func hash(_ word0: UInt64, _ word1: UInt64) -> UInt64 { sipHash(word0, word1, self) }
+    package func hash(_ word0: UInt64, _ word1: UInt64) -> UInt64 {
+        var hash = KeyedHash(self)
+        hash.mix(word0)
+        hash.mix(word1)
+        return hash.value
+    }
 
     /// Appends the branch parameter for the Via of this transaction's request, with the hash that detects loops
     /// (RFC 5393 section 4.2.2).
@@ -42,7 +47,7 @@ struct ViaBranch: Equatable, Sendable {
         out.append(digits.span)
     }
 
-    private func seal(_ key: BranchKey) -> UInt64 { sipHash(id.rawValue, loopHash, key) >> 24 }
+    private func seal(_ key: BranchKey) -> UInt64 { key.hash(id.rawValue, loopHash) >> 24 }
 
     private static func write(_ number: UInt64, at places: Range<Int>, of digits: inout [34 of UInt8]) {
         var rest = number
@@ -54,19 +59,16 @@ struct ViaBranch: Equatable, Sendable {
     }
 
     private static func number(_ text: ByteString, at places: Range<Int>) -> UInt64? {
-        var number: UInt64 = 0
-        for place in places {
-            let byte = text[place].asciiLowercased
-            let value: UInt8
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "v"): value = byte - UInt8(ascii: "a") + 10
-            default: return nil
+        text.withSpan { bytes in
+            var number: UInt64 = 0
+            for place in places {
+                let digit = bytes[place] &- UInt8(ascii: "0")
+                let letter = (bytes[place] | 0x20) &- UInt8(ascii: "a")
+                guard digit < 10 || letter < 22, number >> 59 == 0 else { return nil }
+                number = number << 5 | UInt64(digit < 10 ? digit : letter + 10)
             }
-            guard number >> 59 == 0 else { return nil }
-            number = number << 5 | UInt64(value)
+            return number
         }
-        return number
     }
 }
 
@@ -82,14 +84,40 @@ extension ViaBranch {
     }
 }
 
-/// SipHash-2-4 of two words: cheap, and nobody can compute it without the key.
-private func sipHash(_ word0: UInt64, _ word1: UInt64, _ key: BranchKey) -> UInt64 {
-    var v0 = key.first ^ 0x736f_6d65_7073_6575
-    var v1 = key.second ^ 0x646f_7261_6e64_6f6d
-    var v2 = key.first ^ 0x6c79_6765_6e65_7261
-    var v3 = key.second ^ 0x7465_6462_7974_6573
+/// SipHash-2-4 of one word after the other: cheap, and nobody can compute it without the key.
+package struct KeyedHash {
+    private var v0, v1, v2, v3: UInt64
+    private var count: UInt64 = 0
 
-    func round() {
+    package init(_ key: BranchKey) {
+        v0 = key.first ^ 0x736f_6d65_7073_6575
+        v1 = key.second ^ 0x646f_7261_6e64_6f6d
+        v2 = key.first ^ 0x6c79_6765_6e65_7261
+        v3 = key.second ^ 0x7465_6462_7974_6573
+    }
+
+    package mutating func mix(_ word: UInt64) {
+        count &+= 8
+        add(word)
+    }
+
+    /// Of all words so far.
+    package var value: UInt64 {
+        var last = self
+        last.add(count << 56)
+        last.v2 ^= 0xff
+        for _ in 0..<4 { last.round() }
+        return last.v0 ^ last.v1 ^ last.v2 ^ last.v3
+    }
+
+    private mutating func add(_ word: UInt64) {
+        v3 ^= word
+        round()
+        round()
+        v0 ^= word
+    }
+
+    private mutating func round() {
         v0 &+= v1
         v1 = (v1 << 13 | v1 >> 51) ^ v0
         v0 = v0 << 32 | v0 >> 32
@@ -101,13 +129,4 @@ private func sipHash(_ word0: UInt64, _ word1: UInt64, _ key: BranchKey) -> UInt
         v1 = (v1 << 17 | v1 >> 47) ^ v2
         v2 = v2 << 32 | v2 >> 32
     }
-    for word in [word0, word1, 16 << 56] {
-        v3 ^= word
-        round()
-        round()
-        v0 ^= word
-    }
-    v2 ^= 0xff
-    for _ in 0..<4 { round() }
-    return v0 ^ v1 ^ v2 ^ v3
 }

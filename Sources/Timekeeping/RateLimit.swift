@@ -49,6 +49,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     }
 
     /// How long it takes until one more event of the key is within the limit; `nil` if it is so now. Counts no event.
+    @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
         let excess = debt + cost - now - span

@@ -1,10 +1,12 @@
 /// Limits how often something may happen to somebody, of which each who causes it has a share (T32).
 ///
-/// It keeps an instant for each who is busy, and for each pair; the number of pairs has a limit.
+/// It keeps an instant for each who is busy, and for each pair; the number of pairs has a limit. Compiled for its keys, as
+/// ``RateLimit`` is: each call asks two of them.
+@usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
-    private var whole: RateLimit<Key>
-    private var untrusted: RateLimit<Key>
-    private var pairs: RateLimit<UInt64>
+    @usableFromInline var whole: RateLimit<Key>
+    @usableFromInline var untrusted: RateLimit<Key>
+    @usableFromInline var pairs: RateLimit<UInt64>
 
     private static var mostPairs: Int { 131_072 }
 
@@ -35,6 +37,7 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     ///   - isTrusted: whether a trusted peer has brought it.
     ///   - now: the time.
     /// - Returns: whether it is.
+    @inlinable
     package mutating func admit(_ key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         guard hasRoom(for: key, by: pair, isTrusted: isTrusted, now: now) else { return false }
         _ = whole.admit(key, now: now)
@@ -44,6 +47,7 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     }
 
     /// The same, and nothing counts.
+    @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }
         return whole.wait(for: key, now: now) == nil && (isTrusted || untrusted.wait(for: key, now: now) == nil)

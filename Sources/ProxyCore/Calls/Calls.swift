@@ -170,6 +170,7 @@ struct Calls: ~Copyable {
     /// The devices that calls are offered to.
     var devices = CalledDevices()
     private(set) var shares = HeldShares()
+    var limits: HeldShares.Limits
     /// Calls that are over, for phones that were woken for them and have not come.
     var ended = EndedCalls()
     private var lastID: UInt64 = 0
@@ -180,7 +181,10 @@ struct Calls: ~Copyable {
     private static let recentLimit = 1024
     private var packer: RequestPacker
 
-    init(packing: RequestPacking) { packer = RequestPacker(packing) }
+    init(packing: RequestPacking, limits: HeldShares.Limits) {
+        packer = RequestPacker(packing)
+        self.limits = limits
+    }
 
     var count: Int { calls.count - vacant.count }
     /// INVITEs for our users without a final response.

@@ -107,34 +107,51 @@ struct HeldShares: ~Copyable, Sendable {
         case calleeFull
     }
 
+    /// What may be held, of bytes and of INVITEs: a few numbers of the settings, which are large.
+    struct Limits: Sendable {
+        /// Of all that is held: for one who is not trusted.
+        fileprivate let bytes, calls: FairShare
+        /// Of what is held for one who is called.
+        fileprivate let bytesAtCallee, callsAtCallee: FairShare
+
+        init(_ settings: ProxySettings) {
+            let limits = settings.limits
+            bytes = settings.share(of: limits.heldBytes, ofOne: limits.accountBytes)
+            calls = settings.share(of: limits.calls, ofOne: limits.accountCalls)
+            bytesAtCallee = settings.share(of: limits.accountBytes)
+            callsAtCallee = settings.share(of: limits.accountCalls)
+        }
+    }
+
     /// Whether there is room for a request of so many bytes, as `nil`.
-    func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ settings: ProxySettings) -> Refusal? {
-        let limits = settings.limits
-        guard let caller = parties.caller else { return all.bytes + size > limits.heldBytes ? .proxyFull : nil }
-        let own = caller.isTrusted ? Share() : self[caller: caller]
+    func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
+        guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
         {
             share.refusal(
                 of: amount, beside: FairShare.Taken(all: all, untrusted: untrusted, own: own),
                 isTrusted: caller.isTrusted)
         }
-        let inAll =
-            refusal(size, settings.heldBytesShare(of: caller), all.bytes, untrusted.bytes, own.bytes)
-            // How many calls trusted peers bring is looked at by who offers them; those to the PBX have no limit in all.
-            ?? (caller.isTrusted || !isInvite
-                ? nil : refusal(1, settings.callsShare, untrusted.calls, untrusted.calls, own.calls))
-        switch inAll {
-        case .callerFull: return .callerFull
-        case .allFull: return .proxyFull
-        case nil: break
+        if caller.isTrusted {
+            // A trusted peer brings the calls of many. How many it brings is looked at by who offers them; those to the PBX have
+            // no limit in all.
+            if all.bytes + size > limits.bytes.whole { return .proxyFull }
+        } else {
+            let own = self[caller: caller]
+            let inAll =
+                refusal(size, limits.bytes, all.bytes, untrusted.bytes, own.bytes)
+                ?? (isInvite ? refusal(1, limits.calls, untrusted.calls, untrusted.calls, own.calls) : nil)
+            switch inAll {
+            case .callerFull: return .callerFull
+            case .allFull: return .proxyFull
+            case nil: break
+            }
         }
         guard let callee = parties.callee else { return nil }
         let (called, strangers, pair) = (self[callee: callee], self[untrustedAt: callee], self[caller, at: callee])
-        let calls = settings.share(of: limits.accountCalls)
-        let bytes = settings.share(of: limits.accountBytes)
         let atCallee =
-            (isInvite ? refusal(1, calls, called.calls, strangers.calls, pair.calls) : nil)
-            ?? refusal(size, bytes, called.bytes, strangers.bytes, pair.bytes)
+            (isInvite ? refusal(1, limits.callsAtCallee, called.calls, strangers.calls, pair.calls) : nil)
+            ?? refusal(size, limits.bytesAtCallee, called.bytes, strangers.bytes, pair.bytes)
         return atCallee == nil ? nil : .calleeFull
     }
 }
@@ -160,12 +177,6 @@ extension ProxySettings {
         var settings = bucket
         settings.untrustedShare = trusted.isEmpty ? 100 : 100 - limits.trustedShare
         return settings
-    }
-
-    fileprivate var callsShare: FairShare { share(of: limits.calls, ofOne: limits.accountCalls) }
-
-    fileprivate func heldBytesShare(of caller: Caller) -> FairShare {
-        share(of: limits.heldBytes, ofOne: caller.isTrusted ? limits.heldBytes : limits.accountBytes)
     }
 }
 

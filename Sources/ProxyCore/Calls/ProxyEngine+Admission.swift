@@ -20,7 +20,7 @@ extension ProxyEngine {
         makeRoom(for: size)
         let parties = HeldShares.Parties(caller: caller, callee: callee?.shareNumber)
         let (status, refusal): (Status, Refusal)
-        switch calls.shares.refusal(of: size, isInvite: isInvite, for: parties, settings) {
+        switch calls.shares.refusal(of: size, isInvite: isInvite, for: parties, calls.limits) {
         case nil: return true
         case .proxyFull: (status, refusal) = (.serviceUnavailable, .noRoom)
         case .callerFull: (status, refusal) = (.serviceUnavailable, .callerLimit)
@@ -38,7 +38,7 @@ extension ProxyEngine {
         guard incoming.request.method != .bye, !caller.isTrusted else { return true }
         let size = incoming.request.frame.bytes.count
         let parties = HeldShares.Parties(caller: caller)
-        guard calls.shares.refusal(of: size, isInvite: false, for: parties, settings) != nil else { return true }
+        guard calls.shares.refusal(of: size, isInvite: false, for: parties, calls.limits) != nil else { return true }
         counters.count(.shareUsedUp)
         refuse(
             incoming, .serviceUnavailable, because: .callerLimit, fields: [Self.retryAfter(seconds: 5)], now: now)

@@ -306,7 +306,8 @@ extension ProxyEngine {
     /// An INVITE inside its dialog, whose phone can be woken.
     private func dialogRequest(_ incoming: IncomingRequest, _ stored: StoredCall, now: Moment) -> DialogRequest? {
         guard case .dialog(let pass, let next) = route(of: incoming.request),
-            let request = dialogRequest(incoming, pass, withoutGRUU(next, pass, now: now))
+            let request = dialogRequest(
+                incoming, pass, withoutGRUU(next, pass, now: now), from: caller(of: incoming, pass))
         else { return nil }
         request.hasWoken = stored.branches.first?.wasWoken == true
         request.waitsUntil = now.instant + max(stored.receivedAt + settings.call.ringTimeout - now.date, .zero)

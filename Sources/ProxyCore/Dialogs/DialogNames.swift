@@ -84,17 +84,17 @@ package struct DialogNames: Hashable, Sendable {
     }
 
     private struct NameHash {
-        private let key: BranchKey
-        private var state: UInt64 = 0
+        private var hash: KeyedHash
 
-        init(_ key: UInt32) { self.key = BranchKey(UInt64(key), 0x6469_616c_6f67) }
+        init(_ key: UInt32) { hash = KeyedHash(BranchKey(UInt64(key), 0x6469_616c_6f67)) }
 
         mutating func mix(_ text: ByteString) {
-            var state = state
-            text.withSpan { $0.forEachWord { state = key.hash(state, $0) } }
-            self.state = key.hash(state, UInt64(text.count) | 1 << 63)
+            var hash = hash
+            text.withSpan { $0.forEachWord { hash.mix($0) } }
+            hash.mix(UInt64(text.count) | 1 << 63)
+            self.hash = hash
         }
 
-        var value: UInt32 { UInt32(truncatingIfNeeded: state >> 40) }
+        var value: UInt32 { UInt32(truncatingIfNeeded: hash.value >> 40) }
     }
 }

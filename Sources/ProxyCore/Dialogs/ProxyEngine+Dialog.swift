@@ -22,7 +22,9 @@ extension ProxyEngine {
         let next = withoutGRUU(next, pass, now: now)
         let caller = caller(of: incoming, pass)
         guard admitsBesides(incoming, from: caller, now: now) else { return }
-        if let request = dialogRequest(incoming, pass, next) { return sendInDialog(incoming, request, now: now) }
+        if let request = dialogRequest(incoming, pass, next, from: caller) {
+            return sendInDialog(incoming, request, now: now)
+        }
         guard let hop = dialogHop(pass, next, now: now) else {
             if next.isSecure {
                 refuse(incoming, .temporarilyUnavailable, fields: [sipsNotAllowed], now: now)
@@ -127,7 +129,8 @@ extension ProxyEngine {
     private func renew(_ pass: DialogPass, now: Moment) {
         let lifetime = settings.call.dialogLifetime
         let end = dialogs.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
-        guard end - now.date < lifetime / 2 else { return }
+        let rest = end - now.date
+        guard rest + rest < lifetime else { return }
         let until = now.date + lifetime
         dialogs.renew(pass.digest, until: until, now: now.date)
         act(.record([.dialogRenewed(pass.digest, until: until)]))

@@ -35,12 +35,14 @@ final class DialogRequest {
 /// Our own dialog token says whose dialog it is, so the phone need not write `pn-purr` into its Contact for that.
 extension ProxyEngine {
     /// A request inside a dialog that is for a phone which a push can wake; `nil` for any other.
-    func dialogRequest(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next) -> DialogRequest? {
+    func dialogRequest(
+        _ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, from caller: Caller
+    ) -> DialogRequest? {
         guard settings.call.wakesInDialogs, !next.isSecure, case .phone(let device) = pass.receiver.party,
             registrar.bindings.isPush(device)
         else { return nil }
         return DialogRequest(
-            pass, next, to: registrar.bindings.device(of: device), from: caller(of: incoming, pass),
+            pass, next, to: registrar.bindings.device(of: device), from: caller,
             isBye: incoming.request.method == .bye)
     }
 

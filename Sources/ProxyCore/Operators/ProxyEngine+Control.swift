@@ -104,6 +104,7 @@ extension ProxyEngine {
         admission.limit = changed.limits.queueing
         registerLimit.changed(changed.limits)
         transactions.timers.ringLimit = changed.call.ringLimit
+        calls.limits = HeldShares.Limits(changed)
         ledger.limits.changed(changed)
         ledger.buckets.settings = changed.sharedBucket
         ledger.journalsCalls = changed.call.journal

@@ -159,11 +159,11 @@ extension ProxyEngine {
             return refuse(.temporarilyUnavailable, because: .noContact)
         case .device(let device, let user): (aor, only) = (user, device)
         }
-        guard isKnown(aor) else {
+        var contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
+        guard !contacts.isEmpty || isKnown(aor) else {
             refuse(.notFound, because: .unknownUser)
             return
         }
-        var contacts = registrar.bindings.forkTargets(for: aor, now: now.instant)
         if let only = only ?? deviceReplaced(by: incoming.request, of: aor) { contacts.removeAll { $0.id != only } }
         // A `sips:` address is served by `sips:` contacts alone (RFC 5630 section 5.3), and those over protected hops (T9.9).
         let isSecure = next.requestURI.scheme == .sips

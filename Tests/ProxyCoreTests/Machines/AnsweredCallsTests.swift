@@ -13,7 +13,7 @@ struct AnsweredCallsTests {
     private let dialog = AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1)
 
     private func call(_ journalling: Journalling = .open) throws -> Call {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let call = calls.begin(
             try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [], matter: .offer(scene.offer()))
         call.journalling = journalling

@@ -17,7 +17,7 @@ struct CallsTests {
     private let server = ServerTransactionID(rawValue: 1)
 
     @Test func `a call is found by its number, its transaction, what makes it the same call, and its devices`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let offer = scene.offer()
         let call = calls.begin(
             try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(offer),
@@ -35,7 +35,7 @@ struct CallsTests {
     func `after the final response its user may be called anew and its bytes are free; the call stays for its ACK`()
         throws
     {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let call = calls.begin(
             try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
         for branch in devices.indices { calls.list(branch, of: call) }
@@ -49,7 +49,7 @@ struct CallsTests {
     }
 
     @Test func `the requests of the last thousand calls are kept as they were read, until the call is over`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let first = calls.begin(try MachineScene.invite("c0"), server, branches: [], matter: .offer(scene.offer("c0")))
         let over = calls.begin(try MachineScene.invite("c1"), nil, branches: [], matter: .offer(scene.offer("c1")))
         #expect(first.recent?.callID == ByteString("c0") && over.recent != nil)
@@ -96,7 +96,7 @@ struct CallsTests {
     }
 
     @Test func `of an INVITE that waits long only what differs from an earlier one is kept`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let kept = try (0..<3000).map { number in
             let name = "c\(number)"
             return calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
@@ -113,7 +113,7 @@ struct CallsTests {
     }
 
     @Test func `a call that is offered anew is not hidden by the end of the one before`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let before = calls.begin(try MachineScene.invite(), server, branches: [], matter: .offer(scene.offer()))
         calls.finish(before)
         let after = calls.begin(
@@ -125,7 +125,7 @@ struct CallsTests {
     }
 
     @Test func `a call whose transaction is over stays while a phone has it`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let call = calls.begin(try MachineScene.invite(), server, branches: [ForkBranch(device: nil)])
         call.fork.sent(0, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
         calls.serverEnded(server)
@@ -136,7 +136,7 @@ struct CallsTests {
     }
 
     @Test func `a call as a value says all that is kept of it, until it is over`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let invite = try MachineScene.invite()
         let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
         call.fork.waits(0)
@@ -156,7 +156,7 @@ struct CallsTests {
     }
 
     @Test func `pages show the oldest calls first, each once`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         for number in 1...25 {
             let server = ServerTransactionID(rawValue: UInt64(number))
             _ = calls.begin(try MachineScene.invite("c\(number)"), server, branches: [ForkBranch(device: nil)])
@@ -177,7 +177,7 @@ struct ClientLegsTests {
     private let device = DeviceID(rawValue: 1)
 
     @Test func `a leg serves a branch until its transaction ends`() throws {
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         var legs = ClientLegs()
         let call = calls.begin(
             try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: device)])

@@ -31,7 +31,7 @@ struct PushLedgerTests {
             }, log: .silent)
         let registrar = try scene.registrar("t1")
         let target = try #require(registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
-        var calls = Calls(packing: .forTests)
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let invite = try MachineScene.invite()
         let offer = scene.offer()
         let call = calls.begin(
@@ -123,7 +123,7 @@ struct PushLedgerTests {
                 registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
             let caller = CallerIdentity(try MachineScene.invite().request, format: .user)
             let offer = scene.offer("c2")
-            var calls = Calls(packing: .forTests)
+            var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
             let other = calls.begin(
                 try MachineScene.invite("c2"), ServerTransactionID(rawValue: 2),
                 branches: [ForkBranch(device: target.id)], matter: .offer(offer))
