@@ -36,6 +36,33 @@ def back(phone, name, password, token):
     check(answer and answer.status == 200, f"the phone cannot register: {answer}")
 
 
+class WaitingCall:
+    """A call of the PBX that waits for a phone that sleeps and was pushed."""
+
+    def __init__(self, t):
+        self.phone, self.name, self.password, self.token = sleeper(t)
+        self.caller, self.request = call(t, self.name)
+        woken(t, self.token)
+
+    def rings(self, seconds=6.0):
+        """Whether the phone gets the INVITE when it registers."""
+        back(self.phone, self.name, self.password, self.token)
+        return self.phone.request("INVITE", self.request.call_id, seconds)
+
+
+def killed_with_a_call(t, name):
+    """A daemon of its own that was killed while a call waits; with the call, and the folder that has it."""
+    daemon = own_daemon(t, name).start()
+    waiting = WaitingCall(t)
+    time.sleep(0.1)
+    daemon.kill()
+    return daemon, waiting, folder_of(daemon)
+
+
+def folder_of(daemon):
+    return os.path.join(daemon.folder, "sippushd.db-calls")
+
+
 def finals(caller, request, seconds=1.0):
     """The final responses that come within the time, each with its To tag."""
     limit, found = time.monotonic() + seconds, []
@@ -70,19 +97,18 @@ def answered(t, caller, request, phone, invite, status=200):
 def held(t):
     """kill -9 while a call waits: retransmissions, the phone's REGISTER, its answer, and no second push."""
     daemon = own_daemon(t, "held-over-kill").start()
-    phone, name, password, token = sleeper(t)
-    caller, request = call(t, name)
-    woken(t, token)
+    waiting = WaitingCall(t)
+    caller, request = waiting.caller, waiting.request
     restarted(daemon)
     caller.send(request)
     trying = caller.take(lambda m: m.call_id == request.call_id and m.status == 100, 3)
     check(trying, "the INVITE that is sent again gets no 100")
-    back(phone, name, password, token)
-    invite = phone.request("INVITE", request.call_id)
+    invite = waiting.rings()
     check(invite, "the phone that registers gets no INVITE")
-    answered(t, caller, request, phone, invite)
+    answered(t, caller, request, waiting.phone, invite)
     check(finals(caller, request) == [], "the caller gets another final response")
-    check(len(calls_of(t, token)) == 1, f"{len(calls_of(t, token))} pushes for one call")
+    pushes = calls_of(t, waiting.token)
+    check(len(pushes) == 1, f"{len(pushes)} pushes for one call")
     return "after kill -9 a waiting call is 100 again, goes to the phone that registers, and was pushed once"
 
 
@@ -143,9 +169,7 @@ def folder(t):
     t.needs("calls")
     place = os.path.join(t.suite.folder, "kept-calls")
     daemon = own_daemon(t, "folder-for-calls", calls=place).start()
-    phone, name, password, token = sleeper(t)
-    caller, request = call(t, name)
-    woken(t, token)
+    waiting = WaitingCall(t)
     other = Daemon("same-folder", t.suite, {"calls": place})
     other.write_settings()
     result = subprocess.run([t.suite.program, "serve", "--config", other.config], capture_output=True, text=True, timeout=30,
@@ -153,10 +177,9 @@ def folder(t):
     said = result.stdout + result.stderr
     check(result.returncode != 0 and place in said and str(daemon.process.pid) in said, f"a second daemon with that folder: {said[-300:]}")
     restarted(daemon)
-    back(phone, name, password, token)
-    invite = phone.request("INVITE", request.call_id)
+    invite = waiting.rings()
     check(invite, "the call does not go on")
-    answered(t, caller, request, phone, invite)
+    answered(t, waiting.caller, waiting.request, waiting.phone, invite)
     # Nothing can be written there any more, not even by root.
     daemon.stop()
     shutil.rmtree(place)
@@ -164,41 +187,27 @@ def folder(t):
     shutil.rmtree(place)
     with open(place, "w"):
         pass
-    phone, name, password, token = sleeper(t)
-    caller, request = call(t, name)
-    woken(t, token)
-    back(phone, name, password, token)
-    invite = phone.request("INVITE", request.call_id)
+    waiting = WaitingCall(t)
+    invite = waiting.rings()
     check(invite, "without the folder calls are not served")
-    answered(t, caller, request, phone, invite)
+    answered(t, waiting.caller, waiting.request, waiting.phone, invite)
     check("would not survive a crash" in daemon.log(), "the log does not say so")
     return "a call goes on from a folder of its own; a second daemon is refused it; without it calls are served, and the log says so"
-
-
-def folder_of(daemon):
-    return os.path.join(daemon.folder, "sippushd.db-calls")
 
 
 @probe("T28.7", "strange-files-among-calls")
 def strange_files(t):
     """A pipe, a file of a terabyte that is all hole, and a device among the files of calls: the start goes on, and so do calls."""
-    daemon = own_daemon(t, "strange-files").start()
-    phone, name, password, token = sleeper(t)
-    caller, request = call(t, name)
-    woken(t, token)
-    time.sleep(0.1)
-    daemon.kill()
-    place = folder_of(daemon)
+    daemon, waiting, place = killed_with_a_call(t, "strange-files")
     os.mkfifo(os.path.join(place, "7.calls"))
     with open(os.path.join(place, "8.calls"), "wb") as file:
         file.truncate(1 << 40)
     os.symlink("/dev/zero", os.path.join(place, "9.calls"))
     daemon.launch()
     check(daemon.memory("VmHWM") < 2 << 20, f"the start took {daemon.memory('VmHWM')} KiB")
-    back(phone, name, password, token)
-    invite = phone.request("INVITE", request.call_id)
+    invite = waiting.rings()
     check(invite, "the call does not go on")
-    answered(t, caller, request, phone, invite)
+    answered(t, waiting.caller, waiting.request, waiting.phone, invite)
     said = daemon.log()
     for number in (7, 8, 9):
         check(f"{number}.calls" in said, f"the log does not name {number}.calls")
@@ -207,13 +216,7 @@ def strange_files(t):
 @probe("T28.8", "folder-that-others-write")
 def written_by_others(t):
     """Who may write into the folder could make calls of the PBX: such a folder is refused, with what to do."""
-    daemon = own_daemon(t, "folder-of-others").start()
-    phone, name, password, token = sleeper(t)
-    caller, request = call(t, name)
-    woken(t, token)
-    time.sleep(0.1)
-    daemon.kill()
-    place = folder_of(daemon)
+    daemon, waiting, place = killed_with_a_call(t, "folder-of-others")
     for mode in (0o770, 0o707):
         os.chmod(place, mode)
         result = subprocess.run([t.suite.program, "serve", "--config", daemon.config], capture_output=True, text=True,
@@ -222,23 +225,17 @@ def written_by_others(t):
         check(result.returncode != 0 and place in said and "chmod" in said, f"mode {mode:o}: {result.returncode} {said[-300:]}")
     os.chmod(place, 0o700)
     daemon.launch()
-    back(phone, name, password, token)
-    check(phone.request("INVITE", request.call_id), "control: the call does not go on")
+    check(waiting.rings(), "control: the call does not go on")
 
 
 @probe("T28.9", "calls-that-nobody-has-made")
 def made_calls(t):
     """A call whose bytes were changed on the disk, or that another store has written, is none in the next run."""
-    daemon, other = own_daemon(t, "changed-calls").start(), own_daemon(t, "foreign-calls").start()
-    t.daemon = daemon
-    phone, name, password, token = sleeper(t)
-    caller, request = call(t, name)
-    woken(t, token)
-    time.sleep(0.1)
-    daemon.kill()
+    other = own_daemon(t, "foreign-calls").start()
+    daemon, waiting, place = killed_with_a_call(t, "changed-calls")
     other.kill()
     # The file of one store in the folder of the other, under its own name and behind it.
-    place, elsewhere = folder_of(daemon), folder_of(other)
+    elsewhere = folder_of(other)
     os.makedirs(elsewhere, mode=0o700, exist_ok=True)
     names = sorted(os.listdir(place))
     check(names, "control: no file of calls")
@@ -256,11 +253,10 @@ def made_calls(t):
             changed.write(raw.replace(b"sip:700@", b"sip:112@"))
     daemon.launch()
     check(daemon.metric("sippushd_calls_resumed_total") == 0, "a call that was changed on the disk goes on")
-    back(phone, name, password, token)
-    check(phone.request("INVITE", request.call_id, 1) is None, "the phone gets a call that was changed on the disk")
-    caller, request = call(t, name)
-    back(phone, name, password, token)
-    check(phone.request("INVITE", request.call_id), "control: a new call is not served")
+    check(waiting.rings(1) is None, "the phone gets a call that was changed on the disk")
+    caller, request = call(t, waiting.name)
+    back(waiting.phone, waiting.name, waiting.password, waiting.token)
+    check(waiting.phone.request("INVITE", request.call_id), "control: a new call is not served")
 
 
 @probe("T28.2", "ringing-call-over-kill")

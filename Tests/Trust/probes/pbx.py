@@ -21,15 +21,32 @@ def own_daemon(t, name, settings, pbx_host=None):
     return daemon
 
 
-def called(t, phone, user, body=b"", to="700"):
-    """A call of a phone that shows its password; gives the request that should reach the PBX."""
+def called(t, phone, user, body=b"", to="700", method="INVITE"):
+    """A call of a phone that shows its password, or another request; gives the one that should reach the PBX."""
     name, password = user
-    request = phone.make("INVITE", f"sip:{to}@example.net", name, body=body)
+    request = phone.make(method, f"sip:{to}@example.net", name, body=body)
     answer = phone.exchange(request)
     check(answer and answer.status == 407, f"control: {answer}")
-    again = request.renewed().add(*credentials(answer, name, password, "INVITE", request.uri))
+    again = request.renewed().add(*credentials(answer, name, password, method, request.uri))
     phone.send(again)
     return again
+
+
+def ended(phone, request, statuses, timeout=6.0):
+    """The phone hears how its call ended, and acknowledges it."""
+    answer = phone.response(request.call_id, "INVITE", timeout)
+    check(answer and answer.status in statuses, f"the phone got {answer}")
+    phone.send(phone.ack_failure(request, answer))
+    return answer
+
+
+def connected(agent, request):
+    """The caller hears that the call is answered, and acknowledges it; gives its dialog."""
+    answer = agent.response(request.call_id, "INVITE")
+    check(answer and answer.status == 200, f"the caller got {answer}")
+    dialog = Dialog.of_caller(agent, request, answer)
+    agent.send(dialog.make("ACK", cseq=int(request.get("CSeq").split()[0])))
+    return dialog
 
 
 @probe("T33.1", "calls-leave-from-the-listener")
@@ -51,8 +68,7 @@ def leaves_from_the_listener(t):
         source = got.source.socket.getpeername()[0]
         check(source == host, f"Via names {host}, and the connection comes from {source}")
         got.source.respond(got, 486, tag="p")
-        answer = phone.response(request.call_id, "INVITE")
-        check(answer and answer.status == 486, f"the phone got {answer}")
+        ended(phone, request, [486])
     check(len(daemon.pbx.tcp.streams) == 2, f"{len(daemon.pbx.tcp.streams)} connections for two addresses")
     return "a connection leaves from the address that its Via names, one for each of the two addresses"
 
@@ -116,19 +132,13 @@ def a_503_calls_once(t):
         if ring:
             got.source.respond(got, 180, tag="p")
         got.source.respond(got, 503, tag="p", fields=[("Reason", "Q.850;cause=34")])
-        answer = phone.response(request.call_id, "INVITE")
-        check(answer and answer.status >= 500, f"the phone got {answer}")
-        phone.send(phone.ack_failure(request, answer))
+        ended(phone, request, range(500, 600))
         again = pbx.take(lambda m: m.call_id == request.call_id and m.method == "INVITE", 0.5)
         check(not again, f"the call was made again after 503: {again}")
         again = pbx.tcp.take(lambda m: m.call_id == request.call_id and m.method == "INVITE", 0.2)
         check(not again, f"the call was made again after 503: {again}")
     # What is not a call neither.
-    name, password = user
-    message = phone.make("MESSAGE", "sip:700@example.net", name, body=LARGE)
-    answer = phone.exchange(message)
-    again = message.renewed().add(*credentials(answer, name, password, "MESSAGE", message.uri))
-    phone.send(again)
+    message = called(t, phone, user, LARGE, method="MESSAGE")
     got = pbx.tcp.request("MESSAGE", message.call_id)
     check(got, "a large MESSAGE did not come by TCP")
     got.source.respond(got, 503, tag="p")
@@ -147,10 +157,7 @@ def large_inside_a_call(t):
     got = pbx.request("INVITE", request.call_id)
     check(got, "control: a small INVITE does not come as a datagram")
     pbx.respond(got, 200, tag="pbx", contact=f"<sip:700@{pbx.local()};transport=TCP>")
-    answer = phone.response(request.call_id, "INVITE")
-    check(answer and answer.status == 200, f"the phone got {answer}")
-    dialog = Dialog.of_caller(phone, request, answer)
-    phone.send(dialog.make("ACK", cseq=int(request.get("CSeq").split()[0])))
+    dialog = connected(phone, request)
     check(pbx.tcp.request("ACK", request.call_id, 3), "the ACK does not go where the Contact says")
     for body, what in ((LARGE, "large"), (b"", "small")):
         update = dialog.make("INVITE", body=body)
@@ -172,9 +179,7 @@ def large_inside_a_call(t):
     check(got, "control: no INVITE at the phone")
     tag = fresh("t")
     phone.respond(got, 200, tag=tag)
-    answer = trunk.response(invite.call_id, "INVITE")
-    check(answer and answer.status == 200, f"control: the PBX got {answer}")
-    trunk.send(Dialog.of_caller(trunk, invite, answer).make("ACK", cseq=1))
+    connected(trunk, invite)
     check(phone.request("ACK", invite.call_id, 3), "control: no ACK")
     bye = Dialog.of_callee(phone, got, tag).make("BYE")
     phone.send(bye)
@@ -206,27 +211,22 @@ def upstream_away(t):
     got = pbx.request("INVITE", request.call_id)
     check(got, "control: no INVITE while the PBX is there")
     pbx.respond(got, 486, tag="p")
-    answer = phone.response(request.call_id, "INVITE")
-    phone.send(phone.ack_failure(request, answer))
+    ended(phone, request, [486])
     pbx.answers = False
     # Nobody knows yet that it is away: this call finds out.
     request = called(t, phone, user)
     begin = time.monotonic()
     check(pbx.request("INVITE", request.call_id), "control: no INVITE when the PBX has just gone")
-    answer = phone.response(request.call_id, "INVITE", 10)
-    check(answer and answer.status == 503, f"the caller of a PBX that is away got {answer}")
+    answer = ended(phone, request, [503], 10)
+    first = time.monotonic() - begin
     check(answer.get("retry-after") and "does not answer" in (answer.get("warning") or ""),
           f"the 503 says {answer.get('retry-after')}, {answer.get('warning')}")
-    first = time.monotonic() - begin
-    phone.send(phone.ack_failure(request, answer))
     # From now on it is known.
     request = called(t, phone, user)
     begin = time.monotonic()
-    answer = phone.response(request.call_id, "INVITE", 10)
-    check(answer and answer.status == 503, f"the second caller got {answer}")
+    ended(phone, request, [503], 10)
     second = time.monotonic() - begin
     check(second < 5, f"the caller waited {second:.1f} s although it is known that the PBX is away")
-    phone.send(phone.ack_failure(request, answer))
     check(not pbx.request("INVITE", request.call_id, 0.3), "a call that was refused went to the PBX")
     wait_for(lambda: any("call refused" in line and "status=503" in line and request.call_id in line
                          for line in daemon.log().splitlines()), 6, "a call that was refused with 503 has no line")
@@ -266,9 +266,7 @@ def outgoing_calls_are_told(t):
     daemon.launch()
     got = pbx.request("INVITE", request.call_id) or got
     pbx.respond(got, 486, tag="pbx")
-    answer = phone.response(request.call_id, "INVITE", 8)
-    check(answer and answer.status == 486, f"control: the caller got {answer}")
-    phone.send(phone.ack_failure(request, answer))
+    ended(phone, request, [486], 8)
     for name in (number, f"{user[0]}@example.net", request.call_id, phone.host):
         said = daemon.command("explain", name).stdout
         check(f"to sip:{number}@example.net" in said and "refused with 486" in said, f"explain {name}: {said}")
