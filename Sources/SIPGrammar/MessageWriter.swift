@@ -45,6 +45,8 @@ package struct RequestEdits: Sendable {
     package var ownRealms: [ByteString] = []
     /// Fields to add at the end of the header.
     package var added: [AddedField] = []
+    /// Where the value of From begins that goes on, so that a display name before it does not; 0 for all of it.
+    package var fromStart = 0
     /// Whether `pn-*` parameters stay in the Request-URI and the Contact rows. Since they are the device's secrets,
     /// they are removed unless this is set.
     package var keepsPushParameters = false

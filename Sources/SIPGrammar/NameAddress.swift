@@ -29,6 +29,8 @@ package struct NameAddress: Sendable {
     /// Where the URI and the header parameters begin in the value.
     package var uriStart: Int { Int(uriPlace) }
     package var parametersStart: Int { Int(parametersPlace) }
+    /// Where the value begins that says the same without the display name; 0 when it has none.
+    package var namelessStart: Int { displayName == nil ? 0 : max(0, uriStart - 1) }
 
     /// A URI without anything around it.
     package init(_ uri: SIPURI) {

@@ -111,6 +111,9 @@ extension MessageFrame {
             case .maxBreadth where edits.maxBreadth != nil: break
             case .proxyAuthorization where credentials(field, areFor: edits.ownRealms): break
             case .authorization where credentials(field, areFor: edits.ownRealms): break
+            case .from where edits.fromStart > 0:
+                rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
+                rows.append(field.value.lowerBound + edits.fromStart..<field.row.upperBound, to: &out)
             case .contact where !edits.keepsPushParameters: append(contactRowAt: index, in: &rows, to: &out)
             default: rows.append(field.row, to: &out)
             }

@@ -50,21 +50,30 @@ private struct Talk {
         routes = answer.frame.values(of: .recordRoute).reversed().map(\.string)
     }
 
-    /// A request of the phone.
+    /// A request of the phone, and what happens.
     func send(
         _ method: String, on other: EngineBench? = nil, from name: String? = nil, extra: [String] = [],
         number: Int = 20, branch: String? = nil
     ) -> [String] {
+        story((other ?? bench).receive(text(method, from: name, extra: extra, number: number, branch: branch)))
+    }
+
+    /// A request of the phone, as it goes on.
+    func sent(_ method: String, from name: String, number: Int) -> SIPRequest? {
+        sentRequest(bench.receive(text(method, from: name, number: number)))
+    }
+
+    private func text(
+        _ method: String, from name: String?, extra: [String] = [], number: Int, branch: String? = nil
+    ) -> [UInt8] {
         let tag = from.split(separator: ";tag=").last ?? ""
-        return story(
-            (other ?? bench).receive(
-                SIPText.bytes(
-                    [
-                        "\(method) sip:103@10.0.0.2:5060 SIP/2.0",
-                        "Via: SIP/2.0/UDP 192.0.2.5:40000;rport;branch=z9hG4bK\(branch ?? "d\(method)\(number)")",
-                        "From: \(name.map { "\($0);tag=\(tag)" } ?? from)", "To: \(to)", "Call-ID: \(callID)",
-                        "CSeq: \(number) \(method)", "Max-Forwards: 70",
-                    ] + routes.map { "Route: \($0)" } + extra)))
+        return SIPText.bytes(
+            [
+                "\(method) sip:103@10.0.0.2:5060 SIP/2.0",
+                "Via: SIP/2.0/UDP 192.0.2.5:40000;rport;branch=z9hG4bK\(branch ?? "d\(method)\(number)")",
+                "From: \(name.map { "\($0);tag=\(tag)" } ?? from)", "To: \(to)", "Call-ID: \(callID)",
+                "CSeq: \(number) \(method)", "Max-Forwards: 70",
+            ] + routes.map { "Route: \($0)" } + extra)
     }
 }
 
@@ -120,6 +129,43 @@ struct DialogNamesTests {
         #expect(passes(talk.send("UPDATE"), "UPDATE"))
         #expect(passes(talk.send("UPDATE", from: "\"Bob\" <sip:bob@example.net>", number: 21), "UPDATE"))
         #expect(talk.send("UPDATE", from: "<sip:boss@example.net>", number: 22) == ["403 update > phone"])
+    }
+
+    /// The From that reaches the PBX.
+    private func sentFrom(_ talk: Talk, _ method: String, _ from: String, number: Int) -> String? {
+        talk.sent(method, from: from, number: number)?.frame.firstValue(of: .from)?.string
+    }
+
+    @Test(arguments: ["INVITE", "UPDATE", "INFO", "MESSAGE"])
+    func `a display name that the caller has not used for the called phone goes no further`(method: String) throws {
+        let talk = try Talk(calling: "\"Sales\" <sip:bob@example.net>")
+        for (number, name) in ["\"Boss\" ", "Boss ", "\"Sales \" ", "\"Sa\\les\"  ", "Sales\t", ""].enumerated() {
+            let isKnown = name.contains("les")
+            let expected = isKnown ? "\(name)<sip:bob@example.net>;tag=b" : "<sip:bob@example.net>;tag=b"
+            #expect(
+                sentFrom(talk, method, "\(name)<sip:bob@example.net>", number: 30 + number) == expected, "\(name)")
+        }
+        #expect(talk.bench.engine.counters[.refusedName] == 0)
+    }
+
+    @Test func `a called phone without a name at the beginning shows none, also where it says who it is`() throws {
+        let talk = try Talk(calling: "<sip:sales@example.net>")
+        let own = sentFrom(talk, "UPDATE", "\"Bob\" <sip:bob@example.net;x=y>", number: 21)
+        #expect(own == "<sip:bob@example.net;x=y>;tag=b")
+    }
+
+    @Test func `an answer finds its way although the phone's name was taken off`() throws {
+        let talk = try Talk(calling: "<sip:bob@example.net>")
+        let sent = try #require(talk.sent("UPDATE", from: "\"Boss\" <sip:bob@example.net>", number: 21))
+        let answer = SIPText.response(200, to: sent, tag: sent.to.tag?.string ?? "")
+        #expect(story(talk.bench.receive(answer, from: EngineBench.pbx)) == ["200 update > phone"])
+    }
+
+    @Test func `a calling phone keeps its name, and so does the PBX`() throws {
+        let talk = try Talk(calledBy: "\"Bob\" <sip:bob@example.net>")
+        #expect(
+            sentFrom(talk, "INFO", "\"Bob\" <sip:bob@example.net>", number: 30)
+                == "\"Bob\" <sip:bob@example.net>;tag=fp1")
     }
 
     @Test(arguments: ["BYE", "PRACK"])

@@ -3,8 +3,8 @@ import Registration
 import SIPGrammar
 import SIPTransactions
 
-/// Who the two sides of a dialog were at its beginning, as far as they are phones: hashes of their URIs, and of the name
-/// that the caller gave itself (T20.7).
+/// Who the two sides of a dialog were at its beginning, as far as they are phones: hashes of their URIs, and of the names that the
+/// caller gave to itself and to the one who is called (T20.7).
 ///
 /// Their key stands beside them in the sealed token, so that nobody can look for two names with one hash.
 package struct DialogNames: Hashable, Sendable {
@@ -12,7 +12,19 @@ package struct DialogNames: Hashable, Sendable {
     package let key: UInt32
     /// `nil` for a side that may change its name, as a trusted peer may (RFC 4916).
     package let caller: Caller?
-    package let callee: UInt32?
+    package let callee: Callee?
+
+    package struct Callee: Hashable, Sendable {
+        /// 24 bits each. The name is what the caller wrote into To, and zero when there was none; `nil` in tokens of builds that
+        /// did not write it.
+        let uri: UInt32
+        let name: UInt32?
+
+        package init(uri: UInt32, name: UInt32?) {
+            self.uri = uri
+            self.name = name
+        }
+    }
 
     package struct Caller: Hashable, Sendable {
         /// 24 bits each. The name is zero when there was none.
@@ -24,7 +36,7 @@ package struct DialogNames: Hashable, Sendable {
         }
     }
 
-    package init(key: UInt32, caller: Caller?, callee: UInt32?) {
+    package init(key: UInt32, caller: Caller?, callee: Callee?) {
         self.key = key
         self.caller = caller
         self.callee = callee
@@ -47,18 +59,30 @@ package struct DialogNames: Hashable, Sendable {
         caller =
             holdsCaller
             ? Caller(uri: Self.hash(request.from.uri, key), name: Self.hash(request.from.displayName, key)) : nil
-        callee = holdsCallee ? Self.hash(request.to.uri, key) : nil
+        callee =
+            holdsCallee
+            ? Callee(uri: Self.hash(request.to.uri, key), name: Self.hash(request.to.displayName, key)) : nil
     }
 
     /// Whether a phone may write that From in a request inside the dialog.
     ///
-    /// A caller may leave its name out, and not change it. The one who is called has said no name at the beginning: what stands
-    /// in To are the caller's words. Some phones (JsSIP) write their own name into From from then on, others none.
+    /// A caller may leave its display name out, and not change it. That of the one who is called is not looked at here: see
+    /// ``isForeign(_:)``.
     func admits(_ from: NameAddress, ofCaller isCaller: Bool) -> Bool {
-        guard isCaller else { return callee.map { $0 == Self.hash(from.uri, key) } ?? true }
+        guard isCaller else { return callee.map { $0.uri == Self.hash(from.uri, key) } ?? true }
         guard let caller else { return true }
         let name = Self.hash(from.displayName, key)
         return caller.uri == Self.hash(from.uri, key) && (name == 0 || name == caller.name)
+    }
+
+    /// Whether the phone that was called writes a display name that the caller has not used for it. The other side has seen no
+    /// such name, and would show it from then on (RFC 4916).
+    ///
+    /// It is no reason to refuse the request: some phones (JsSIP) write their own name from then on.
+    func isForeign(_ name: ByteString?) -> Bool {
+        guard let known = callee?.name else { return false }
+        let said = Self.hash(name, key)
+        return said != 0 && said != known
     }
 
     // MARK: Hashes

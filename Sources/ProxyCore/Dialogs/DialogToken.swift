@@ -68,7 +68,10 @@ package struct DialogToken: Hashable, Sendable {
                 out.append(big: UInt64(caller.uri), count: 3)
                 out.append(big: UInt64(caller.name), count: 3)
             }
-            if let callee = names.callee { out.append(big: UInt64(callee), count: 3) }
+            if let callee = names.callee {
+                out.append(big: UInt64(callee.uri), count: 3)
+                if let name = callee.name { out.append(big: UInt64(name), count: 3) }
+            }
         }
     }
 
@@ -108,10 +111,11 @@ package struct DialogToken: Hashable, Sendable {
             first = DialogNames.Caller(
                 uri: UInt32(truncatingIfNeeded: uri), name: UInt32(truncatingIfNeeded: name))
         }
-        var second: UInt32?
+        var second: DialogNames.Callee?
         if callee.isPhone {
             guard let uri = take(3, of: bytes, at: &index) else { return nil }
-            second = UInt32(truncatingIfNeeded: uri)
+            let name = index < bytes.count ? take(3, of: bytes, at: &index).map { UInt32(truncatingIfNeeded: $0) } : nil
+            second = DialogNames.Callee(uri: UInt32(truncatingIfNeeded: uri), name: name)
         }
         return DialogNames(key: UInt32(truncatingIfNeeded: key), caller: first, callee: second)
     }

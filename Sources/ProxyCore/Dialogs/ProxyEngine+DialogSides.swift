@@ -118,17 +118,30 @@ extension ProxyEngine {
     /// What ends or acknowledges something shows nobody a name, and passes whatever it says.
     func keepsItsName(_ incoming: IncomingRequest, _ pass: DialogPass) -> Bool {
         let request = incoming.request
-        switch request.method {
-        case .bye, .prack, .ack, .cancel: return true
-        case .invite, .register, .options, .update, .info, .refer, .message, .subscribe, .notify, .publish, .other:
-            guard let names = pass.token.names else { return true }
-            if names.admits(request.from, ofCaller: pass.isFromCaller) { return true }
-            guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
-                let home = identity.home(of: request.from.uri)
-            else { return false }
-            // It was called by another name, and says its own (RFC 4916).
-            return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
+        guard Self.showsName(request.method), let names = pass.token.names else { return true }
+        if names.admits(request.from, ofCaller: pass.isFromCaller) { return true }
+        guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
+            let home = identity.home(of: request.from.uri)
+        else { return false }
+        // It was called by another name, and says its own (RFC 4916).
+        return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
+    }
+
+    private static func showsName(_ method: Method) -> Bool {
+        switch method {
+        case .bye, .prack, .ack, .cancel: false
+        case .invite, .register, .options, .update, .info, .refer, .message, .subscribe, .notify, .publish, .other: true
         }
+    }
+
+    /// Where the From begins that goes on: behind the display name, where a phone that was called says one that is not from the
+    /// dialog's beginning (T20.7); else 0.
+    func fromStart(of request: SIPRequest) -> Int {
+        guard request.to.tag != nil, request.from.displayName != nil, Self.showsName(request.method),
+            case .dialog(let pass, _) = route(of: request), !pass.isFromCaller, !pass.isFromPeer,
+            pass.token.names?.isForeign(request.from.displayName) == true
+        else { return 0 }
+        return request.from.namelessStart
     }
 
     // MARK: The trusted side

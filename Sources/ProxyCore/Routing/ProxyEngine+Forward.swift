@@ -183,10 +183,11 @@ extension ProxyEngine {
     }
 
     /// Removes what must not go on, wherever the request goes: what a sender who is not trusted says of his identity (T9.7),
-    /// and anybody's credentials that are for us (T9.8).
+    /// anybody's credentials that are for us (T9.8), and a name that the dialog did not begin with (T20.7).
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
         if !incoming.isTrusted { edits.filter = settings.stripped }
         edits.ownRealms = ownRealms
+        edits.fromStart = fromStart(of: incoming.request)
     }
 
     func via(

@@ -225,6 +225,20 @@ def names(t):
     count = renamed(t, call.of_phone, call.pbx, call.name, others + [f"<sip:{call.name}@elsewhere.invalid>"])
     phone, (name, _), of_phone, of_pbx = outgoing(t)
     count += renamed(t, of_phone, t.daemon.pbx, name, others + [f'"The Boss" <sip:{name}@example.net>'])
+    # A display name that the caller has not used for the called phone goes no further; the request does.
+    for value in (f'"Boss" <sip:{call.name}@example.net>', f"Boss <sip:{call.name}@example.net>"):
+        for method in ("UPDATE", "INVITE", "INFO"):
+            request = call.of_phone.make(method)
+            request.set("From", re.sub(r"^[^;]*(?=;tag=)", value, call.of_phone.local))
+            call.phone.send(request)
+            got = call.pbx.request(method, request.call_id, 3)
+            check(got, f"{method} from {value} does not arrive")
+            check("Boss" not in got.get("from") and call.name in got.get("from"), f"the PBX is told of {got.get('from')}")
+            call.pbx.respond(got, 486 if method == "INVITE" else 200)
+            answer = call.phone.response(request.call_id, method, 3)
+            check(answer and answer.status == (486 if method == "INVITE" else 200), f"{method} from {value}: {answer}")
+            if method == "INVITE":
+                call.phone.send(call.phone.ack_failure(request, answer))
     # RFC 4916: the PBX may say to whom the call is connected now.
     moved = call.of_pbx.make("UPDATE")
     moved.set("From", re.sub(r"^[^;]*(?=;tag=)", '"Desk" <sip:104@example.net>', call.of_pbx.local))
