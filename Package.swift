@@ -235,7 +235,7 @@ let package = Package(
                 "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
                 "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration",
                 "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage",
-                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "JSON",
             ]),
         tests(
             "ProxyDaemonTests",

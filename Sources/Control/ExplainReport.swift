@@ -7,7 +7,10 @@ import Timekeeping
 
 /// What is known of a user's phones, or of a call, for `sippushd explain`.
 package struct ExplainReport: Codable, Sendable, DescribedBody {
-    package static let notes: [String: JSONSchema] = ["date": .words("In milliseconds.")]
+    package static let notes: [String: JSONSchema] = [
+        "date": .words("When this was asked, in Unix seconds."),
+        "maximumAge": .words("How many seconds a record is kept."),
+    ]
 
     /// The name that was asked for.
     package var name: String
@@ -15,8 +18,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var isUser: Bool
     /// Whether the user has a contact or a password.
     package var isKnown: Bool
-    /// When the report was made, in Unix milliseconds.
-    package var date: Int64
+    /// When the report was made.
+    package var date: Seconds
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
     package var held: [HeldCallReport] = []
@@ -43,10 +46,9 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         package var hasPushParameters: Bool
         /// Whether it was reported over HTTP and has not registered: nothing but a push can be sent to it.
         package var isReported: Bool
-        /// Unix milliseconds.
-        package var registeredAt: Int64
-        /// Unix milliseconds; may be in the past for a push contact.
-        package var expiresAt: Int64
+        package var registeredAt: Seconds
+        /// May be in the past for a push contact.
+        package var expiresAt: Seconds
     }
 
     /// Whether nobody has that name, and nothing is on record.
@@ -63,8 +65,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var device: UInt64
     /// See ``BindingReport/name``; `nil` for a call that no device was looked for.
     package var deviceName: String?
-    /// Unix milliseconds.
-    package var requestedAt: Int64
+    package var requestedAt: Seconds
     package var omission: String?
     package var app: String
     package var code: String?
@@ -73,22 +74,21 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var answer: String?
     package var status: Int?
     package var reason: String
-    /// Unix milliseconds.
-    package var deadSince: Int64?
+    package var deadSince: Seconds?
     package var providerID: String
-    // Milliseconds after `requestedAt`.
-    package var sent: Int32?
-    package var answered: Int32?
-    package var registered: Int32?
-    /// `keep-alive`, `request` or `response`: what let the call out at `invited`, in place of a REGISTER.
+    // How long after `requestedAt`.
+    package var sentAfter: Seconds?
+    package var answeredAfter: Seconds?
+    package var registeredAfter: Seconds?
+    /// `keep-alive`, `request` or `response`: what let the call out at `invitedAfter`, in place of a REGISTER.
     package var sign: String?
-    package var invited: Int32?
-    package var rang: Int32?
-    package var ended: Int32?
+    package var invitedAfter: Seconds?
+    package var rangAfter: Seconds?
+    package var endedAfter: Seconds?
     /// When the app said this of the push, or it became known without the app.
-    package var received: Int32?
-    package var followed: Int32?
-    package var read: Int32?
+    package var receivedAfter: Seconds?
+    package var followedAfter: Seconds?
+    package var readAfter: Seconds?
     package var end: String?
     package var endStatus: UInt16?
     /// Why the request was refused at once; `nil` for one that was not.
@@ -99,6 +99,14 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var peer: String
 
     init(_ record: TimelineRecord) {
+        func after(_ step: Int32?) -> Seconds? { step.map { Seconds(milliseconds: Int64($0)) } }
+        func after(_ date: UnixTime?) -> Seconds? {
+            date.map { date in
+                Seconds(
+                    milliseconds: date.milliseconds.subtractingReportingOverflow(record.requestedAt.milliseconds)
+                        .partialValue)
+            }
+        }
         kind = record.kind.rawValue
         aor = "\(record.user)@\(record.host)"
         callID = record.callID.string
@@ -106,7 +114,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         calls = record.calls
         device = record.device.rawValue
         deviceName = record.device == .nobody ? nil : record.device.name
-        requestedAt = record.requestedAt.milliseconds
+        requestedAt = Seconds(record.requestedAt)
         omission = record.omission?.rawValue
         app = record.app
         code = record.code?.description
@@ -115,25 +123,18 @@ package struct TimelineReport: Codable, Hashable, Sendable {
         answer = record.answer?.rawValue
         status = record.status
         reason = record.reason
-        deadSince = record.deadSince?.milliseconds
+        deadSince = record.deadSince.map { Seconds($0) }
         providerID = record.providerID.string
-        sent = record.steps.sent
-        answered = record.steps.answered
-        registered = record.steps.registered
+        sentAfter = after(record.steps.sent)
+        answeredAfter = after(record.steps.answered)
+        registeredAfter = after(record.steps.registered)
         sign = record.sign?.rawValue
-        invited = record.steps.invited
-        rang = record.steps.rang
-        ended = record.steps.ended
-        func offset(_ date: UnixTime?) -> Int32? {
-            date.map { date in
-                Int32(
-                    clamping: date.milliseconds.subtractingReportingOverflow(record.requestedAt.milliseconds)
-                        .partialValue)
-            }
-        }
-        received = offset(record.marks.received)
-        followed = offset(record.marks.followed)
-        read = offset(record.marks.read)
+        invitedAfter = after(record.steps.invited)
+        rangAfter = after(record.steps.rang)
+        endedAfter = after(record.steps.ended)
+        receivedAfter = after(record.marks.received)
+        followedAfter = after(record.marks.followed)
+        readAfter = after(record.marks.read)
         end = record.end?.rawValue
         endStatus = record.endStatus
         refusal = record.refusal?.rawValue

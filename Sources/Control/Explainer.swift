@@ -70,7 +70,7 @@ final class Explainer: Sendable {
         let isUser = aor.map { engine.identity.domains.contains($0.host) || engine.bindings.isKnown($0) } ?? false
         var report = ExplainReport(
             name: isUser ? aor?.description ?? name : name, isUser: isUser,
-            isKnown: aor.map { engine.isKnown($0) } ?? false, date: now.date.milliseconds,
+            isKnown: aor.map { engine.isKnown($0) } ?? false, date: Seconds(now.date),
             keepsTimeline: engine.timeline.isOn, maximumAge: settings.maximumAge.components.seconds)
         report.providers = ProviderReport.all(of: engine)
         let ref = CallRef(name)
@@ -99,8 +99,8 @@ final class Explainer: Sendable {
                 switchedOff: engine.bindings.switchedOffProvider(of: binding.id)?.rawValue,
                 hasPushParameters: binding.contact.string.contains("pn-"),
                 isReported: engine.bindings.forkTarget(binding.id, now: now.instant)?.isReachable == false,
-                registeredAt: binding.registeredAt.milliseconds,
-                expiresAt: (now.date + (binding.freshUntil - now.instant)).milliseconds)
+                registeredAt: Seconds(binding.registeredAt),
+                expiresAt: Seconds(now.date + (binding.freshUntil - now.instant)))
         }
     }
 }

@@ -47,7 +47,7 @@ struct LogLine {
             case .bytes(let value): textValue(value.array)
             case .integer(let number): bytes.append(decimal: number)
             case .flag(let flag): append(flag ? "true" : "false")
-            case .duration(let duration): appendMilliseconds(duration, unit: "ms")
+            case .duration(let duration): appendMilliseconds(duration)
             case .redacted(let secret): textValue(Array(secret.description.utf8))
             }
             if cutBack(to: before, marker: " …") { return }
@@ -87,7 +87,7 @@ struct LogLine {
             case .bytes(let value): jsonString(value.array)
             case .integer(let number): bytes.append(decimal: number)
             case .flag(let flag): append(flag ? "true" : "false")
-            case .duration(let duration): appendMilliseconds(duration, unit: "")
+            case .duration(let duration): appendSeconds(duration)
             case .redacted(let secret): jsonString(Array(secret.description.utf8))
             }
             if cutBack(to: before, marker: ",\"truncated\":true") { break }
@@ -119,15 +119,29 @@ struct LogLine {
 
     private mutating func append(_ text: StaticString) { bytes.append(text) }
 
-    private mutating func appendMilliseconds(_ duration: Duration, unit: StaticString) {
+    private mutating func appendMilliseconds(_ duration: Duration) {
+        let microseconds = microseconds(duration)
+        bytes.append(decimal: microseconds / 1000)
+        append(".")
+        appendPadded(Int64(microseconds % 1000), width: 3)
+        append("ms")
+    }
+
+    /// JSON has times in seconds, as everywhere.
+    private mutating func appendSeconds(_ duration: Duration) {
+        let microseconds = microseconds(duration)
+        bytes.append(decimal: microseconds / 1_000_000)
+        append(".")
+        appendPadded(Int64(microseconds % 1_000_000), width: 6)
+    }
+
+    /// Without its sign, which is written.
+    private mutating func microseconds(_ duration: Duration) -> UInt64 {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)
         let microseconds = overflow ? 0 : scaled.addingReportingOverflow(attoseconds / 1_000_000_000_000).partialValue
         if microseconds < 0 { append("-") }
-        bytes.append(decimal: microseconds.magnitude / 1000)
-        append(".")
-        appendPadded(Int64(microseconds.magnitude % 1000), width: 3)
-        append(unit)
+        return microseconds.magnitude
     }
 
     /// ISO 8601 in UTC with milliseconds, by the proleptic Gregorian calendar.

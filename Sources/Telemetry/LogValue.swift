@@ -8,7 +8,7 @@ package enum LogValue: Sendable {
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)
-    /// In milliseconds with three decimals.
+    /// In milliseconds with three decimals; as JSON in seconds.
     case duration(Duration)
     case redacted(Redacted)
 

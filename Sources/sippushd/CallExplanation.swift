@@ -14,13 +14,13 @@ struct CallExplanation {
 
     var lines: [String] {
         guard let first = records.first else { return [] }
-        let start = records.map(\.requestedAt).min() ?? first.requestedAt
+        let start = records.map(\.requestedAt.milliseconds).min() ?? first.requestedAt.milliseconds
         var steps: [(time: Int64, text: String)] = []
         for record in records {
             // The first step names the device anyway.
             let label = records.count > 1 ? "device \(record.deviceName ?? ""): " : ""
             steps += explanation(of: record).steps.enumerated().map { index, step in
-                (record.requestedAt - start + Int64(step.time), (index == 0 ? "" : label) + step.text)
+                (record.requestedAt.milliseconds - start + step.time, (index == 0 ? "" : label) + step.text)
             }
         }
         // The steps of one device stay in their order.
@@ -35,7 +35,7 @@ struct CallExplanation {
 
     private func explanation(of record: TimelineReport) -> DeviceExplanation {
         let contact = report.contacts.first { $0.device == record.device }
-        return DeviceExplanation(record, lastRegistered: contact?.registeredAt)
+        return DeviceExplanation(record, lastRegistered: contact?.registeredAt.milliseconds)
     }
 
     private func heading(_ first: TimelineReport, _ start: Int64) -> String {
@@ -79,28 +79,32 @@ struct DeviceExplanation {
     // MARK: Steps
 
     /// What happened, in its order, each with the milliseconds since the record's beginning.
-    var steps: [(time: Int32, text: String)] {
-        var steps: [(time: Int32, text: String)] = [(0, beginning)]
-        if let sent = record.sent { steps.append((sent, "sent to the provider")) }
+    var steps: [(time: Int64, text: String)] {
+        var steps: [(time: Int64, text: String)] = [(0, beginning)]
+        if let sent = record.sentAfter?.milliseconds { steps.append((sent, "sent to the provider")) }
         if let answer {
-            if let answered = record.answered {
+            if let answered = record.answeredAfter?.milliseconds {
                 steps.append((answered, words(answer)))
             } else {
-                steps.append((record.ended ?? 0, words(answer)))
+                steps.append((record.endedAfter?.milliseconds ?? 0, words(answer)))
             }
         }
-        if let registered = record.registered { steps.append((registered, "the phone registered")) }
-        if let sign, let invited = record.invited { steps.append((invited, words(sign))) }
-        if let invited = record.invited {
+        if let registered = record.registeredAfter?.milliseconds { steps.append((registered, "the phone registered")) }
+        if let sign, let invited = record.invitedAfter?.milliseconds { steps.append((invited, words(sign))) }
+        if let invited = record.invitedAfter?.milliseconds {
             steps.append((invited, isOutgoing ? "the INVITE went to the upstream" : "the INVITE went to it"))
         }
-        if let rang = record.rang { steps.append((rang, "it rang")) }
+        if let rang = record.rangAfter?.milliseconds { steps.append((rang, "it rang")) }
         if let end, end != .notOffered {
-            steps.append((record.ended ?? 0, isOutgoing ? outgoingWords(end) : words(end)))
+            steps.append((record.endedAfter?.milliseconds ?? 0, isOutgoing ? outgoingWords(end) : words(end)))
         }
-        if let received = record.received { steps.append((received, "the app says that the push arrived")) }
-        if let followed = record.followed { steps.append((followed, "the app says that the user opened it")) }
-        if let read = record.read { steps.append((read, "it counts as read from then on")) }
+        if let received = record.receivedAfter?.milliseconds {
+            steps.append((received, "the app says that the push arrived"))
+        }
+        if let followed = record.followedAfter?.milliseconds {
+            steps.append((followed, "the app says that the user opened it"))
+        }
+        if let read = record.readAfter?.milliseconds { steps.append((read, "it counts as read from then on")) }
         steps = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
             .map(\.element)
         if let last = steps.last, isUnderWay { steps.append((last.time, "still under way")) }
@@ -161,7 +165,7 @@ struct DeviceExplanation {
         case .acceptedWithNewToken: return "the provider accepted it, and named a new token for the phone" + atTry
         case .tokenDead:
             return "the provider says the token is dead"
-                + (record.deadSince.map { " since \(Words.date($0))" } ?? "")
+                + (record.deadSince.map { " since \(Words.date($0.milliseconds))" } ?? "")
         case .failed where record.tries == 0:
             return record.reason.isEmpty
                 ? "not sent: there was no credential for the provider, or too many pushes were before it"
@@ -279,20 +283,20 @@ struct DeviceExplanation {
     }
 
     /// Whether the phone came back while the call waited.
-    private var cameBack: Bool { record.registered != nil || sign != nil }
+    private var cameBack: Bool { record.registeredAfter != nil || sign != nil }
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
     /// How many milliseconds after the call's end the phone registered, if that was within a minute.
     private var late: Int64? {
-        guard let lastRegistered, let ended = record.ended else { return nil }
-        let late = lastRegistered - record.requestedAt - Int64(ended)
+        guard let lastRegistered, let ended = record.endedAfter?.milliseconds else { return nil }
+        let late = lastRegistered - record.requestedAt.milliseconds - ended
         return (0..<60_000).contains(late) ? late : nil
     }
 
     private var timeOverAdvice: String {
-        let time = Words.time(Int64(record.ended ?? 0))
-        if record.registered != nil { return "The phone registered, but the store did not take it in time." }
+        let time = Words.time(record.endedAfter?.milliseconds ?? 0)
+        if record.registeredAfter != nil { return "The phone registered, but the store did not take it in time." }
         if isAccepted, let late {
             return
                 "The phone registered \(late) ms too late: call.ring-timeout is short for it, and the PBX's own ring "
@@ -303,7 +307,7 @@ struct DeviceExplanation {
                 + "wake, or cannot reach this daemon. Look at its push handling, its battery and notification "
                 + "settings, and its network."
         }
-        if record.sent == nil {
+        if record.sentAfter == nil {
             return "The push waited for its turn until the time was over: too many others were before it "
                 + "(\(settings).limits), or the provider is not reached."
         }

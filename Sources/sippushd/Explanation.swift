@@ -61,11 +61,11 @@ struct Explanation {
             kind = "its push parameters are not used; the log says why when it registers"
         }
         if contact.isReported {
-            let since = Words.time(report.date - contact.registeredAt)
+            let since = Words.time(report.date.milliseconds - contact.registeredAt.milliseconds)
             return "device \(contact.deviceName) (\(kind)): reported \(since) ago over HTTP, has not registered"
         }
-        let registered = "registered \(Words.time(report.date - contact.registeredAt)) ago"
-        let left = contact.expiresAt - report.date
+        let registered = "registered \(Words.time(report.date.milliseconds - contact.registeredAt.milliseconds)) ago"
+        let left = contact.expiresAt.milliseconds - report.date.milliseconds
         let expiry: String
         if left > 0 {
             expiry = "expires in \(Words.time(left))"
@@ -111,7 +111,7 @@ struct Explanation {
                 calls.append([record])
             }
         }
-        return calls.sorted { ($0.first?.requestedAt ?? 0) < ($1.first?.requestedAt ?? 0) }
+        return calls.sorted { ($0.first?.requestedAt.milliseconds ?? 0) < ($1.first?.requestedAt.milliseconds ?? 0) }
     }
 }
 

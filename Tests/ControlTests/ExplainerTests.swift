@@ -3,6 +3,7 @@ import Bytes
 import Crypto
 import Foundation
 import HTTPClient
+import JSON
 import LoopTesting
 import Persistence
 import ProviderTesting
@@ -128,6 +129,22 @@ private func makeStation(
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(10)))
 struct ExplainerTests {
+    /// The times in it that are not in seconds of this century, by their names.
+    private static func moments(in value: JSONValue) -> [String] {
+        switch value {
+        case .object(let members):
+            members.flatMap { member -> [String] in
+                guard case .number(let text) = member.value,
+                    member.key.hasSuffix("At") || member.key.hasSuffix("Since") || member.key == "date"
+                else { return moments(in: member.value) }
+                let isMoment = Double(text).map { (1e9..<4e9).contains($0) } ?? false
+                return isMoment ? [] : ["\(member.key) \(text)"]
+            }
+        case .array(let elements): elements.flatMap(moments)
+        case .null, .bool, .number, .string: []
+        }
+    }
+
     @Test func `a call is told while it is under way and after`() async throws {
         try await withStation { station in
             let register = SIPText.register(
@@ -171,8 +188,14 @@ struct ExplainerTests {
             }
             #expect(report.records.first?.deviceName == live.contacts.first?.deviceName)
             #expect(live.held.first?.sleepingDevices == live.contacts.map(\.deviceName))
-            // The token is nowhere in it.
             let all = try await station.get("/v1/explain/bob@example.net")
+            let json = try JSONValue(try await station.get("/v1/explain/a84b%2F%2F4c@pbx").body)
+            let last = try #require(json["records"]?.array?.first)
+            for name in ["requestedAt", "sentAfter", "answeredAfter", "endedAfter"] {
+                #expect(last[name] != nil, "\(name)")
+            }
+            #expect(Self.moments(in: json) + Self.moments(in: try JSONValue(all.body)) == [])
+            // The token is nowhere in it.
             #expect(!String(decoding: all.body, as: UTF8.self).contains("456789abcdef"))
         }
     }

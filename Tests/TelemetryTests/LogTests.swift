@@ -35,7 +35,7 @@ struct LogTests {
             [.count: -3, .aor: .bytes(ByteString([0x22, 0x5C, 0xFF, 0x0A])), .duration: .duration(.milliseconds(-5))])
         #expect(
             sink.lines == [
-                #"{"time":"2026-02-28T23:59:59.042Z","level":"info","message":"call held","count":-3,"aor":"\"\\\\\\xff\\n","duration":-5.000}"#
+                #"{"time":"2026-02-28T23:59:59.042Z","level":"info","message":"call held","count":-3,"aor":"\"\\\\\\xff\\n","duration":-0.005000}"#
                     + "\n"
             ])
     }

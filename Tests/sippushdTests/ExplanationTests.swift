@@ -15,7 +15,7 @@ private let start = UnixTime(milliseconds: 1_795_255_923_120)
 private func report(isUser: Bool = true, isKnown: Bool = true, _ records: [TimelineRecord] = []) -> ExplainReport {
     var report = ExplainReport(
         name: isUser ? "bob@example.net" : "a84b4c76e66710@pbx", isUser: isUser, isKnown: isKnown,
-        date: start.milliseconds + 60_000, keepsTimeline: true, maximumAge: 604_800)
+        date: Seconds(start + .seconds(60)), keepsTimeline: true, maximumAge: 604_800)
     report.records = records.map { TimelineReport($0) }
     return report
 }
@@ -113,7 +113,8 @@ struct ExplanationTests {
             ExplainReport.ContactReport(
                 device: device, deviceName: DeviceID(rawValue: device).name, token: token, switchedOff: off,
                 hasPushParameters: hasPush, isReported: isReported,
-                registeredAt: report.date - 2 * hour, expiresAt: report.date + expires)
+                registeredAt: Seconds(milliseconds: report.date.milliseconds - 2 * hour),
+                expiresAt: Seconds(milliseconds: report.date.milliseconds + expires))
         }
         report.contacts = [
             contact(71, token: "fcm:abcd…(152)", hasPush: true, expires: -hour), contact(72),
@@ -373,7 +374,7 @@ struct ExplanationTests {
             ExplainReport.ContactReport(
                 device: 71, deviceName: DeviceID(rawValue: 71).name, token: "fcm:…(9)", hasPushParameters: true,
                 isReported: false,
-                registeredAt: start.milliseconds + 31_500, expiresAt: start.milliseconds + 3_600_000)
+                registeredAt: Seconds(start + .milliseconds(31_500)), expiresAt: Seconds(start + .seconds(3600)))
         ]
         #expect(try #require(Explanation(report).lines.last).hasPrefix("  => The phone registered 1500 ms too late"))
     }

@@ -11,6 +11,13 @@ extension DescribedBody {
     package static var notes: [String: JSONSchema] { [:] }
 }
 
+/// A type that JSON has as a single value, and no object.
+package protocol DescribedValue: Decodable {
+    static var schema: JSONSchema { get }
+    /// An empty value.
+    init()
+}
+
 extension JSONSchema {
     /// The schema of a type, found by decoding a value of it and noting what it asks for.
     init(of body: any Decodable.Type) {
@@ -45,6 +52,7 @@ private final class BodyRecorder: Decoder {
         // Most numbers are counts, dates and cursors. Only distances in time have 32 bits, and may be negative.
         case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
         case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))
+        case let value as any DescribedValue.Type: (value.init(), value.schema)
         default: nil
         }
     }

@@ -55,6 +55,9 @@ package struct JSONSchema: Hashable, Sendable {
         typed("integer", [("minimum", .number(range.lowerBound))])
     }
 
+    /// A number that may have decimals.
+    package static let decimal = typed("number")
+
     /// Seconds since 1970.
     package static let date = number(0...)
 
