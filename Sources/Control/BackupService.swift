@@ -18,6 +18,7 @@ struct BackupService {
             guard let file = call.request.query("file"), file.hasPrefix("/") else {
                 throw ServiceProblem(400, "expected file, an absolute path")
             }
+            call.changes(file)
             let (store, log, loop) = (store, log, loop)
             call.askStore {
                 let start = loop.now

@@ -36,9 +36,11 @@ extension ControlRoutes {
     }
 
     private func removeMessage(_ call: ServiceCall) async throws(ServiceProblem) {
+        call.changes("message \(call.parameter())")
         guard let id = UInt64(call.parameter()),
-            await door.ask(.everything, { engine, _ in engine.waitingMessage(id) }) != nil
+            let message = await door.ask(.everything, { engine, _ in engine.waitingMessage(id) })
         else { throw ServiceProblem(404, "no such message") }
+        call.changes("message \(id) of \(message.aor)")
         try await write([.forgetMessages([id])])
         await door.ask(.everything) { engine, now in engine.messagesForgotten([id], now: now) }
         call.answerDone()

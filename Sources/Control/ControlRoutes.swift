@@ -62,7 +62,7 @@ struct ControlRoutes {
             throw ServiceProblem(400, "status is one of \(Self.endings.keys.sorted().joined(separator: ", "))")
         }
         let name = call.parameter()
-        call.changes(name)
+        call.changes("call \(name)")
         let (meant, isDone) = await door.ask(.everything) { engine, now in
             let meant = engine.heldCalls(named: name)
             guard let id = meant.first?.id, meant.count == 1 else { return (meant.compactMap(\.offer?.callRef), false) }

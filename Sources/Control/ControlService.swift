@@ -13,7 +13,7 @@ package final class ControlService {
             guard case .found(let route, let parameters) = router.match(request.method, request.path) else {
                 return reply.send(ServiceProblem(404, "no such resource").response())
             }
-            let caller = ServiceCaller.operatorOfMachine
+            let caller = ServiceCaller.operatorOfMachine(user: request.peerUser)
             let audit = route.isChange ? route.audit(caller.name, request, log) : { @Sendable _, _ in }
             let call = ServiceCall(request, parameters, from: caller, reply, on: loop, answered: audit)
             loop.startTask { _ in await route.serve(call) }

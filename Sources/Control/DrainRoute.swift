@@ -6,7 +6,9 @@ struct DrainRoute {
 
     func register(in router: inout ServiceRouter) {
         router.add("POST", "/v1/drain", scope: .admin, described: .drain) { [drain] call throws(ServiceProblem) in
+            call.changes("the daemon")
             let seconds = try call.number("within", in: Self.times) ?? Self.usualTime
+            call.changes("the daemon, within \(seconds) s")
             call.answer(DrainReport(calls: await drain(.seconds(seconds))))
         }
     }

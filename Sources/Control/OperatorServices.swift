@@ -52,6 +52,7 @@ package struct OperatorServices {
         router.add(
             "POST", "/v1/feedback/pull", scope: .admin, described: .feedback
         ) { [feedback] call throws(ServiceProblem) in
+            call.changes("dead tokens of Apple's feedback service")
             guard let feedback else { throw ServiceProblem(409, "push.apns.feedback.endpoint is not set") }
             feedback.pull { call.answer($0) }
         }

@@ -10,6 +10,8 @@ import Timekeeping
 /// - `@unchecked Sendable` because it lives on its listener's loop and is used there alone.
 final class HTTPConnection: @unchecked Sendable {
     let stream: StreamConnection
+    /// See ``HTTPRequest/peerUser``.
+    private let peerUser: UInt32?
     private let limits: HTTPListener.Limits
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
@@ -51,6 +53,7 @@ final class HTTPConnection: @unchecked Sendable {
         self.stream = stream
         self.listener = listener
         self.limits = limits
+        peerUser = stream.remote.port == 0 ? stream.peerUser : nil
         reader = HTTPRequestReader(headLimit: limits.head, bodyLimit: limits.body)
     }
 
@@ -142,7 +145,7 @@ final class HTTPConnection: @unchecked Sendable {
                 listener?.received(
                     HTTPRequest(
                         method: head.method, target: head.target, fields: head.fields, body: body,
-                        remote: stream.remote, connection: stream.id), on: self)
+                        remote: stream.remote, connection: stream.id, peerUser: peerUser), on: self)
             case .fault(let fault): refuse(fault)
             }
         }

@@ -28,10 +28,12 @@ package struct HTTPRequest: Sendable {
     package let remote: Endpoint
     /// The number of the connection that it came on, which no other has.
     package let connection: UInt64
+    /// Of a Unix-domain socket: the number of the user who has connected to it, by the kernel's word.
+    package let peerUser: UInt32?
 
     package init(
         method: String, target: String, fields: [HTTPField] = [], body: [UInt8] = [],
-        remote: Endpoint = Endpoint(.anyV4, 0), connection: UInt64 = 0
+        remote: Endpoint = Endpoint(.anyV4, 0), connection: UInt64 = 0, peerUser: UInt32? = nil
     ) {
         self.method = method
         self.target = target
@@ -39,6 +41,7 @@ package struct HTTPRequest: Sendable {
         self.body = body
         self.remote = remote
         self.connection = connection
+        self.peerUser = peerUser
         let parts = RequestTarget(target)
         path = parts.path
         query = parts.query

@@ -178,7 +178,7 @@ package final class APIService: @unchecked Sendable {
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
         }
         guard key.scopes.allows(scope) else {
-            if route.isChange { route.audit(key.name, request, log)(403, nil) }
+            if route.isChange { route.audit(key.name, request, log)(403, AuditedChange()) }
             return refuse(
                 request, route, 403, "this key may not do that",
                 challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")

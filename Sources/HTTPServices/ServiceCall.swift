@@ -11,8 +11,8 @@ package enum ServiceCaller: Hashable, Sendable {
     case key(String)
     /// The user of this name, who has shown his password.
     case user(String)
-    /// Whoever may open the control socket.
-    case operatorOfMachine
+    /// Whoever may open the control socket: the user of the machine with that number, if the kernel says it.
+    case operatorOfMachine(user: UInt32?)
 
     /// The name of the caller for the log.
     package var name: String {
@@ -20,7 +20,8 @@ package enum ServiceCaller: Hashable, Sendable {
         case .anyone: "-"
         case .key(let name): name
         case .user(let name): "user:\(name)"
-        case .operatorOfMachine: "control socket"
+        case .operatorOfMachine(let user?): "control socket, uid \(user)"
+        case .operatorOfMachine(nil): "control socket"
         }
     }
 }
@@ -36,15 +37,14 @@ package actor ServiceCall {
     package nonisolated let parameters: [String]
     private let reply: HTTPReply
     /// Called with the status of the answer; it writes the audit log.
-    private let answered: @Sendable (Int, String?) -> Void
-    /// What is changed, where the body alone names it.
-    private nonisolated let subject = Locked<String?>(nil)
+    private let answered: @Sendable (Int, AuditedChange) -> Void
+    private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     package init(
         _ request: HTTPRequest, _ parameters: [String], from caller: ServiceCaller, _ reply: HTTPReply,
-        on loop: EventLoop, answered: @escaping @Sendable (Int, String?) -> Void = { _, _ in }
+        on loop: EventLoop, answered: @escaping @Sendable (Int, AuditedChange) -> Void = { _, _ in }
     ) {
         self.loop = loop
         self.request = request
@@ -64,18 +64,26 @@ package actor ServiceCall {
     }
 
     package nonisolated func answer(_ response: HTTPResponse) {
-        answered(response.status, subject.withLock { $0 })
+        answered(response.status, change.withLock { $0 })
         reply.send(response)
     }
 
     /// Answers with a body that comes in pieces; that of the response is the first of them.
     package nonisolated func stream(_ response: HTTPResponse) -> HTTPBody {
-        answered(response.status, subject.withLock { $0 })
+        answered(response.status, change.withLock { $0 })
         return reply.stream(response)
     }
 
-    /// What the request changes, for the audit line. No secret.
-    package nonisolated func changes(_ name: String) { subject.withLock { $0 = name } }
+    /// Says what the request changes, for the audit line: a user, a device, a key. No secret.
+    ///
+    /// - Parameters:
+    ///   - names: of what is changed.
+    ///   - actor: who asks for it, where the body shows that.
+    package nonisolated func changes(_ names: String..., by actor: String? = nil) { changes(names, by: actor) }
+
+    package nonisolated func changes(_ names: [String], by actor: String? = nil) {
+        change.withLock { $0 = AuditedChange(object: AuditedChange.list(names), actor: actor) }
+    }
 
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 

@@ -94,6 +94,13 @@ package final class StreamConnection: @unchecked Sendable {
         pendingDescriptor = consume descriptor
     }
 
+    /// The user at the other end of a Unix-domain socket, by the kernel's word; `nil` for other sockets, and once the
+    /// connection is started.
+    package var peerUser: UInt32? {
+        guard let descriptor = pendingDescriptor?.number else { return nil }
+        return System.peerUser(descriptor)
+    }
+
     deinit {
         // A buffer that is still there closes the connection by its own deinit.
         if state != .closed { ended() }

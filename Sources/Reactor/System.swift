@@ -236,6 +236,18 @@ extension System {
 // MARK: Unix-domain sockets
 
 extension System {
+    /// The user who has connected to this Unix-domain socket; `nil` for sockets of other kinds.
+    static func peerUser(_ descriptor: Int32) -> UInt32? {
+        // struct ucred: process, user, group.
+        var credentials = [UInt32](repeating: 0, count: 3)
+        var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
+        let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length)
+        // For other sockets the kernel gives the number that stands for nobody.
+        return result == 0 && credentials[1] != .max ? credentials[1] : nil
+    }
+}
+
+extension System {
     /// A listening-ready socket at `path`, usable by this user only. A stale socket file is replaced, another file never.
     static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }

@@ -68,7 +68,9 @@ struct KeyRoutesTests {
             // Changes are in the audit log, and reading is not.
             #expect(try status("GET", "/v1/apikeys", "", socket) == 200)
             let changes = kept.log.lines.filter { $0.contains("API change") }
-            #expect(changes.count == 2 && changes.allSatisfy { $0.contains("api-key=\"control socket\" method=PUT") })
+            #expect(
+                changes.count == 2
+                    && changes.allSatisfy { $0.contains("api-key=\"control socket, uid \(getuid())\" method=PUT") })
             #expect(changes.first?.contains("status=200") == true && changes.last?.contains("status=409") == true)
         }
     }

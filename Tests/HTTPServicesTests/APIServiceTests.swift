@@ -220,7 +220,7 @@ struct APIServiceTests {
             let changes = api.logSink.lines.filter { $0.contains("API change") }
             #expect(changes.count == 2)
             #expect(changes.first?.contains("api-key=boss") == true)
-            #expect(changes.first?.contains("method=POST route=/v1/things/{} status=201") == true)
+            #expect(changes.first?.contains("method=POST route=/v1/things/{} object=- status=201") == true)
             #expect(changes.last?.contains("api-key=reader") == true)
             #expect(changes.last?.contains("status=403") == true)
             for line in api.logSink.lines {

@@ -74,15 +74,21 @@ final class DeviceRegistrationRoutes: Sendable {
 
     /// The credentials that are an app's own; each is judged once. When the source has been wrong too often this
     /// throws, and nothing of the request is done: a batch is not a hundred guesses.
+    ///
+    /// The audit line names the users, and the apps that have shown who they are.
     private func judge(
-        _ shown: [AppCredentials], of call: ServiceCall
+        _ shown: [AppCredentials], changing users: [String] = [], of call: ServiceCall
     ) async throws(ServiceProblem) -> Set<AppCredentials> {
+        call.changes(users)
         var judged: Set<AppCredentials> = []
         let guesses = shown.filter { judged.insert($0).inserted }
-        let areRight = guesses.map { apps.app($0.app, of: call.parameter(), showing: $0.apiToken) != nil }
+        let known = guesses.map { apps.app($0.app, of: call.parameter(), showing: $0.apiToken) }
+        let areRight = known.map { $0 != nil }
         let (heard, wait) = await wrongLogins.judge(areRight, from: call.request.remote.address)
         for isRight in areRight.prefix(heard) where !isRight { queue.strangerCame(call.request) }
         if let wait { throw .tooManyLogins(wait) }
+        let names = known.compactMap { $0.map { "app:\($0.id)" } }
+        call.changes(users, by: names.isEmpty ? nil : AuditedChange.list(names))
         return Set(zip(guesses, areRight).filter { $0.1 }.map { $0.0 })
     }
 
@@ -101,7 +107,7 @@ final class DeviceRegistrationRoutes: Sendable {
         _ bodies: [RegistrationBody], of call: ServiceCall, isBatch: Bool
     ) async throws(ServiceProblem) {
         let fields = try RegistrationFields(call.request)
-        let good = try await judge(bodies.map(\.credentials), of: call)
+        let good = try await judge(bodies.map(\.credentials), changing: bodies.map(\.user), of: call)
         var ids: [RequestID] = []
         var requests: [DeviceRequest] = []
         for body in bodies {
@@ -143,7 +149,7 @@ final class DeviceRegistrationRoutes: Sendable {
     // MARK: Clean-ups
 
     private func accept(_ bodies: [CleanupBody], of call: ServiceCall) async throws(ServiceProblem) {
-        let good = try await judge(bodies.map(\.credentials), of: call)
+        let good = try await judge(bodies.map(\.credentials), changing: bodies.map(\.user), of: call)
         let requests = bodies.filter { good.contains($0.credentials) }.map { body in
             DeviceRequest(
                 id: .make(), kind: .cleanup, app: body.credentials.app.text, user: body.user, platform: .apple,

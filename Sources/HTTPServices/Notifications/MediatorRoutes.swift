@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import HTTPServer
 import ProxyCore
@@ -26,10 +27,12 @@ struct MediatorRoutes {
 
     private func received(_ call: ServiceCall, isForm: Bool) async {
         do throws(MediatorAnswer) {
+            call.changes("a device that is not known")
             let body = try MediatorBody(call.request, isForm: isForm)
             guard let name = ReportedTokens.name(of: body.deviceToken, service.reported.form),
                 let device = try await device(called: name, body.selector)
             else { throw .unknown }
+            call.changes("device \(device.id.name)")
             try await order(body, to: device, known: name)
             Self.answer(call, .taken, isForm)
         } catch {

@@ -72,8 +72,11 @@ struct NotificationService {
 
     private func ordered(_ call: ServiceCall) async throws(ServiceProblem) {
         let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: loop.moment.date)
-        let named = await users(body.users)
         let devices = body.devices.map { (name: $0, device: codes.device(of: $0)) }
+        // The code of a device is not for the log: apps show it.
+        let meant = body.users + devices.map { $0.device.map { "device \($0.name)" } ?? "an unknown device" }
+        call.changes(meant)
+        let named = await users(body.users)
         let recipients =
             named.known.map { NotificationRecipient.user($0.aor) }
             + devices.compactMap { $0.device.map(NotificationRecipient.device) }
@@ -90,6 +93,7 @@ struct NotificationService {
                     ]))
             }
         }
+        call.changes(["push \(receipt.code)"] + meant)
         recent.add(receipt.code, sent: receipt.sent, skipped: receipt.skipped.count, at: loop.moment.date)
         let absent = Set(receipt.absent)
         let unknown =

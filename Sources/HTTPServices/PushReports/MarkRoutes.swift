@@ -50,10 +50,11 @@ struct MarkRoutes {
     // MARK: Marks
 
     private func marked(_ call: ServiceCall, _ mark: PushMark) async throws(ServiceProblem) {
+        let code = PushCode(call.parameter().lowercased())
+        call.changes(code.map { "push \($0)" } ?? "a push that is not known")
         let body = try MarkBody(call.request.body)
-        guard let code = PushCode(call.parameter().lowercased()), let device = codes.device(of: body.deviceCode) else {
-            throw .noSuchPush
-        }
+        guard let code, let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
+        call.changes("push \(code)", "device \(device.name)")
         let (place, date) = await door.ask(.device(device)) { engine, now in
             (engine.pushMarked(code, mark, by: device, now: now), now.date)
         }
@@ -65,8 +66,10 @@ struct MarkRoutes {
     }
 
     private func allRead(_ call: ServiceCall) async throws(ServiceProblem) {
+        call.changes("a device that is not known")
         let body = try MarkBody(call.request.body)
         guard let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
+        call.changes("device \(device.name)")
         let (isKnown, date) = await door.ask(.device(device)) { engine, now in
             (engine.allPushesRead(by: device, now: now), now.date)
         }

@@ -47,8 +47,9 @@ final class StatisticsRoutes: Sendable {
                 answer(call, asked)
             }
             for method in ["GET", "DELETE"] {
-                router.add(method, "/api/v1/pushes/all_read" + end, scope: nil, described: .leftOut) {
-                    call throws(ServiceProblem) in
+                router.add(
+                    method, "/api/v1/pushes/all_read" + end, scope: nil, isChange: false, described: .leftOut
+                ) { call throws(ServiceProblem) in
                     call.answer(
                         ServiceProblem(405, "no such method here").response(fields: [
                             HTTPField("Allow", "PATCH, PUT, POST")

@@ -60,7 +60,7 @@ struct PushTokenService {
     // MARK: Reports
 
     private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
-        let aor = try await aor(of: report)
+        let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
         // An app that has no token yet reports again when it has one, provided that it hears of success now.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
@@ -72,7 +72,7 @@ struct PushTokenService {
     }
 
     private func removed(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
-        let aor = try await aor(of: report)
+        let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
         guard !tokens.selector.isEmpty || !tokens.isEmpty else {
             throw ServiceProblem(400, "neither a selector nor a token says which device is meant")
@@ -83,11 +83,12 @@ struct PushTokenService {
         Self.answer(call, result)
     }
 
-    private func aor(of report: TokenReport) async throws(ServiceProblem) -> AddressOfRecord {
+    private func aor(of report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) -> AddressOfRecord {
         let (user, domain) = try report.account()
         guard let aor = await door.ask(.everything, { engine, _ in engine.aor(of: user, in: domain) }) else {
             throw ServiceProblem(404, "the user's domain is not served here")
         }
+        call.changes("\(aor)")
         return aor
     }
 

@@ -33,6 +33,10 @@ struct RunningDaemon: Sendable {
     let apps: MobileApps
     /// What the API serves.
     let routes: [Route]
+    /// What changes something, over the API and over the admin API.
+    let changes: [Route]
+    /// The control socket.
+    let control: String
     private let ended: Mailbox<Bool>
 
     struct Route: Hashable, Sendable {
@@ -88,6 +92,9 @@ struct RunningDaemon: Sendable {
                 .map { "\($0.method) \($0.pattern)" },
             apps: daemon.services.apps,
             routes: daemon.api.router.routes.map { Route(method: $0.method, pattern: $0.pattern) },
+            changes: (daemon.api.router.routes + daemon.admin.router.routes).filter(\.isChange)
+                .map { Route(method: $0.method, pattern: $0.pattern) },
+            control: settings.control,
             ended: ended)
         Task {
             defer { ended.put(true) }
