@@ -17,6 +17,8 @@ final class CertificateWatch: @unchecked Sendable {
     private var files: [String] = []
     /// When the first certificate of each file ends; the others of a chain are its authorities.
     private(set) var ends: [(file: String, date: UnixTime)] = []
+    /// When it looks next.
+    private(set) var next = Instant.distantPast
 
     private static let interval: Duration = .seconds(86_400)
     /// Whoever renews by ACME renews a month before the end.
@@ -25,18 +27,22 @@ final class CertificateWatch: @unchecked Sendable {
     init(on loop: EventLoop, log: Log) throws(SystemError) {
         self.loop = loop
         self.log = log
-        timer = try LoopTimer(on: loop) { [weak self] in self?.look() }
+        timer = try LoopTimer(on: loop) { [weak self] in self?.dayIsOver() }
     }
 
     /// Begins to watch those of the settings, in place of those before.
     func watch(_ settings: DaemonSettings) {
         files = settings.shownCertificates
-        look()
+        look(at: loop.moment)
     }
 
-    private func look() {
-        timer?.arm(at: loop.now + Self.interval)
-        let now = loop.moment.date
+    private func dayIsOver() { look(at: loop.moment) }
+
+    /// Reads them, says what is to be said, and plans the next look.
+    func look(at time: Moment) {
+        next = time.instant + Self.interval
+        timer?.arm(at: next)
+        let now = time.date
         // One that cannot be read is told of by whoever uses it.
         ends = files.compactMap { file in
             (try? PEM.file(file).certificateEnds())?.first.map { (file, $0) }

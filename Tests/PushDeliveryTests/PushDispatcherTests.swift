@@ -75,11 +75,12 @@ private final class Desk {
     }
 
     func answer(
-        _ transmission: PushDispatcher.Transmission, _ status: Int, body: String = "", retryAfter: String? = nil
+        _ transmission: PushDispatcher.Transmission, _ status: Int, body: String = "", retryAfter: String? = nil,
+        date: String? = nil
     ) {
         dispatcher.answered(
             transmission.slot, of: transmission.id,
-            with: ProviderAnswer(status: status, retryAfter: retryAfter, body: Array(body.utf8)),
+            with: ProviderAnswer(status: status, retryAfter: retryAfter, date: date, body: Array(body.utf8)),
             after: .milliseconds(50), now: now)
         run()
     }
@@ -198,6 +199,45 @@ struct PushDispatcherTests {
         desk.refuse(try #require(desk.takeSent().first))
         #expect(numbers(desk.takeSent()) == [2])
         #expect(desk.outcomes() == [1: .credentialsRefused("no key")])
+    }
+
+    @Test(
+        arguments: [
+            (0, nil), (59, nil), (-59, nil), (60, ": this machine's clock is 60 s behind the provider's"),
+            (7200, ": this machine's clock is 7200 s behind the provider's"),
+            (-90, ": this machine's clock is 90 s ahead of the provider's"),
+        ] as [(Int64, String?)])
+    func `where the provider's clock is another, a refused credential says clock`(seconds: Int64, words: String?) throws
+    {
+        let desk = Desk()
+        desk.ask(1)
+        let theirs = desk.now.date + .seconds(seconds)
+        desk.answer(
+            try #require(desk.takeSent().first), 403, body: #"{"reason":"InvalidProviderToken"}"#,
+            date: theirs.civil.headerText)
+        #expect(desk.outcomes() == [1: .credentialsRefused("InvalidProviderToken\(words ?? "")")])
+    }
+
+    @Test(arguments: [nil, "", "yesterday", "Sat, 99 Nov 2026 10:12:03 GMT"] as [String?])
+    func `where the provider tells no time, nothing is said of the clock`(date: String?) throws {
+        let desk = Desk()
+        desk.ask(1)
+        desk.answer(
+            try #require(desk.takeSent().first), 403, body: #"{"reason":"InvalidProviderToken"}"#, date: date)
+        #expect(desk.outcomes() == [1: .credentialsRefused("InvalidProviderToken")])
+    }
+
+    @Test func `of what is no matter of credentials the clock is not blamed`() throws {
+        let desk = Desk()
+        desk.ask(1)
+        desk.answer(
+            try #require(desk.takeSent().first), 400, body: #"{"reason":"DeviceTokenNotForTopic"}"#,
+            date: "Thu, 01 Jan 1970 00:00:10 GMT")
+        guard case .foreignToken(let reason)? = desk.outcomes()[1] else {
+            Issue.record("\(desk.outcomes())")
+            return
+        }
+        #expect(!reason.contains("clock"))
     }
 
     // MARK: Tries

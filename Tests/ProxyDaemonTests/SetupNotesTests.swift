@@ -1,0 +1,99 @@
+import Addressing
+import ProxyCore
+import PushDelivery
+import Reactor
+import Testing
+
+@testable import ProxyDaemon
+
+@Suite("What check-config notes (T35.7)")
+struct SetupNotesTests {
+    private func notes(_ change: (inout DaemonSettings) -> Void) -> [String] {
+        var settings = DaemonSettings()
+        settings.push.acrobits.enabled = true
+        change(&settings)
+        return SetupCheck.notes(of: settings)
+    }
+
+    private func app(_ topics: String...) -> APNsSettings {
+        var app = APNsSettings()
+        app.enabled = true
+        app.topics = topics
+        return app
+    }
+
+    @Test func `nothing, where nothing is odd`() {
+        #expect(
+            notes {
+                $0.push.apns.enabled = true
+                $0.push.apns.topics = ["com.example.phone"]
+                $0.push.apns.apps = ["second": app("com.example.second")]
+            } == [])
+    }
+
+    @Test func `no provider`() {
+        #expect(
+            notes { $0.push.acrobits.enabled = false } == ["push: no provider is enabled, so no phone is woken"])
+    }
+
+    @Test func `an app that no device comes to, for it has no topic`() {
+        let found = notes {
+            $0.push.apns.enabled = true
+            $0.push.apns.topics = ["com.example.phone"]
+            $0.push.apns.apps = ["second": app()]
+        }
+        #expect(found == ["push.apns.apps.second: without topics no device comes to this app"])
+    }
+
+    @Test func `an app that is switched off says nothing`() {
+        var off = app()
+        off.enabled = false
+        #expect(
+            notes {
+                $0.push.apns.enabled = true
+                $0.push.apns.apps = ["second": off]
+            } == [])
+    }
+
+    @Test func `a topic that two apps have`() {
+        let found = notes {
+            $0.push.apns.enabled = true
+            $0.push.apns.topics = ["com.example.phone"]
+            $0.push.apns.apps = ["a": app("com.example.phone"), "b": app("com.example.other")]
+        }
+        #expect(
+            found == [
+                "push.apns.apps.a: topics: com.example.phone stands in push.apns, too; its devices come to the last one"
+            ])
+    }
+
+    @Test func `a topic with the ending of a kind of push`() {
+        let found = notes {
+            $0.push.apns.enabled = true
+            $0.push.apns.topics = ["com.example.phone.voip"]
+        }
+        #expect(
+            found == ["push.apns: topics: com.example.phone.voip: expected the bundle identifier without .voip"])
+    }
+
+    @Test func `an app of Google's without params`() {
+        let found = notes {
+            var app = FCMSettings()
+            app.enabled = true
+            $0.push.fcm.enabled = true
+            $0.push.fcm.params = ["one"]
+            $0.push.fcm.apps = ["second": app]
+        }
+        #expect(found == ["push.fcm.apps.second: without params no device comes to this app"])
+    }
+
+    @Test func `trusted addresses that do not count on a WebSocket`() throws {
+        let block = try #require(AddressBlock("192.0.2.7"))
+        let found = notes {
+            $0.trusted = [.block(block)]
+            $0.listen = [ListenAddress(transport: .wss, endpoint: Endpoint(.anyV4, 8443))]
+        }
+        #expect(found.count == 1)
+        #expect(found.first?.hasPrefix("trusted: addresses do not count over WebSocket (wss:0.0.0.0:8443)") == true)
+    }
+}
