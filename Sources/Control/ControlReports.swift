@@ -73,6 +73,7 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
         "state": .words(
             "awake: it can be called where it registered; asleep: a push must wake it; unknown: it registered over UDP, where nothing tells."
         ),
+        "userAgent": .words("What the phone says that it is, at most 128 bytes of it; missing when it says nothing."),
         "app": .words("The app of the settings that its pushes go by; missing without push."),
         "lastPushAt": .words("When its last push was asked for, in Unix seconds; missing where none is on record."),
         "lastPush": .words("What became of it."),
@@ -89,6 +90,8 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
     /// Unix seconds: when it last registered or was reported.
     package var registeredAt: Int64
     package var state: String
+    /// What its last REGISTER said, and only said.
+    package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
     package var lastPush: String?

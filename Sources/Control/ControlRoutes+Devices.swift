@@ -37,10 +37,14 @@ extension ControlRoutes {
         }
         guard isKnown || !shown.isEmpty else { throw ServiceProblem(404, "nobody here is called \(aor)") }
         call.askStore { [store] in
+            let agents = try await store.userAgents(of: shown.compactMap(\.device))
             let records = try await store.timeline(of: [.user(aor)], limit: Self.lastRecords) + live
             call.answer(
                 shown.map { device in
                     var device = device
+                    // What was said in the last seconds is not in the store yet.
+                    let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
+                    device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
                     device.lastPushAt = last?.requestedAt.seconds
                     device.lastPush = last.map { $0.answer?.rawValue ?? $0.delivery.rawValue }
@@ -61,6 +65,7 @@ extension ControlRoutes {
                 token: target.pushToken?.description, isFresh: target.isFresh,
                 registeredAt: target.registeredAt.seconds,
                 state: engine.state(of: target).rawValue,
+                userAgent: engine.userAgentSaidLately(by: target.id)?.string,
                 app: target.pushToken.flatMap { engine.appName(of: $0) })
         }
     }
@@ -110,4 +115,8 @@ extension ControlRoutes {
         await door.ask(.user(aor)) { engine, now in engine.missedCallsForgotten(calls, of: aor, now: now) }
         call.answer(RemovalReport(removed: calls.count))
     }
+}
+
+extension BindingReport {
+    fileprivate var device: DeviceID? { UInt64(id).map { DeviceID(rawValue: $0) } }
 }

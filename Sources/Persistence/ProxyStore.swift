@@ -47,6 +47,8 @@ package protocol ProxyStore: AnyObject, Sendable {
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [String]
     /// The last records of the first of the subjects that has any, the oldest first.
     func timeline(of subjects: [TimelineSubject], limit: Int) async throws(StoreError) -> [TimelineRecord]
+    /// What the phones of these devices said last that they are, but for the last seconds.
+    func userAgents(of devices: [DeviceID]) async throws(StoreError) -> [DeviceID: ByteString]
     func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow>
     /// The tokens recorded at that time or later, in the order in which they were recorded.
     func deadTokens(since date: UnixTime, after cursor: PageCursor, limit: Int) async throws(StoreError) -> Page<

@@ -1,5 +1,5 @@
 package import Addressing
-import Bytes
+package import Bytes
 import Collections
 package import Timekeeping
 
@@ -117,13 +117,13 @@ package struct BindingTable: ~Copyable, Sendable {
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
     /// The row to write for a binding whose bookkeeping has changed.
-    package func stored(_ id: DeviceID, now: Moment) -> StoredBinding? {
+    package func stored(_ id: DeviceID, userAgent: ByteString? = nil, now: Moment) -> StoredBinding? {
         binding(id).map { binding in
             StoredBinding(
                 id: id, aor: binding.aor, contact: binding.contact, callID: binding.callID, cseq: binding.cseq,
                 path: binding.path, flow: binding.flow, granted: binding.granted,
                 freshUntil: now.date + (binding.freshUntil - now.instant), registeredAt: binding.registeredAt,
-                isPush: binding.provider != 0)
+                isPush: binding.provider != 0, userAgent: userAgent)
         }
     }
 

@@ -230,7 +230,8 @@ struct ContactRegistration {
         if let match = contact.match, isBookkeeping(content, on: stored[match]) {
             plan.bookkeeping.append(id)
         } else {
-            plan.persist.append(.upsert(StoredBinding(id: id, content, now: now)))
+            let row = StoredBinding(id: id, content, from: UserAgent.said(in: request), now: now)
+            plan.persist.append(.upsert(row))
         }
 
         if let match = contact.match {

@@ -112,7 +112,7 @@ package struct RegisterProcessor: Sendable {
                 StoredBinding(
                     id: binding.id, aor: aor, contact: contact, callID: request.callID, cseq: request.cseq.number,
                     path: [], flow: flow, granted: granted, freshUntil: now.date + .seconds(Int64(granted)),
-                    registeredAt: now.date, isPush: false))
+                    registeredAt: now.date, isPush: false, userAgent: UserAgent.said(in: request)))
         ]
         return .accepted(plan)
     }

@@ -18,10 +18,14 @@ package struct StoredBinding: Hashable, Sendable {
     package let registeredAt: UnixTime
     /// The contact's push parameters are to be used. False for ordinary contacts, and when another proxy pushes.
     package let isPush: Bool
+    /// The phone's User-Agent, as ``UserAgent`` gives it; empty where it sent none. `nil`: the row keeps what it has, for nobody
+    /// but the store knows it.
+    package let userAgent: ByteString?
 
     package init(
         id: DeviceID, aor: AddressOfRecord, contact: ByteString, callID: ByteString, cseq: UInt32,
-        path: [ByteString], flow: Flow, granted: UInt32, freshUntil: UnixTime, registeredAt: UnixTime, isPush: Bool
+        path: [ByteString], flow: Flow, granted: UInt32, freshUntil: UnixTime, registeredAt: UnixTime, isPush: Bool,
+        userAgent: ByteString? = nil
     ) {
         self.id = id
         self.aor = aor
@@ -34,6 +38,7 @@ package struct StoredBinding: Hashable, Sendable {
         self.freshUntil = freshUntil
         self.registeredAt = registeredAt
         self.isPush = isPush
+        self.userAgent = userAgent
     }
 }
 
@@ -45,11 +50,11 @@ package enum BindingChange: Hashable, Sendable {
 }
 
 extension StoredBinding {
-    init(id: DeviceID, _ content: Binding.Content, now: Moment) {
+    init(id: DeviceID, _ content: Binding.Content, from userAgent: ByteString? = nil, now: Moment) {
         self.init(
             id: id, aor: content.aor, contact: content.contact, callID: content.callID, cseq: content.cseq,
             path: content.path, flow: content.flow, granted: content.granted,
             freshUntil: now.date + (content.freshUntil - now.instant), registeredAt: content.registeredAt,
-            isPush: content.provider != 0)
+            isPush: content.provider != 0, userAgent: userAgent)
     }
 }

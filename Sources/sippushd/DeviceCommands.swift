@@ -11,12 +11,12 @@ let deviceShowCommand = Command(
     guard !devices.isEmpty else { return say("\(aor) has no device") }
     let table = Table(
         ("DEVICE", 8), ("STATE", 9), ("APP", 16), ("PUSH", 24), ("LAST PUSH", 40), ("FLOW", 32), ("FRESH", 8),
-        ("CONTACT", 0))
+        ("USER AGENT", 32), ("CONTACT", 0))
     for device in devices {
         let push = device.lastPushAt.map { "\(Words.date($0 * 1000)) \(device.lastPush ?? "")" }
         table.row(
             device.name, device.state, device.app ?? "-", device.token ?? "-", push ?? "-", device.flow ?? "reported",
-            device.isFresh ? "yes" : "no", device.contact)
+            device.isFresh ? "yes" : "no", device.userAgent ?? "-", device.contact)
     }
 }
 

@@ -46,14 +46,14 @@ extension StoredBinding {
     static func sample(
         _ id: UInt64, cseq: UInt32 = 1, path: [String] = [], remote: Endpoint = Endpoint(.anyV4, 5060),
         contact: ByteString = ByteString("<sip:bob@192.0.2.7;pn-provider=apns;pn-prid=0123456789abcdef>"),
-        connection: UInt64 = 0
+        connection: UInt64 = 0, userAgent: ByteString? = nil
     ) -> StoredBinding {
         StoredBinding(
             id: DeviceID(rawValue: id), aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.org")),
             contact: contact, callID: ByteString("call-\(id)@host"), cseq: cseq, path: path.map { ByteString($0) },
             flow: Flow(transport: .tls, listener: 3, connection: connection, remote: remote), granted: 3600,
             freshUntil: UnixTime(milliseconds: 1_700_000_000_123), registeredAt: UnixTime(milliseconds: -5),
-            isPush: true)
+            isPush: true, userAgent: userAgent)
     }
 }
 

@@ -312,6 +312,32 @@ struct StoreLazyTests {
         #expect(first.freshUntil == UnixTime(milliseconds: 7) && first.registeredAt == UnixTime(milliseconds: 6))
     }
 
+    @Test func `the User-Agent is written by whoever knows it, and others leave it`() async throws {
+        let (old, new) = (ByteString("Linphone/5.0"), ByteString("Linphone/5.1"))
+        func stored() throws -> [DeviceID: ByteString] {
+            try Connection(path: folder.path).userAgents(of: [1, 2, 3])
+        }
+        let store = try writer(interval: .seconds(3600))
+        #expect(await store.write([.engine(.binding(.upsert(.sample(1, userAgent: old))))]) == true)
+        #expect(await store.write([.engine(.binding(.upsert(.sample(2, userAgent: .empty))))]) == true)
+        #expect(try stored() == [1: old])
+        // Its token was replaced, or an app has reported it.
+        #expect(
+            await store.write([.engine(.binding(.upsert(.sample(1, contact: ByteString("<sip:bob@new>")))))]) == true)
+        #expect(await store.write([.engine(.binding(.upsert(.sample(3))))]) == true)
+        #expect(try stored() == [1: old])
+        #expect(store.writer.refresh([.sample(1, cseq: 2), .sample(2, cseq: 2, userAgent: new)]))
+        store.writer.stop()
+        #expect(try stored() == [1: old, 2: new])
+        let later = try writer(interval: .seconds(3600))
+        #expect(await later.write([.engine(.binding(.delete(1)))]) == true)
+        #expect(await later.write([.engine(.binding(.upsert(.sample(1))))]) == true)
+        #expect(try stored() == [2: new])
+        #expect(later.writer.refresh([.sample(2, cseq: 3, userAgent: .empty)]))
+        later.writer.stop()
+        #expect(try stored() == [:])
+    }
+
     @Test func `they never come back over a later change of the same binding`() async throws {
         let store = try writer(interval: .seconds(3600))
         #expect(

@@ -272,7 +272,7 @@ struct RegisterTests {
         }
         #expect(row.freshUntil == registrar.now.date + .seconds(600))
         #expect(row.cseq == 2)
-        #expect(row == registrar.table.stored(row.id, now: registrar.now))
+        #expect(row == registrar.table.stored(row.id, userAgent: row.userAgent, now: registrar.now))
     }
 
     @Test func `a push contact's refresh is written only when contact, flow or Path change`() throws {

@@ -248,6 +248,10 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         try await reader.read { try $0.mobileDevices(of: user, app: app, token: token) }
     }
 
+    package func userAgents(of devices: [DeviceID]) async throws(StoreError) -> [DeviceID: ByteString] {
+        try await reader.read { try $0.userAgents(of: devices) }
+    }
+
     package func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner] {
         try await reader.read { try $0.mobileOwners(of: token) }
     }

@@ -268,5 +268,9 @@ enum StoreSchema {
         -- A number that stands for whoever answers for the call, odd for trusted peers; 0: an earlier version wrote the row.
         ALTER TABLE bucket_entry ADD COLUMN brought_by INTEGER NOT NULL DEFAULT 0;
         """,
+        """
+        -- The User-Agent of the phone's last REGISTER, cut to 128 bytes; empty where there was none.
+        ALTER TABLE binding ADD COLUMN user_agent TEXT NOT NULL DEFAULT '';
+        """,
     ]
 }

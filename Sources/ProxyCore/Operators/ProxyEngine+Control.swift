@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 package import PushDelivery
 package import Registration
@@ -65,6 +66,9 @@ extension ProxyEngine {
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         registrar.bindings.forkTargets(for: aor, now: now.instant)
     }
+
+    /// What the phone said that it is, when it last registered; `nil` when the store knows it by now.
+    package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
     /// Providers that have credentials, switched on or not.
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }

@@ -160,6 +160,12 @@ extension ProxyEngine {
         if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
     }
 
-    /// The daemon stops: the records that are under way are written down.
-    package func stopped(now: Moment) { ledger.stopped(now: now, into: &actions) }
+    /// The daemon stops: the records that are under way are written down, and the contacts that were refreshed lately.
+    package func stopped(now: Moment) {
+        ledger.stopped(now: now, into: &actions)
+        act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
+    }
+
+    /// How many contacts are written at the end. They take some tenths of a second; of others a restart loses little.
+    private static let lastRows = 10_000
 }

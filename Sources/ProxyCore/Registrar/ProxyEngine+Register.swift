@@ -210,7 +210,7 @@ extension ProxyEngine {
     }
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {
-        if registrar.noteRefreshed(rows) {
+        if registrar.noteRefreshed(rows, saying: UserAgent.said(in: incoming.request)) {
             _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         counters.count(.registerAccepted)

@@ -19,7 +19,7 @@ package struct Registrar: ~Copyable {
     private var commits: [CommitTicket: AddressOfRecord] = [:]
     private var lastCommit: UInt64 = 0
     /// Bindings whose expiry and CSeq in the store are behind.
-    private var refreshedLately = Set<DeviceID>()
+    private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
     /// Counts the answers that say what bindings there are. It begins anywhere, so that the names in them are others than
     /// those of the run before.
@@ -109,21 +109,20 @@ package struct Registrar: ~Copyable {
 
     // MARK: Bookkeeping
 
-    /// Expiry, CSeq and Call-ID of a refresh: a restart could lose them without harm, so they are written late, each
-    /// binding once however often it was refreshed meanwhile.
+    /// A phone has refreshed these, and said what it is.
     ///
     /// - Returns: whether these are the first since all was written.
-    mutating func noteRefreshed(_ devices: some Collection<DeviceID>) -> Bool {
+    mutating func noteRefreshed(_ devices: some Collection<DeviceID>, saying agent: ByteString) -> Bool {
         guard !devices.isEmpty else { return false }
-        defer { for device in devices { refreshedLately.insert(device) } }
-        return refreshedLately.isEmpty
+        let isFirst = refreshedLately.isEmpty
+        refreshedLately.insert(devices, saying: agent)
+        return isFirst
     }
 
     /// Some of the rows that were refreshed lately, so that calls do not wait behind all of them.
     mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
-        let devices = refreshedLately.prefix(limit)
-        let rows = devices.compactMap { bindings.stored($0, now: now) }
-        refreshedLately.subtract(devices)
+        let rows = refreshedLately.take(limit)
+            .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
         return (rows, !refreshedLately.isEmpty)
     }
 

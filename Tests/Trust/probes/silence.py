@@ -216,8 +216,16 @@ def device_show(t):
     daemon = quiet(t, "showing").start()
     name, password = daemon.user()
     stream, token = t.stream(), fresh("token")
-    answer = stream.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
-    check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+    # What a phone says that it is: it is long, and turns the direction of reading. A control byte would be refused with 400.
+    agent = "Probe/1.0 (\u202eder) "
+
+    def register(cseq, said):
+        answer = stream.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}", call_id=call_id,
+                                 cseq=cseq, fields=[("User-Agent", said)])
+        check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+
+    call_id = fresh("reg")
+    register(1, agent + "x" * 500)
 
     def shown(*words, timeout=6.0):
         limit = time.monotonic() + timeout
@@ -233,9 +241,20 @@ def device_show(t):
     check(answer and answer.status == 200, f"control: REGISTER got {answer}")
     text = daemon.command("device", "show", silent).stdout
     check(" unknown " in text and " awake " not in text, f"of a phone that registered over UDP: {text}")
+
+    def says(text, words):
+        escaped = words.replace("\u202e", "\\u{202e}")
+        check("\u202e" not in text and escaped in text, f"no {escaped} in device show: {text!r}")
+        check("x" * 129 not in text, f"the User-Agent has no end: {text!r}")
+        status, body = daemon.admin("GET", f"/v1/users/{name}@example.net/devices")
+        said = json.loads(body)[0].get("userAgent", "")
+        check(status == 200 and said.startswith(words) and len(said) <= 128, f"over HTTP: {status} {body}")
+
+    says(shown("Probe/1.0"), agent)
     daemon.kill()
     daemon.launch()
     text = shown(" asleep ")
+    says(text, agent)
     check(" asleep " in text and " awake " not in text, f"after kill -9 and a restart, without its connection: {text}")
     pbx = t.phone(trusted=True)
     caller, request = call(t, name, caller=pbx)
@@ -243,12 +262,20 @@ def device_show(t):
     caller.send(caller.cancel(request))
     text = shown("accepted")
     check("accepted" in text and "fcm" in text, f"the app and the last push: {text}")
+    # The app was renewed: its REGISTER changes nothing else, so its row is written later.
+    stream = t.stream()
+    register(11, "Probe/2.0")
+    register(21, "Probe/2.1")
+    check("Probe/2.1" in shown("Probe/2.1"), f"the renewed app is not shown: {shown()}")
+    daemon.stop()
+    daemon.launch()
+    check("Probe/2.1" in shown("Probe/2.1"), f"after a restart the renewed app is not shown: {shown()}")
     nobody = daemon.command("device", "show", "nobody")
     check(nobody.returncode == 1 and "nobody" in nobody.stderr, f"device show nobody: {nobody}")
     other, _ = daemon.user()
     empty = daemon.command("device", "show", other)
     check(empty.returncode == 0 and "has no device" in empty.stdout, f"a user without a device: {empty}")
-    return "awake while connected, unknown over UDP, asleep after kill -9; app and last push; nobody is an error"
+    return "awake while connected, unknown over UDP, asleep after kill -9; User-Agent, app and last push; nobody is an error"
 
 
 @probe("T35.6", "audit-names-what-was-changed")
@@ -269,9 +296,19 @@ def audit(t):
     check(token not in daemon.log(), "the log has a token")
     removed = daemon.command("user", "remove", name)
     check(removed.returncode == 0, f"control: {removed}")
-    line = line_with(daemon, "API change", "method=DELETE", f"object={name}@example.net", "control socket")
+    line = line_with(daemon, "API change", "method=DELETE", f"object={name}@example.net", f"control socket, uid {os.getuid()}")
     check(line, f"a user who was removed: {daemon.log()[-500:]}")
-    return "lines for changes name the user and the device that were added and removed, and by whom; no token"
+    # Orders that change no user.
+    copy = os.path.join(daemon.folder, "copy.db")
+    for command, route, words in (
+        (("backup", copy), "/v1/backup", copy), (("message", "remove", "7"), "/v1/messages", "message 7"),
+        (("held", "end", "nobody"), "/v1/held", "call nobody"), (("feedback", "pull"), "/v1/feedback/pull", "feedback service"),
+        (("provider", "disable", "fcm"), "/v1/providers", "object=fcm"), (("drain",), "/v1/drain", "the daemon"),
+    ):
+        daemon.command(*command)
+        line = line_with(daemon, "API change", route, words, f"control socket, uid {os.getuid()}")
+        check(line, f"{command}: {daemon.log()[-500:]}")
+    return "lines for changes name what was changed, and the key or the user of the machine who did it; no token"
 
 
 @probe("T35.7", "check-config-says-so")

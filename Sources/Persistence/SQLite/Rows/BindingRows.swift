@@ -7,7 +7,12 @@ import Timekeeping
 /// Bindings as SQL.
 extension Connection {
     func write(_ row: StoredBinding) throws(SQLError) {
-        try run("INSERT OR REPLACE INTO binding VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)") { values in
+        try run(
+            """
+            INSERT OR REPLACE INTO binding VALUES (?1,?,?,?,?,?,?,?,?,?,?,?,?,?,
+                coalesce(?, (SELECT user_agent FROM binding WHERE id = ?1), ''))
+            """
+        ) { values in
             values.add(row.id)
             values.add(row.aor.user)
             values.add(row.aor.host)
@@ -22,25 +27,39 @@ extension Connection {
             values.add(row.freshUntil)
             values.add(row.registeredAt)
             values.add(row.isPush)
+            values.add(orNull: row.userAgent)
         }
     }
 
     /// Writes what a refresh changes, if the row is still there.
     func refresh(_ row: StoredBinding) throws(SQLError) {
         try run(
-            "UPDATE binding SET call_id = ?, cseq = ?, granted = ?, fresh_until = ?, registered_at = ? WHERE id = ?"
-        ) {
-            values in
+            """
+            UPDATE binding SET call_id = ?, cseq = ?, granted = ?, fresh_until = ?, registered_at = ?,
+                user_agent = coalesce(?, user_agent) WHERE id = ?
+            """
+        ) { values in
             values.add(row.callID)
             values.add(row.cseq)
             values.add(row.granted)
             values.add(row.freshUntil)
             values.add(row.registeredAt)
+            values.add(orNull: row.userAgent)
             values.add(row.id)
         }
     }
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
+
+    /// What the phones of these devices have said that they are; those that said nothing are left out.
+    func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
+        var found: [DeviceID: ByteString] = [:]
+        for device in devices {
+            let rows = try statement("SELECT user_agent FROM binding WHERE id = ? AND user_agent != ''", with: device)
+            found[device] = try values(of: rows, limit: 1) { ByteString($0.bytes(0)) }.first
+        }
+        return found
+    }
 
     /// A page of the bindings, in the order of their numbers.
     func bindings(after device: DeviceID?, limit: Int) throws(SQLError) -> [StoredBinding] {
