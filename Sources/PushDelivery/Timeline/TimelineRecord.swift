@@ -159,10 +159,22 @@ package struct TimelineRecord: Hashable, Sendable {
         var providerID = ByteString.empty
         @Packed var deadSince: UnixTime?
         var marks = PushMarks()
+        // Each pushed call has details, and hardly any of these.
+        var origin = Rare<Origin>()
+    }
+
+    /// What is known of requests that were refused, and of calls that phones make.
+    private struct Origin: Hashable, Sendable {
         var source = ByteString.empty
         var peer = ByteString.empty
         var refusal: Refusal?
         var share = RefusalShare.stranger
+    }
+
+    private var origin: Origin? { details.value?.origin.value }
+
+    private mutating func changeOrigin(_ body: (inout Origin) -> Void) {
+        details.change(orNew: Details()) { $0.origin.change(orNew: Origin(), body) }
     }
 
     /// How many calls are in the list of missed calls.
@@ -205,33 +217,33 @@ package struct TimelineRecord: Hashable, Sendable {
 
     /// Where it came from, as address and port; empty when nobody needs to know.
     package var source: ByteString {
-        get { details.value?.source ?? .empty }
-        set { if source != newValue { details.change(orNew: Details()) { $0.source = newValue } } }
+        get { origin?.source ?? .empty }
+        set { if source != newValue { changeOrigin { $0.source = newValue } } }
     }
 
     /// The URI of the other party, as it came: the caller of a call that was refused, whom a phone calls.
     package var peer: ByteString {
-        get { details.value?.peer ?? .empty }
-        set { if peer != newValue { details.change(orNew: Details()) { $0.peer = newValue } } }
+        get { origin?.peer ?? .empty }
+        set { if peer != newValue { changeOrigin { $0.peer = newValue } } }
     }
 
     /// Whether it is that of a call to this number, or user, in whatever domain.
     package func isFor(_ number: ByteString) -> Bool {
-        guard !number.isEmpty, let peer = details.value?.peer, !peer.isEmpty else { return false }
+        guard !number.isEmpty, let peer = origin?.peer, !peer.isEmpty else { return false }
         let text = peer.string
         return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
     }
 
     /// Why the request was refused at once; `nil` for one that was not. Such records stand in a part of the store that has
     /// no room for others.
-    package var refusal: Refusal? { details.value?.refusal }
+    package var refusal: Refusal? { origin?.refusal }
 
     /// Who caused the refusal.
-    package var share: RefusalShare { details.value?.share ?? .stranger }
+    package var share: RefusalShare { origin?.share ?? .stranger }
 
     /// Makes it the record of a request that was refused.
     package mutating func refused(_ refusal: Refusal, _ status: UInt16, share: RefusalShare) {
-        details.change(orNew: Details()) {
+        changeOrigin {
             $0.refusal = refusal
             $0.share = share
         }
