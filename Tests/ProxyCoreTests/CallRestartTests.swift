@@ -155,6 +155,27 @@ import Timekeeping
         #expect(bench.register(token: "tok2", cseq: 5, from: other).contains { $0.hasPrefix("push missed") })
     }
 
+    @Test func `a phone that answers when its wait is over has the call in the next run, too`() {
+        let bench = RestartBench()
+        let other = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
+        bench.register()
+        bench.register(token: nil, cseq: 2, from: other)
+        _ = bench.pass(.seconds(60))
+        bench.invite()
+        let ringing = bench.lastINVITE
+        bench.answer(ringing, 180, from: other)
+        bench.accepted()
+        bench.register(cseq: 3)
+        let invite = bench.lastINVITE
+        bench.crash()
+        bench.answer(ringing, 180, from: other)
+        // It says nothing, is waited for, and the wait ends; the other phone rings on.
+        _ = bench.pass(.seconds(40))
+        #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
+        bench.crash()
+        #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
+    }
+
     @Test func `a phone that has gone for good does not keep a missed call`() {
         let bench = Self.held()
         bench.accepted()

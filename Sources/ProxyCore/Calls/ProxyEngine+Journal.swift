@@ -115,5 +115,7 @@ extension ForkBranch {
             }
         return stage | (wasWoken ? 4 : 0) | (deviceKnows ? 8 : 0) | (hasMoved ? 16 : 0) | (end != nil ? 32 : 0)
             | (push != nil || wasPushed ? 64 : 0)
+            // A phone may answer after its branch was given up or cancelled.
+            | (end == .succeeded ? 128 : 0)
     }
 }
