@@ -167,10 +167,11 @@ import Timekeeping
         bench.accepted()
         bench.register(cseq: 3)
         let invite = bench.lastINVITE
+        bench.answer(invite, 180)
         bench.crash()
         bench.answer(ringing, 180, from: other)
         // It says nothing, is waited for, and the wait ends; the other phone rings on.
-        _ = bench.pass(.seconds(40))
+        _ = bench.pass(.seconds(31))
         #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
         bench.crash()
         #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
