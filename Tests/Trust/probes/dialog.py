@@ -150,7 +150,7 @@ def no_dialog(t):
                     got = t.daemon.pbx.take(lambda m: m.uri and "0900123456" in m.uri, 0.02)
                     check(not got, f"{method} {uri} without To tag, with a token seen once, reached the PBX")
                     count += 1
-    got = t.daemon.pbx.take(lambda m: m.uri and "0900123456" in m.uri, 1)
+    got = t.daemon.pbx.take(lambda m: m.uri and "0900123456" in m.uri, 0.9)
     check(not got, f"{got} reached the PBX")
     request = stranger.make("INVITE", "sip:0900123456@example.net")
     for route in of_phone.routes:

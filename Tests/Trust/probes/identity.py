@@ -58,7 +58,7 @@ def two_contacts(t):
     check(answer is not None, "no answer to REGISTER with two Contacts")
     request = caller.make("INVITE", f"sip:{name}@example.net")
     caller.send(request)
-    got = victim.request("INVITE", request.call_id, 1.5)
+    got = victim.request("INVITE", request.call_id, 0.9)
     check(not got, "a call to the thief's own name rang at the victim's address")
     caller.send(caller.cancel(request))
     return f"a second Contact at another user's phone ({answer.status}) brings that phone nothing"

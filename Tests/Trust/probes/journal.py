@@ -138,7 +138,7 @@ def cancelled(t):
     check(not again(caller, request, 487, 1.0), "a final response that was acknowledged comes again")
     check(finals(caller, request, 0.1) == [], "the caller gets another final response")
     back(phone, name, password, token)
-    check(not phone.request("INVITE", request.call_id, 1.0), "the phone gets the INVITE of a call that was cancelled")
+    check(not phone.request("INVITE", request.call_id, 0.9), "the phone gets the INVITE of a call that was cancelled")
     check(t.suite.provider.wait(token, 2), "no list of missed calls")
     return "CANCEL after kill -9 is 200 and 487, which comes again until its ACK; the phone hears of a missed call"
 
@@ -253,7 +253,7 @@ def made_calls(t):
             changed.write(raw.replace(b"sip:700@", b"sip:112@"))
     daemon.launch()
     check(daemon.metric("sippushd_calls_resumed_total") == 0, "a call that was changed on the disk goes on")
-    check(waiting.rings(1) is None, "the phone gets a call that was changed on the disk")
+    check(waiting.rings(0.9) is None, "the phone gets a call that was changed on the disk")
     caller, request = call(t, waiting.name)
     back(waiting.phone, waiting.name, waiting.password, waiting.token)
     check(waiting.phone.request("INVITE", request.call_id), "control: a new call is not served")
@@ -277,7 +277,7 @@ def ringing(t):
     phone.respond(invite, 180, tag="p")
     check(caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
     restarted(daemon)
-    another = phone.request("INVITE", request.call_id, 1)
+    another = phone.request("INVITE", request.call_id, 0.9)
     check(another is None, "the phone that rings gets another INVITE, not the same again")
     other.respond(elsewhere, 180, tag="o")
     answered(t, caller, request, phone, invite)
@@ -421,7 +421,7 @@ def onward(t):
         pbx.respond(invite, 180, tag="u")
         check(phone.take(lambda m: m.call_id == request.call_id and m.status == 180, 3), "control: no 180")
         restarted(daemon)
-        check(pbx.request("INVITE", request.call_id, 1) is None, "the PBX gets another INVITE, not the same again")
+        check(pbx.request("INVITE", request.call_id, 0.9) is None, "the PBX gets another INVITE, not the same again")
         return again, invite
 
     phone = t.phone()

@@ -264,7 +264,7 @@ def outgoing_calls_are_told(t):
     # It goes on after a crash, and has one record.
     daemon.kill()
     daemon.launch()
-    got = pbx.request("INVITE", request.call_id) or got
+    got = pbx.request("INVITE", request.call_id, 0.9) or got
     pbx.respond(got, 486, tag="pbx")
     ended(phone, request, [486], 8)
     for name in (number, f"{user[0]}@example.net", request.call_id, phone.host):

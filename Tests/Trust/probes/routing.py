@@ -109,7 +109,7 @@ def asleep(t):
     time.sleep(0.2)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "the sleeping phone was not pushed")
-    check(not caller.response(request.call_id, "INVITE", 1.0), "the caller got a final answer while the phone was waking")
+    check(not caller.response(request.call_id, "INVITE", 0.9), "the caller got a final answer while the phone was waking")
     again = t.stream()
     answer = again.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
     check(answer and answer.status == 200, f"control: {answer}")
@@ -458,7 +458,7 @@ def cancel_from_elsewhere(t):
         cancel = caller.cancel(request)
         stranger.send(cancel)
         answer = stranger.response(request.call_id, "CANCEL", 1)
-    final = caller.response(request.call_id, "INVITE", 1)
+    final = caller.response(request.call_id, "INVITE", 0.9)
     check(final is None, f"a CANCEL from another address ended the call: {final}")
     answer = phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
     invite = phone.request("INVITE", request.call_id)
@@ -519,7 +519,7 @@ def responses_from_elsewhere(t):
     for agent in (t.phone(), eve, beside, over_tcp, t.phone(trusted=True)):
         for status in (180, 200, 603):
             agent.respond(invite, status, tag="eve")
-    heard = caller.take(lambda m: m.is_response and m.call_id == request.call_id and m.status != 100, 1)
+    heard = caller.take(lambda m: m.is_response and m.call_id == request.call_id and m.status != 100, 0.9)
     check(heard is None, f"the caller hears {heard} of somebody who has seen the branch")
     counted = t.daemon.metric("sippushd_sip_rejected_total", reason="response-from-elsewhere") - refused
     check(counted >= 15, f"{counted} refused responses are counted")
