@@ -119,13 +119,19 @@ package struct SimulatedCall {
     var wasLost = false
     /// Phones whose answer of 180 or more reached the daemon.
     var reached = Set<Int>()
+    /// Those of them that answered from a flow that had got the INVITE or was registered.
+    var surelyReached = Set<Int>()
     /// The daemon has sent its final response, which may be on its way.
     var isOverForDaemon = false
     /// Who said only after that that it rings.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
+    /// By a flow that had got the INVITE or was registered.
+    var wasSurelyAnswered = false
     /// How many of the answers of its phones have come to the daemon before one has come to the caller.
     var answersHeard = 0
+    /// How many final responses the daemon has sent to the caller, repeated ones too.
+    var finalsSent = 0
     /// A phone has declined for everybody.
     var wasDeclined = false
     /// A connection broke under an INVITE, which may have arrived all the same: what that phone answers comes too late.

@@ -67,6 +67,7 @@ extension SimulatedWorld {
             let index = calls.firstIndex(where: { $0.callID == response.callID.string })
         {
             calls[index].isOverForDaemon = true
+            calls[index].finalsSent += 1
         }
         guard case .request(let request) = message, request.method == .invite,
             let phone = phones.firstIndex(where: { $0.name == request.uri.user?.string })
@@ -102,21 +103,28 @@ extension SimulatedWorld {
         }
     }
 
-    /// What reached the daemon from a phone, as the bucket's rules see it (A21).
-    func noteResponse(_ response: SIPResponse) {
+    /// A phone's response reached the daemon, as the bucket's rules see it (A21).
+    ///
+    /// The daemon may drop a response from a flow that neither got the INVITE nor is registered: the phone may be told then.
+    func noteResponse(_ response: SIPResponse, on flow: Flow) {
         guard response.cseq.method == .invite,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
             let phone = phones.firstIndex(where: { $0.name == response.to.tag?.string })
         else { return }
+        let isFromKnownFlow =
+            phones[phone].acknowledgedFlow == flow
+            || phones[phone].invited[response.callID.string]?.contains(where: { $0.flow == flow }) == true
         let isOver = calls[index].isOverForDaemon && !calls[index].wasAnswered
         if response.status.isSuccess, calls[index].finals.isEmpty && !isOver || calls[index].finals.contains(200) {
             calls[index].wasAnswered = true
             calls[index].answersHeard += 1
+            if isFromKnownFlow { calls[index].wasSurelyAnswered = true }
         }
         if response.status.statusClass == 6 { calls[index].wasDeclined = true }
         if response.status.code >= 300 { phones[phone].refused.insert(response.callID.string) }
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
+            if isFromKnownFlow { calls[index].surelyReached.insert(phone) }
             // Its transaction may be over as well, and then it is told: nobody could cancel what rings there.
             if response.status.isProvisional, calls[index].isOverForDaemon { calls[index].rangAfterEnd.insert(phone) }
         }
@@ -146,8 +154,10 @@ extension SimulatedWorld {
             let label = "\(call.callID) to \(call.user)"
             // A network that is interrupted again and again may have kept all of its INVITEs.
             if plan.partitions > 0, !call.sawProvisional, call.finals.isEmpty { continue }
-            // Of all the phone's answers it may have let the last one or two through, and those be lost behind the daemon.
-            if plan.partitions > 0, call.finals.isEmpty, 1...2 ~= call.answersHeard { continue }
+            // The daemon passed each answer on, and the network lost them all.
+            if plan.partitions > 0, call.finals.isEmpty, call.answersHeard > 0, call.finalsSent >= call.answersHeard {
+                continue
+            }
             if call.finals.count != 1, !call.sawCrash, !(call.finals.count == 2 && call.finals.contains(200)) {
                 violate("\(label) ended with \(call.finals.map(\.code))")
             }
@@ -163,7 +173,10 @@ extension SimulatedWorld {
                 let mayBeSpared = call.wasAnswered || call.wasAnsweredElsewhere || call.reached.contains(phone.number)
                 let isUncertain = call.wasLost || call.reportsInFlightAtCrash.contains(phone.number)
                 if reports > (isUncertain ? 2 : 1) { violate("\(label): \(phone.name) was told \(reports) times") }
-                let mayBeTold = isUncertain || call.lostAPhone || call.rangAfterEnd.contains(phone.number)
+                let hadItSurely =
+                    call.wasSurelyAnswered || call.wasAnsweredElsewhere || call.surelyReached.contains(phone.number)
+                let mayBeTold =
+                    isUncertain || call.lostAPhone || call.rangAfterEnd.contains(phone.number) || !hadItSurely
                 if reports > 0, mayBeSpared, !mayBeTold {
                     violate("\(label): \(phone.name) was told of a call it had")
                 }

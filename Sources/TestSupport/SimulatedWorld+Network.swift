@@ -17,7 +17,7 @@ extension SimulatedWorld {
                 switch world.reader.read(bytes) {
                 case .request(let request): world.engine.requestReceived(request, on: flow, now: world.now)
                 case .response(let response):
-                    world.noteResponse(response)
+                    world.noteResponse(response, on: flow)
                     world.engine.responseReceived(response, on: flow, now: world.now)
                 case .unusable(let unusable):
                     world.violate("the reader refused a simulated message: \(unusable.reason)")
