@@ -1,5 +1,5 @@
 // swift-tools-version: 6.2
-// One entry per target, sorted by layer from the bottom up; docs/Modules.md says what each is for.
+// One entry per target, sorted by floor from the bottom up; docs/Modules.md says what each is for.
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -21,13 +21,25 @@ let inside = ["-static-stdlib"]
 let unchecked = ["-enforce-exclusivity=unchecked", "-Xfrontend", "-disable-dynamic-actor-isolation"]
 let released = strict + [.unsafeFlags(unchecked + inside, .when(configuration: .release))]
 
-func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, swiftSettings: released)
+/// A folder of `Sources`, and of `Tests`; each has a README.md that says what lives there.
+enum Floor: String {
+    case values = "Values"
+    case outside = "Outside"
+    case rules = "Rules"
+    case shell = "Shell"
+    case tools = "Tools"
 }
 
-func program(_ name: String, _ dependencies: [Target.Dependency], libraries: [String] = []) -> Target {
+func module(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(
+        name: name, dependencies: dependencies, path: "Sources/\(floor.rawValue)/\(name)", swiftSettings: released)
+}
+
+func program(
+    _ name: String, on floor: Floor, _ dependencies: [Target.Dependency], libraries: [String] = []
+) -> Target {
     .executableTarget(
-        name: name, dependencies: dependencies, swiftSettings: released,
+        name: name, dependencies: dependencies, path: "Sources/\(floor.rawValue)/\(name)", swiftSettings: released,
         linkerSettings: [.unsafeFlags(inside + ["-use-ld=lld"], .when(configuration: .release))]
             + libraries.map { .linkedLibrary($0, .when(configuration: .release)) })
 }
@@ -36,12 +48,18 @@ func program(_ name: String, _ dependencies: [Target.Dependency], libraries: [St
 // instructions for both. Debug builds are without it, as the sanitizers bring their own.
 let allocator = (library: "mimalloc", debian: "libmimalloc-dev")
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies, swiftSettings: strict)
+func tests(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency]) -> Target {
+    .testTarget(
+        name: name, dependencies: dependencies, path: "Tests/\(floor.rawValue)/\(name)", swiftSettings: strict)
+}
+
+/// What the tests of several modules share.
+func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Tests/Support/\(name)", swiftSettings: strict)
 }
 
 func library(_ name: String, pkgConfig: String?, debian: String) -> Target {
-    .systemLibrary(name: name, path: "Sources/\(name)", pkgConfig: pkgConfig, providers: [.apt([debian])])
+    .systemLibrary(name: name, path: "Sources/CLibraries/\(name)", pkgConfig: pkgConfig, providers: [.apt([debian])])
 }
 
 let package = Package(
@@ -59,170 +77,172 @@ let package = Package(
         library("CNGHTTP2", pkgConfig: "libnghttp2", debian: "libnghttp2-dev"),
         library("COpenSSL", pkgConfig: "openssl", debian: "libssl-dev"),
         // Not a system library: its allocators need a thread's own state, which is a few lines of C.
-        .target(name: "COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
+        .target(
+            name: "COsip2", path: "Sources/CLibraries/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
         // It has no description for pkg-config.
         library("CWSlay", pkgConfig: nil, debian: "libwslay-dev"),
         library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
 
-        // Layer 1: values
-        module("Addressing", ["Collections"]),
-        module("Bytes"),
-        module("SIPGrammar", ["Bytes", "Collections", "Addressing"]),
-        module("JSON", ["Bytes"]),
-        module("Timekeeping"),
-        module("Collections"),
-        module("Telemetry", ["Bytes", "Timekeeping"]),
-        module("Settings", ["CYAML"]),
+        // Values
+        module("Addressing", on: .values, ["Collections"]),
+        module("Bytes", on: .values),
+        module("SIPGrammar", on: .values, ["Bytes", "Collections", "Addressing"]),
+        module("JSON", on: .values, ["Bytes"]),
+        module("Timekeeping", on: .values),
+        module("Collections", on: .values),
+        module("Telemetry", on: .values, ["Bytes", "Timekeeping"]),
+        module("Settings", on: .values, ["CYAML"]),
 
-        // Layer 2: the outside world
-        module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Collections", "Addressing"]),
-        module("Crypto", ["COpenSSL", "Bytes", "Timekeeping"]),
-        module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
-        module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
-        module("WebSocket", ["CWSlay", "Crypto", "Bytes"]),
-        module("Storage", ["CSQLite"]),
-        module("Compression", ["CLZ4", "Bytes"]),
-        module("HTTP2", ["CNGHTTP2"]),
-        module("HTTPClient", ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
-        module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTP2Connections", ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-
-        // Layer 3: rules
+        // The outside world
+        module("SIPMessage", on: .outside, ["COsip2", "SIPGrammar", "Bytes", "Collections", "Addressing"]),
+        module("Crypto", on: .outside, ["COpenSSL", "Bytes", "Timekeeping"]),
+        module("Reactor", on: .outside, ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
+        module("Resolver", on: .outside, ["CAres", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPServer", on: .outside, ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+        module("WebSocket", on: .outside, ["CWSlay", "Crypto", "Bytes"]),
+        module("Storage", on: .outside, ["CSQLite"]),
+        module("Compression", on: .outside, ["CLZ4", "Bytes"]),
+        module("HTTP2", on: .outside, ["CNGHTTP2"]),
+        module("HTTPClient", on: .outside, ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
+        module("HTTP1Connections", on: .outside, ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
         module(
-            "PushDelivery",
+            "HTTP2Connections", on: .outside, ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+
+        // Rules
+        module(
+            "PushDelivery", on: .rules,
             ["JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings"]),
         module(
-            "Registration",
+            "Registration", on: .rules,
             [
                 "PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
                 "Settings",
             ]),
-        module("SIPTransactions", ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
-            "ProxyCore",
+            "SIPTransactions", on: .rules,
+            ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
+        module(
+            "ProxyCore", on: .rules,
             [
                 "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections",
                 "Timekeeping", "Telemetry", "Settings",
             ]),
 
-        // Layer 4: shell
+        // Shell
         module(
-            "PushSending",
+            "PushSending", on: .shell,
             [
                 "ProxyCore", "PushDelivery", "Registration", "HTTP2Connections", "HTTP1Connections", "HTTPClient",
                 "Resolver", "Reactor", "Crypto", "JSON", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings",
             ]),
         module(
-            "Persistence",
+            "Persistence", on: .shell,
             [
                 "ProxyCore", "PushDelivery", "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing",
                 "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
-            "ProxyRuntime",
+            "ProxyRuntime", on: .shell,
             [
                 "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "WebSocket",
                 "Resolver", "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing",
                 "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
         module(
-            "HTTPServices",
+            "HTTPServices", on: .shell,
             [
                 "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration",
                 "HTTP1Connections", "HTTPClient", "HTTPServer", "Resolver", "Reactor", "Crypto", "JSON", "SIPGrammar",
                 "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
         module(
-            "Control",
+            "Control", on: .shell,
             [
                 "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
                 "Registration", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing",
                 "Timekeeping", "Telemetry",
             ]),
         module(
-            "ProxyDaemon",
+            "ProxyDaemon", on: .shell,
             [
                 "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
                 "Registration", "HTTPServer", "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
                 "Addressing", "Timekeeping", "Telemetry", "Settings",
             ]),
         program(
-            "sippushd",
+            "sippushd", on: .shell,
             [
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery",
                 "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping",
             ], libraries: [allocator.library]),
         module(
-            "PushSandbox",
+            "PushSandbox", on: .tools,
             ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
-        program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        module("ScenarioReplay", ["JSON", "Settings", "Timekeeping"]),
-        program("scenario-replay", ["ScenarioReplay"]),
+        program("push-sandbox", on: .tools, ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module("ScenarioReplay", on: .tools, ["JSON", "Settings", "Timekeeping"]),
+        program("scenario-replay", on: .tools, ["ScenarioReplay"]),
 
         // Tests
         // What the tests of everything that lives on an event loop share.
-        .target(
-            name: "LoopTesting",
-            dependencies: [
+        support(
+            "LoopTesting",
+            [
                 "ScenarioReplay", "HTTP2Connections", "HTTP1Connections", "HTTPClient", "Reactor", "Crypto",
                 "Addressing",
-            ],
-            path: "Tests/LoopTesting", swiftSettings: strict),
-        module(
+            ]),
+        support(
             "TestSupport",
             [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
-        tests("AddressingTests", ["Addressing"]),
-        tests("BytesTests", ["Bytes"]),
-        tests("CollectionsTests", ["TestSupport", "Collections"]),
-        tests("CompressionTests", ["TestSupport", "Compression", "Bytes"]),
-        tests("CryptoTests", ["TestSupport", "Crypto", "Bytes", "Timekeeping"]),
-        tests("HTTP2Tests", ["HTTP2"]),
+        tests("AddressingTests", on: .values, ["Addressing"]),
+        tests("BytesTests", on: .values, ["Bytes"]),
+        tests("CollectionsTests", on: .values, ["TestSupport", "Collections"]),
+        tests("CompressionTests", on: .outside, ["TestSupport", "Compression", "Bytes"]),
+        tests("CryptoTests", on: .outside, ["TestSupport", "Crypto", "Bytes", "Timekeeping"]),
+        tests("HTTP2Tests", on: .outside, ["HTTP2"]),
         tests(
-            "HTTPClientTests",
+            "HTTPClientTests", on: .outside,
             [
                 "TestSupport", "ProviderTesting", "HTTP1Connections", "HTTP2Connections", "HTTPClient", "HTTP2",
                 "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping",
             ]),
         tests(
-            "HTTPServerTests",
+            "HTTPServerTests", on: .outside,
             [
                 "TestSupport", "HTTPServer", "HTTP1Connections", "HTTPClient", "LoopTesting", "Reactor", "Crypto",
                 "Addressing", "Timekeeping",
             ]),
-        tests("JSONTests", ["TestSupport", "JSON", "Bytes"]),
+        tests("JSONTests", on: .values, ["TestSupport", "JSON", "Bytes"]),
         tests(
-            "ProxyCoreTests",
+            "ProxyCoreTests", on: .rules,
             [
                 "ProxyCore", "Crypto", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
                 "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
-        .target(
-            name: "StoreTesting",
-            dependencies: [
+        support(
+            "StoreTesting",
+            [
                 "Persistence", "TestSupport", "PushDelivery", "Storage", "Bytes", "Addressing", "Telemetry",
                 "Timekeeping",
-            ],
-            path: "Tests/StoreTesting", swiftSettings: strict),
+            ]),
         tests(
-            "PersistenceTests",
+            "PersistenceTests", on: .shell,
             [
                 "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
                 "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests(
-            "ProxyRuntimeTests",
+            "ProxyRuntimeTests", on: .shell,
             [
                 "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
                 "TestSupport", "ProxyCore", "PushDelivery", "Registration", "Resolver", "Reactor", "Crypto",
                 "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
         tests(
-            "HTTPServicesTests",
+            "HTTPServicesTests", on: .shell,
             [
                 "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting", "PushSandbox",
                 "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer",
@@ -230,7 +250,7 @@ let package = Package(
                 "Telemetry",
             ]),
         tests(
-            "ControlTests",
+            "ControlTests", on: .shell,
             [
                 "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
                 "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration",
@@ -238,23 +258,22 @@ let package = Package(
                 "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "JSON",
             ]),
         tests(
-            "ProxyDaemonTests",
+            "ProxyDaemonTests", on: .shell,
             [
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
                 "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
                 "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",
                 "SIPMessage", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ]),
-        .target(
-            name: "ProviderTesting",
-            dependencies: [
+        support(
+            "ProviderTesting",
+            [
                 "TestSupport", "LoopTesting", "PushSandbox", "PushDelivery", "Reactor", "Crypto", "JSON", "Bytes",
                 "Addressing",
                 "Timekeeping",
-            ],
-            path: "Tests/ProviderTesting", swiftSettings: strict),
+            ]),
         tests(
-            "PushSendingTests",
+            "PushSendingTests", on: .shell,
             [
                 "PushSending", "PushSandbox", "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore",
                 "PushDelivery",
@@ -263,38 +282,40 @@ let package = Package(
                 "Telemetry",
             ]),
         tests(
-            "PushDeliveryTests",
+            "PushDeliveryTests", on: .rules,
             ["TestSupport", "PushDelivery", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
         tests(
-            "PushSandboxTests",
+            "PushSandboxTests", on: .tools,
             [
                 "TestSupport", "PushSandbox", "LoopTesting", "Reactor", "Crypto", "JSON", "Bytes", "Addressing",
                 "Timekeeping",
             ]),
         tests(
-            "ReactorTests",
+            "ReactorTests", on: .outside,
             ["TestSupport", "LoopTesting", "ScenarioReplay", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
-        tests("ResolverTests", ["TestSupport", "Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
-        tests("ScenarioReplayTests", ["ScenarioReplay", "Settings"]),
         tests(
-            "RegistrationTests",
+            "ResolverTests", on: .outside,
+            ["TestSupport", "Resolver", "LoopTesting", "Reactor", "Addressing", "Timekeeping"]),
+        tests("ScenarioReplayTests", on: .tools, ["ScenarioReplay", "Settings"]),
+        tests(
+            "RegistrationTests", on: .rules,
             [
                 "TestSupport", "Registration", "PushDelivery", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
                 "Addressing",
                 "Timekeeping", "Settings",
             ]),
-        tests("SIPGrammarTests", ["SIPGrammar", "Bytes", "SIPMessage", "Addressing"]),
-        tests("SIPMessageTests", ["TestSupport", "SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
+        tests("SIPGrammarTests", on: .values, ["SIPGrammar", "Bytes", "SIPMessage", "Addressing"]),
+        tests("SIPMessageTests", on: .outside, ["TestSupport", "SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
         tests(
-            "SIPTransactionsTests",
+            "SIPTransactionsTests", on: .rules,
             ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
-        tests("SettingsTests", ["TestSupport", "Settings"]),
-        tests("StorageTests", ["TestSupport", "Storage"]),
+        tests("SettingsTests", on: .values, ["TestSupport", "Settings"]),
+        tests("StorageTests", on: .outside, ["TestSupport", "Storage"]),
         tests(
-            "sippushdTests",
+            "sippushdTests", on: .shell,
             ["TestSupport", "sippushd", "Control", "PushDelivery", "Bytes", "Addressing", "Timekeeping"]),
-        tests("WebSocketTests", ["WebSocket"]),
-        tests("TelemetryTests", ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
-        tests("TimekeepingTests", ["TestSupport", "Timekeeping"]),
+        tests("WebSocketTests", on: .outside, ["WebSocket"]),
+        tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
+        tests("TimekeepingTests", on: .values, ["TestSupport", "Timekeeping"]),
     ]
 )

@@ -2,7 +2,8 @@
 // The benchmarks; etc/benchmarks builds and runs them.
 //
 // They are a package of their own, so that no build of the daemon waits for them. `Main` is a link to the main package's
-// sources, whose modules are compiled here once more: `package` declarations are visible within one package only.
+// sources, and `TestSupport` to the world that its tests simulate. Their modules are compiled here once more: `package`
+// declarations are visible within one package only.
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -18,12 +19,18 @@ let strict: [SwiftSetting] = [
 ]
 
 /// A module of the main package; its dependencies are those that it has there.
-func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(name: name, dependencies: dependencies, path: "Main/\(name)", swiftSettings: strict)
+func module(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency] = []) -> Target {
+    .target(name: name, dependencies: dependencies, path: "Main/\(floor.rawValue)/\(name)", swiftSettings: strict)
+}
+
+enum Floor: String {
+    case values = "Values"
+    case outside = "Outside"
+    case rules = "Rules"
 }
 
 func library(_ name: String, pkgConfig: String) -> Target {
-    .systemLibrary(name: name, path: "Main/\(name)", pkgConfig: pkgConfig)
+    .systemLibrary(name: name, path: "Main/CLibraries/\(name)", pkgConfig: pkgConfig)
 }
 
 let package = Package(
@@ -36,50 +43,53 @@ let package = Package(
         library("CLZ4", pkgConfig: "liblz4"),
         library("CNGHTTP2", pkgConfig: "libnghttp2"),
         library("COpenSSL", pkgConfig: "openssl"),
-        .target(name: "COsip2", path: "Main/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
+        .target(name: "COsip2", path: "Main/CLibraries/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
         library("CSQLite", pkgConfig: "sqlite3"),
         library("CYAML", pkgConfig: "yaml-0.1"),
-        module("Addressing", ["Collections"]),
-        module("Bytes"),
-        module("SIPGrammar", ["Bytes", "Collections", "Addressing"]),
-        module("JSON", ["Bytes"]),
-        module("Timekeeping"),
-        module("Collections"),
-        module("Telemetry", ["Bytes", "Timekeeping"]),
-        module("Settings", ["CYAML"]),
-        module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Collections", "Addressing"]),
-        module("Crypto", ["COpenSSL", "Bytes", "Timekeeping"]),
-        module("Reactor", ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
-        module("Resolver", ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
-        module("Storage", ["CSQLite"]),
-        module("Compression", ["CLZ4", "Bytes"]),
-        module("HTTP2", ["CNGHTTP2"]),
-        module("HTTPClient", ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
-        module("HTTP1Connections", ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTP2Connections", ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module("Addressing", on: .values, ["Collections"]),
+        module("Bytes", on: .values),
+        module("SIPGrammar", on: .values, ["Bytes", "Collections", "Addressing"]),
+        module("JSON", on: .values, ["Bytes"]),
+        module("Timekeeping", on: .values),
+        module("Collections", on: .values),
+        module("Telemetry", on: .values, ["Bytes", "Timekeeping"]),
+        module("Settings", on: .values, ["CYAML"]),
+        module("SIPMessage", on: .outside, ["COsip2", "SIPGrammar", "Bytes", "Collections", "Addressing"]),
+        module("Crypto", on: .outside, ["COpenSSL", "Bytes", "Timekeeping"]),
+        module("Reactor", on: .outside, ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
+        module("Resolver", on: .outside, ["CAres", "Reactor", "Addressing", "Timekeeping"]),
+        module("HTTPServer", on: .outside, ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+        module("Storage", on: .outside, ["CSQLite"]),
+        module("Compression", on: .outside, ["CLZ4", "Bytes"]),
+        module("HTTP2", on: .outside, ["CNGHTTP2"]),
+        module("HTTPClient", on: .outside, ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
+        module("HTTP1Connections", on: .outside, ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
         module(
-            "PushDelivery",
+            "HTTP2Connections", on: .outside, ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        module(
+            "PushDelivery", on: .rules,
             ["JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings"]),
         module(
-            "Registration",
+            "Registration", on: .rules,
             [
                 "PushDelivery", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
                 "Settings",
             ]),
-        module("SIPTransactions", ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
-            "ProxyCore",
+            "SIPTransactions", on: .rules,
+            ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
+        module(
+            "ProxyCore", on: .rules,
             [
                 "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections",
                 "Timekeeping", "Telemetry", "Settings",
             ]),
-        module(
-            "TestSupport",
-            [
+        .target(
+            name: "TestSupport",
+            dependencies: [
                 "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
-            ]),
+            ], path: "TestSupport", swiftSettings: strict),
 
         .target(
             name: "Benchmarks",
