@@ -46,7 +46,22 @@ package enum SetupCheck {
             notes += unreachable(
                 push.fcm.apps.filter(\.value.enabled).mapValues(\.params), first: push.fcm.params, "push.fcm", "params")
         }
-        return notes + distrustedWebSockets(settings)
+        return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
+    }
+
+    /// Trusted names that nobody can prove. A name is never looked up: it stands in the peer's certificate.
+    private static func unshownCertificates(_ settings: DaemonSettings) -> [String] {
+        let names = settings.trusted.compactMap(\.provedName)
+        guard settings.listen.contains(where: \.transport.isSecure) else {
+            return names.map {
+                "trusted: \($0) is the name in a certificate, which a peer shows over TLS alone: add a tls address under listen, or write the peer's address"
+            }
+        }
+        guard let upstream = settings.upstream, !upstream.isSecure, upstream.transport != .tls else { return [] }
+        let host = upstream.host.string.lowercased()
+        return names.filter { $0 == host }.map {
+            "trusted: \($0) is the name in a certificate, and the upstream of that name is reached without TLS: write its address as well"
+        }
     }
 
     /// Apps that no device comes to, because none of their names is theirs alone.

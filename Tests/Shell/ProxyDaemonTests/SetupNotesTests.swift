@@ -96,4 +96,31 @@ struct SetupNotesTests {
         #expect(found.count == 1)
         #expect(found.first?.hasPrefix("trusted: addresses do not count over WebSocket (wss:0.0.0.0:8443)") == true)
     }
+
+    @Test func `a trusted name that nobody can prove`() throws {
+        let withoutTLS = notes {
+            $0.trusted = [.name("pbx.example.net")]
+            $0.listen = [ListenAddress(transport: .udp, endpoint: Endpoint(.anyV4, 5060))]
+        }
+        #expect(withoutTLS.count == 1)
+        #expect(withoutTLS.first?.hasPrefix("trusted: pbx.example.net is the name in a certificate, which") == true)
+
+        let upstreams = [
+            ("sip:pbx.example.net", true), ("sip:pbx.example.net;transport=tls", false),
+            ("sips:pbx.example.net", false),
+            ("sip:other.example.net", false),
+        ]
+        for (upstream, isNoted) in upstreams {
+            let hop = try #require(NextHop(upstream))
+            let found = notes {
+                $0.trusted = [.name("pbx.example.net")]
+                $0.listen = [
+                    ListenAddress(transport: .udp, endpoint: Endpoint(.anyV4, 5060)),
+                    ListenAddress(transport: .tls, endpoint: Endpoint(.anyV4, 5061)),
+                ]
+                $0.upstream = hop
+            }
+            #expect(found.isEmpty != isNoted, "\(upstream)")
+        }
+    }
 }
