@@ -1,9 +1,9 @@
-package import Addressing
+import Addressing
 import Bytes
 import Collections
 package import PushDelivery
-package import Registration
-package import SIPGrammar
+import Registration
+import SIPGrammar
 import SIPTransactions
 package import Telemetry
 package import Timekeeping
@@ -47,7 +47,7 @@ package final class ProxyEngine {
     var messages: HeldMessages
     var lastMessageCommit: UInt64 = 0
     /// What was stored, until the bindings are there.
-    private var storedMessages: [StoredMessage]
+    var storedMessages: [StoredMessage]
     var transactions: TransactionTable
     package internal(set) var ledger: PushLedger
     package internal(set) var enabledProviders: Set<PushProvider>
@@ -58,9 +58,7 @@ package final class ProxyEngine {
     var isWaitingForFlows = false
     var timers = DeadlineQueue<EngineTimer>()
 
-    var resolutions: [ResolutionTicket: PendingResolution] = [:]
-    private var lastResolution: UInt64 = 0
-    var withoutTCP = PlacesWithoutTCP()
+    var lookups = Lookups()
     /// What is refused while more comes than can be served, and since when anything is.
     package internal(set) var admission: Admission
     var refusingSince: Instant?
@@ -95,9 +93,11 @@ package final class ProxyEngine {
 
     package internal(set) var counters = CounterSet()
     var actions: [ProxyAction] = []
-    private var outputs: [TransactionOutput] = []
+    var outputs: [TransactionOutput] = []
     /// The outputs before this index have been carried out.
-    private var nextOutput = 0
+    var nextOutput = 0
+    /// What became of deliveries, until it is settled.
+    var deliveries: [EndedDelivery] = []
     /// What the transactions put out just now. The array stays, so that its memory is used again.
     private var latest: [TransactionOutput] = []
 
@@ -151,199 +151,17 @@ package final class ProxyEngine {
             earlier(registrar.bindings.nextExpiry, ledger.nextDeadline))
     }
 
-    /// Takes a binding from the store at start-up; false when its row is to be deleted.
-    package func restore(_ row: StoredBinding, now: Moment) -> Bool {
-        guard registrar.restore(row, now: now) else { return false }
-        if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
-        return true
-    }
-
-    /// Called once, after ``restore(_:now:)`` of all bindings.
-    package func restored(now: Moment) {
-        armAwayCallers(now: now)
-        restoreMissedCalls(now: now)
-        restoreMessages(storedMessages, now: now)
-        storedMessages = []
-        armRefreshPushes(now: now)
-        watchUpstream(since: now.instant)
-        noteUnfitContacts()
-        settle(now: now)
-    }
-
     // MARK: What happened
-
-    package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
-        let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow))
-        counters.count(Counter(request.method))
-        if flow.isConnection {
-            noteReuse(incoming)
-            if !awayCallers.isEmpty { peerReturned(incoming) }
-        }
-        switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
-        case .new(let key):
-            let incoming = incoming.unmatched(key)
-            if !admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
-        case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
-        case .endToEndACK: ackReceived(incoming, now: now)
-        case .unanswered(let server):
-            // Of what is kept, not of the copy: that may come from anybody who has seen the branch.
-            if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
-        case .acknowledged(let server): journalOver(server)
-        case .absorbed: break
-        }
-        if request.method != .register { noteLife(on: flow, by: .request, now: now) }
-        settle(now: now)
-    }
-
-    package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
-        if let match = transactions.client(of: response) {
-            if transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
-                transactions.responseReceived(response, of: match, now: now.instant, into: &outputs)
-                settle(now: now)
-            } else {
-                responseRefused(response, on: flow, to: match, now: now)
-            }
-        }
-        noteLife(on: flow, by: .response, now: now)
-        settle(now: now)
-    }
-
-    /// A message that could not be served; its answer, if there is one, goes out without a transaction.
-    package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
-        counters.count(Counter(message.reason))
-        guard let answer = message.answer else { return }
-        counters.count(Counter(answer.status))
-        let via = answer.frame.viaAddition(source: flow.remote)
-        let bytes = answer.frame.response(answer.status, toTag: tags.next(), viaAddition: via, fields: [])
-        guard isTrusted(flow) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
-        act(.send(bytes, on: flow))
-    }
-
-    package func deadlineReached(now: Moment) {
-        transactions.deadlineReached(now: now.instant, into: &outputs)
-        settle(now: now)
-        while let timer = timers.popExpired(now: now.instant) {
-            switch timer {
-            case .holdDeadline(let place): if let call = calls.call(at: place) { holdDeadlineReached(call, now: now) }
-            case .bookkeepingDue: bookkeepingDue(now: now)
-            case .endedCallDue: endedCallDue(now: now)
-            case .journalDue: journalDue(now: now)
-            case .awayCallersDue: awayCallers = AwayCallers()
-            case .messageDue(let id): messageDue(id, now: now)
-            case .refreshWalkDue: refreshWalkDue(now: now)
-            case .reliefDue: reliefDue(now: now.instant)
-            case .flowTimersDue: flowTimersDue(now: now)
-            case .refusalsDue: refusalsDue(now: now)
-            case .silence(let place, let id):
-                if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
-            }
-            settle(now: now)
-        }
-        upstreamDue(now: now)
-        while let due = ledger.due(now: now, into: &actions) {
-            legs.asked.timeOver(of: due.device, now: now.instant)
-            if !legs.asked.isAsked(due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }
-        }
-        removeExpiredBindings(now: now)
-    }
 
     // MARK: Inside
 
     func act(_ action: ProxyAction) { actions.append(action) }
 
-    /// Carries out what the transactions put out, until nothing new comes.
-    func settle(now: Moment) {
-        guard !outputs.isEmpty else { return }
-        // Carrying one out may lead here again: the inner call goes on where the outer one stands.
-        while nextOutput < outputs.count {
-            // Moved out and not copied.
-            let output = exchange(&outputs[nextOutput], with: .strayResponse)
-            nextOutput += 1
-            switch output {
-            case .send(let bytes, let flow): act(.send(bytes, on: flow))
-            case .responseReceived(let client, let response): received(response, of: client, now: now)
-            case .clientTimedOut(let client): legFailed(client, with: .requestTimeout, now: now)
-            case .clientRangTooLong(let client): legRangTooLong(client, now: now)
-            case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
-            case .clientEnded(let client): legEnded(client)
-            case .serverEnded(let server):
-                journalOver(server)
-                calls.serverEnded(server)
-            case .provisionalDue(let server): provisionalDue(server, now: now)
-            case .serverTimedOut, .strayResponse: break
-            }
-        }
-        outputs.removeAll(keepingCapacity: true)
-        nextOutput = 0
-    }
-
-    /// A trusted peer's request gets its transaction at once. Of any other request nothing is kept until it is known that it
-    /// will be served: whatever refuses it, a challenge above all, is sent without a transaction (T4.2).
-    private func dispatch(_ incoming: IncomingRequest, now: Moment) {
-        guard let incoming = incoming.isTrusted ? begun(incoming, now: now) : incoming else { return }
-        let request = incoming.request
-        let isRegister = request.method == .register && identity.home(of: request.uri) != nil
-        let isQuestion = isQuestionToUs(request)
-        guard isFit(incoming, isForUs: isRegister || isQuestion, now: now) else { return }
-        if isRegister {
-            registerReceived(incoming, now: now)
-            return
-        }
-        if isQuestion {
-            refuse(incoming, .ok, fields: Self.capabilities, now: now)
-            return
-        }
-        switch route(of: incoming.request) {
-        case .dialog where Breadth.share(of: incoming.request, among: 1) == 0:
-            refuse(incoming, .maxBreadthExceeded, now: now)
-        case .dialog(let pass, let next): dialogRequestReceived(incoming, pass, next, now: now)
-        case .initial(let next): initialRequestReceived(incoming, next, now: now)
-        case .forged: refuse(incoming, .forbidden, because: .forgedRoute, now: now)
-        }
-    }
-
-    /// Whether a request may go on by what it says; when not, it has been answered.
-    func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
-        if let refusal = RequestValidation.check(
-            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
-            branchKey: transactions.branchKey)
-        {
-            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
-            return false
-        }
-        if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
-            refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
-            return false
-        }
-        return true
-    }
-
-    /// An OPTIONS that is addressed to us, or that has come as far as it may (RFC 3261 sections 11 and 16.3 item 3).
-    private func isQuestionToUs(_ request: SIPRequest) -> Bool {
-        guard request.method == .options else { return false }
-        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
-    }
-
-    /// Gives a request a transaction of its own. Where there is no room for one, it is answered, and the result is `nil`.
-    func begun(
-        _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
-    ) -> IncomingRequest? {
-        guard incoming.server == nil, let key = incoming.key else { return incoming }
-        guard
-            let server = transactions.begin(
-                key, for: incoming.request, cancelling: invite, respondOn: incoming.responseFlow, now: now.instant)
-        else {
-            counters.count(.rejectedOverload)
-            noteRefused(incoming, .serviceUnavailable, because: .noRoom, now: now)
-            sendStateless(incoming, .serviceUnavailable)
-            return nil
-        }
-        return incoming.matched(server)
-    }
-
-    func newResolutionTicket() -> ResolutionTicket {
-        lastResolution &+= 1
-        return ResolutionTicket(lastResolution)
+    @discardableResult
+    func lookUp(_ hop: NextHop, for purpose: Lookups.Purpose) -> ResolutionTicket {
+        let ticket = lookups.begin(for: purpose)
+        act(.resolve(hop, ticket))
+        return ticket
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {

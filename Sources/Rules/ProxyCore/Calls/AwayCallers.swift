@@ -8,8 +8,6 @@ struct AwayCallers {
     private var peers: [IPAddress: [Call]] = [:]
     /// Of our users' phones.
     private var phones: [DeviceID: [Call]] = [:]
-    /// Of peers whose names are being looked up, to call them back.
-    private var lookups: [ResolutionTicket: Call] = [:]
 
     var isEmpty: Bool { peers.isEmpty && phones.isEmpty }
 
@@ -21,14 +19,9 @@ struct AwayCallers {
         }
     }
 
-    mutating func lookUp(_ call: Call, _ ticket: ResolutionTicket) { lookups[ticket] = call }
-
-    /// The call whose caller was looked up with this ticket; `nil` for another ticket, and when the caller is back.
-    mutating func takeLookup(_ ticket: ResolutionTicket) -> Call? {
-        guard let call = lookups.removeValue(forKey: ticket),
-            peers[call.source.remote.address]?.contains(where: { $0 === call }) == true
-        else { return nil }
-        return call
+    /// Whether the trusted peer that made the call is not back yet.
+    func isAway(_ call: Call) -> Bool {
+        peers[call.source.remote.address]?.contains { $0 === call } == true
     }
 
     mutating func take(of peer: IPAddress) -> [Call] { peers.isEmpty ? [] : peers.removeValue(forKey: peer) ?? [] }

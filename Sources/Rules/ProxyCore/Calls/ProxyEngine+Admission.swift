@@ -1,3 +1,4 @@
+import SIPTransactions
 import Addressing
 import Bytes
 import Collections
@@ -73,5 +74,22 @@ extension ProxyEngine {
             journalBegun(call, at: actions.count, now: now)
         }
         return (incoming, call)
+    }
+
+    /// Gives a request a transaction of its own. Where there is no room for one, it is answered, and the result is `nil`.
+    func begun(
+        _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
+    ) -> IncomingRequest? {
+        guard incoming.server == nil, let key = incoming.key else { return incoming }
+        guard
+            let server = transactions.begin(
+                key, for: incoming.request, cancelling: invite, respondOn: incoming.responseFlow, now: now.instant)
+        else {
+            counters.count(.rejectedOverload)
+            noteRefused(incoming, .serviceUnavailable, because: .noRoom, now: now)
+            sendStateless(incoming, .serviceUnavailable)
+            return nil
+        }
+        return incoming.matched(server)
     }
 }

@@ -37,42 +37,6 @@ extension ProxyEngine {
 
     // MARK: Silence
 
-    /// How long a phone may take to say anything before its flow is thought dead, or the phone asleep.
-    static let patience: Duration = .seconds(3)
-
-    func armSilence(of call: Call, now: Moment) {
-        _ = timers.schedule(.silence(place: call.place, call.id), at: now.instant + Self.patience)
-    }
-
-    /// A request was sent a while ago. What has no answer at all goes on by the next flow of its phone: to wait for its
-    /// transaction to time out would take longer than a call rings. When there is none, a phone that was also pushed is
-    /// taken for asleep, and inside a dialog it is woken.
-    func silenceDue(of call: Call, now: Moment) {
-        var goesOn = false
-        for branch in call.fork.branches where !branch.wasHeard {
-            guard case .calling(let client) = branch.state, let leg = legs.branch(client) else { continue }
-            if self.goesOn(by: client, leg, now: now) { goesOn = true } else { fallsSilent(leg, now: now) }
-        }
-        guard call.dialogRequest != nil else { return }
-        if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
-    }
-
-    /// The phone got the INVITE at once and has said nothing. It may sleep: the hold goes on, and what the provider says of its
-    /// token counts. An answer by the same transaction still has the call.
-    private func fallsSilent(_ leg: BranchLeg, now: Moment) {
-        guard leg.call.offer != nil, leg.call.fork.acceptsBranches,
-            let device = leg.call.fork.branches[leg.branch].addressee
-        else { return }
-        guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {
-            // Its token turned out to be dead meanwhile, or it has signed out.
-            leg.call.fork.fellSilent(leg.branch)
-            return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
-        }
-        guard target.canBeWoken else { return }
-        leg.call.fork.fellSilent(leg.branch)
-        waitAgain(leg.branch, of: leg.call, for: target, now: now)
-    }
-
     /// The request was sent by a flow that is dead: it goes to the device by the next one.
     ///
     /// - Returns: false when there is none that has not failed as well.
@@ -137,5 +101,11 @@ extension ProxyEngine {
             else { continue }
             watch(target)
         }
+    }
+
+    func isLive(_ target: ForkTarget, now: Moment) -> Bool {
+        guard let life else { return false }
+        return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
+            || life.wasAlive(target.flow, now: now.instant)
     }
 }

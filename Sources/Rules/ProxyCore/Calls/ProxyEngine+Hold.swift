@@ -7,20 +7,6 @@ import Timekeeping
 
 /// Calls that wait for their devices, and what ends the wait.
 extension ProxyEngine {
-    /// Starts the clock of a call that waits for a device. The ring timeout, lowered by the INVITE's own Expires, counts from
-    /// the INVITE; a phone that is lost later still has a little time to come back.
-    func armHold(of call: Call, now: Moment) {
-        guard call.deadline == .none, let offer = call.offer else { return }
-        let end = offer.holdUntil > now.instant ? offer.holdUntil : now.instant + Self.returnTime
-        call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
-    }
-
-    private static let returnTime: Duration = .seconds(10)
-
-    func holdTime(of request: SIPRequest) -> Duration {
-        guard let expires = request.expires else { return settings.call.ringTimeout }
-        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
-    }
 
     /// Sends every INVITE that waits for a device that was only reported to a contact of its user, unless the call has gone
     /// there already.

@@ -121,10 +121,4 @@ extension ProxyEngine {
         if now.date - target.registeredAt < settings.call.skipPushWithin { return .ring }
         return isLive(target, now: now) ? .ringAndWake : .wake
     }
-
-    func isLive(_ target: ForkTarget, now: Moment) -> Bool {
-        guard let life else { return false }
-        return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
-            || life.wasAlive(target.flow, now: now.instant)
-    }
 }

@@ -1,21 +1,15 @@
-package import Addressing
+import Addressing
 import Bytes
 import PushDelivery
 import Registration
 import SIPGrammar
 import SIPTransactions
 import Telemetry
-package import Timekeeping
+import Timekeeping
 
 /// Phones that are awake, and phones that move while they are called.
 extension ProxyEngine {
     // MARK: Life
-
-    /// A keep-alive came on the flow, or anything else that shows that somebody is there.
-    package func flowAlive(_ flow: Flow, now: Moment) {
-        noteLife(on: flow, by: .keepAlive, now: now)
-        settle(now: now)
-    }
 
     /// The first sign of life on the flow that a device registered on lets the calls out that wait for it: an awake phone
     /// that is told of a push may have no reason to register again.
@@ -36,17 +30,6 @@ extension ProxyEngine {
                 messagesReturn(to: device, of: aor, now: now)
             }
         }
-    }
-
-    /// A call waits for the device. Its flow is watched, unless it says nothing of this device alone: those of trusted
-    /// peers and of edge proxies carry many.
-    func watch(_ target: ForkTarget) {
-        if isWatched(target) { calls.devices.watch(target.flow, of: target.id) }
-    }
-
-    /// Whether a sign of life on its flow is the device's own.
-    func isWatched(_ target: ForkTarget) -> Bool {
-        target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
 
     // MARK: The device is there
@@ -105,59 +88,11 @@ extension ProxyEngine {
         }
     }
 
-    /// The device that a leg's request goes to, as it is registered now.
-    private func target(of leg: BranchLeg, now: Moment) -> ForkTarget? {
-        leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
-    }
-
-    /// Sends the INVITE of a branch that has waited for its device.
-    func deliver(_ branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
-        if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
-        guard let offer = call.offer, let incoming = revive(call) else { return }
-        ledger.drop(branch, of: call, into: &actions)
-        let isFirst = !call.fork.branches[branch].hasMoved
-        if isFirst {
-            counters.count(.heldDelivered)
-            counters.observe(.delivery, now.date - offer.receivedAt)
-        }
-        log.info(
-            isFirst ? "call released" : "call follows its phone",
-            [
-                .aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .device: .described(target.id),
-                .duration: .duration(now.date - offer.receivedAt),
-            ])
-        // A REGISTER of another contact, or from before the call, has not been noted for this record yet.
-        ledger.registered(call.fork.branches[branch], now: now)
-        if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
-        sendToDevice(incoming, for: branch, of: call, to: target, now: now)
-    }
-
-    /// What can still be reached of earlier transactions is cancelled: those whose connection has ended, by the way that
-    /// their phone is reached now. A phone that still rings by one of them knows it by its branch (RFC 3261 section 9.2).
-    private func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
-        for client in former where transactions.wasLost(client) && target.path.isEmpty {
-            takeBack(client, by: target.flow, reasons: [], now: now)
-        }
-    }
-
-    func takeBack(_ client: ClientTransactionID, by flow: Flow, reasons: [ByteString], now: Moment) {
-        withTransactions { table, out in
-            table.move(client, to: flow, now: now.instant, into: &out)
-            table.cancel(client, reasons: reasons, now: now.instant, into: &out)
-        }
-    }
-
-    /// Its connection ended after its phone had moved: a CANCEL that was lost with it goes where the phone is.
-    private func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
-        guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
-        withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
-    }
-
     // MARK: The device is not there any more
 
     /// A stream connection has ended, whoever ended it: its contacts are asleep, and calls that were on their way by it go
     /// back to waiting.
-    package func flowClosed(_ flow: Flow, now: Moment) {
+    func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         life?.forgot(flow)
         provedNames[flow.connection] = nil
@@ -166,11 +101,7 @@ extension ProxyEngine {
         for client in transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
-        settle(now: now)
     }
-
-    /// Bytes could not be sent: there is no way to the remote, or the connection is gone.
-    package func sendFailed(on flow: Flow, now: Moment) { flowClosed(flow, now: now) }
 
     /// A call was on its way by a connection that has ended. Its transaction stays for the answer that the phone may give
     /// by another.
@@ -205,51 +136,6 @@ extension ProxyEngine {
         transactions.connectionEnded(of: client)
         change(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true
-    }
-
-    /// A phone that was sent the INVITE said nothing at all to it: it may have gone from there, and is waited for as long as
-    /// calls wait for phones.
-    func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard let offer = leg.call.offer, leg.call.fork.acceptsBranches, now.instant < offer.holdUntil,
-            !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
-        else { return false }
-        leg.call.fork.recalled(leg.branch)
-        waitAgain(leg.branch, of: leg.call, for: target, now: now)
-        return true
-    }
-
-    /// A phone that can be woken is not there any more, as somebody says who knows.
-    func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard leg.call.offer != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
-            target.canBeWoken
-        else { return false }
-        leg.call.fork.recalled(leg.branch)
-        waitAgain(leg.branch, of: leg.call, for: target, now: now)
-        return true
-    }
-
-    /// A branch waits for its device once more. The hold goes on; a device that no push has left for is woken now.
-    func waitAgain(_ index: Int, of call: Call, for target: ForkTarget, now: Moment) {
-        guard let offer = call.offer else { return }
-        log.info(
-            "call waits for its phone again",
-            [
-                .aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .device: .described(target.id),
-            ])
-        armHold(of: call, now: now)
-        watch(target)
-        let branch = call.fork.branches[index]
-        defer { journal(call) }
-        guard let token = target.pushToken, !branch.wasPushed, branch.push == nil, offer.mayPush,
-            let incoming = revive(call)
-        else { return }
-        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
-        if !branch.deviceKnows {
-            ledger.callOffered(
-                offer, from: caller, at: offer.receivedAt, to: [target.id], into: &actions)
-        }
-        ledger.ended(index, of: call, .unreachable, now: now, into: &actions)
-        ledger.wake(target, token, for: index, of: call, offer, caller, now: now, into: &actions)
     }
 
     // MARK: The device has the INVITE twice

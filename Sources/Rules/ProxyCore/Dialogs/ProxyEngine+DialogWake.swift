@@ -122,23 +122,6 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Nothing may have come back for a while.
-    func dialogSilenceDue(of call: Call, now: Moment) {
-        guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
-            case .calling = call.fork.branches[0].state,
-            let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
-        else { return }
-        calls.list(0, of: call)
-        if target.flow == call.fork.branches[0].flow {
-            call.fork.aimed(0, way: target.way)
-        } else if !target.hasFailed {
-            // It has registered elsewhere since.
-            return deviceReturned(request.device, through: nil, now: now)
-        }
-        watch(target)
-        wakeInDialog(target, call, request, now: now)
-    }
-
     /// The connection that the request was sent on has ended.
     ///
     /// - Returns: false when the request is none of a dialog's, or its phone cannot be woken.
@@ -176,7 +159,7 @@ extension ProxyEngine {
     }
 
     /// One silent push for each request, within what notifications may have; an earlier run may have sent it with that code.
-    private func wakeInDialog(
+    func wakeInDialog(
         _ target: ForkTarget, _ call: Call, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor

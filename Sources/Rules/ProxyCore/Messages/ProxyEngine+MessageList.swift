@@ -1,5 +1,4 @@
 package import Registration
-package import Timekeeping
 
 /// What operators see of messages that wait, and take away.
 extension ProxyEngine {
@@ -10,10 +9,4 @@ extension ProxyEngine {
     }
 
     package func waitingMessage(_ id: UInt64) -> StoredMessage? { messages[id]?.row }
-
-    /// Operators had messages forgotten; their rows are deleted already. A sender who still waits gets 480.
-    package func messagesForgotten(_ ids: [UInt64], now: Moment) {
-        for id in ids { messages[id].map { dismiss($0, now: now) } }
-        settle(now: now)
-    }
 }

@@ -348,7 +348,8 @@ extension ProxyEngine {
     }
 
     /// What became of a delivery.
-    func deliveryEnded(_ delivery: MessageDelivery, of call: Call, _ order: Fork.Order, now: Moment) {
+    func deliveryEnded(_ ended: EndedDelivery, now: Moment) {
+        let (delivery, call, order) = (ended.delivery, ended.call, ended.order)
         guard let message = messages[delivery.message], let recipient = message.recipient(delivery.device),
             recipient.delivery === call
         else { return }
@@ -474,6 +475,19 @@ extension ProxyEngine {
         }
         messages.done(message, with: device)
         act(.record([.message(.left(message.id, message.recipients.map(\.device)))]))
+    }
+}
+
+/// A fork that carries a message to a phone has ordered something.
+struct EndedDelivery {
+    let delivery: MessageDelivery
+    let call: Call
+    let order: Fork.Order
+
+    init(_ delivery: MessageDelivery, of call: Call, _ order: Fork.Order) {
+        self.delivery = delivery
+        self.call = call
+        self.order = order
     }
 }
 

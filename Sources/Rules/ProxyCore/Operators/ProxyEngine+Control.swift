@@ -2,7 +2,7 @@ package import Addressing
 package import Bytes
 package import PushDelivery
 package import Registration
-package import SIPGrammar
+import SIPGrammar
 import SIPTransactions
 import Telemetry
 package import Timekeeping
@@ -49,10 +49,9 @@ extension ProxyEngine {
     ///   - status: for the caller; 480, 486, 600 or 603.
     ///   - now: both clocks.
     /// - Returns: whether there was such a call.
-    package func callDismissed(_ id: UInt64, with status: Status, now: Moment) -> Bool {
+    func end(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
         change(call, now: now) { $0.dismissed(with: status) }
-        settle(now: now)
         return true
     }
 
@@ -74,7 +73,7 @@ extension ProxyEngine {
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
 
     /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
-    package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
+    func switchProvider(_ provider: PushProvider, on isOn: Bool, now: Moment) {
         guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else {
             return
         }
@@ -89,7 +88,6 @@ extension ProxyEngine {
         let ended = registrar.bindings.providerDisabled(provider, now: now.instant)
         if !ended.isEmpty { act(.record(ended.map { .binding(.delete($0.id)) })) }
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
-        settle(now: now)
     }
 
     /// Users are written by whoever calls this, before the call.

@@ -3,7 +3,7 @@ package import Bytes
 import PushDelivery
 package import Registration
 import Telemetry
-package import Timekeeping
+import Timekeeping
 
 /// What a step of the search for dead tokens found.
 package struct DeadTokenFindings: Hashable, Sendable {
@@ -64,7 +64,7 @@ extension ProxyEngine {
     ///   - limit: contacts to read in this step.
     ///   - now: both clocks.
     /// - Returns: what was found, and where the next step begins.
-    package func tokensReportedDead(
+    func dropDeadTokens(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {
         var findings = DeadTokenFindings()
@@ -89,7 +89,6 @@ extension ProxyEngine {
             dropDevice(
                 device.id, of: aor, device.token, since: UnixTime(seconds: Int64(second)), source: .feedback, now: now)
         }
-        settle(now: now)
         if hasMore { findings.next = cursor }
         return findings
     }

@@ -89,4 +89,9 @@ extension ProxyEngine {
     private func holder(_ incoming: IncomingRequest) -> NonceHolder {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
+
+    /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
+    func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
+        if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
+    }
 }

@@ -1,10 +1,10 @@
 import Addressing
 import Bytes
 import PushDelivery
-package import Registration
+import Registration
 import SIPGrammar
 import Telemetry
-package import Timekeeping
+import Timekeeping
 
 /// REGISTERs, and what is told of devices in another way.
 extension ProxyEngine {
@@ -26,22 +26,6 @@ extension ProxyEngine {
             return
         }
         begin(.register(incoming), for: aor, now: now)
-    }
-
-    /// A device that somebody told of over HTTP, on the same directory as the REGISTERs; ends with
-    /// ``ProxyAction/reported(_:_:)``.
-    package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
-    {
-        begin(.report(device, ticket), for: aor.compacted(), now: now)
-        settle(now: now)
-    }
-
-    /// Devices that are to be forgotten, by the word of their app; ends with ``ProxyAction/reported(_:_:)``.
-    package func devicesWithdrawn(
-        _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
-    ) {
-        begin(.removal(selection, ticket), for: aor.compacted(), now: now)
-        settle(now: now)
     }
 
     // MARK: Authenticate
@@ -101,7 +85,7 @@ extension ProxyEngine {
 
     // MARK: Plan and commit
 
-    private func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) {
+    func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) {
         switch registrar.begin(work, for: aor, now: now) {
         case .queued: break
         case .busy: refuse(work, retryAfter: 5, now: now)
@@ -132,16 +116,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The store committed the changes of a ticket, or could not.
-    package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
-        switch ticket.owner {
-        case .registrar: planCommitted(ticket, succeeded: succeeded, now: now)
-        case .messages: messageCommitted(ticket, succeeded: succeeded, now: now)
-        }
-        settle(now: now)
-    }
-
-    private func planCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
+    func planCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         guard let (aor, queue) = registrar.committed(ticket, succeeded: succeeded) else { return }
         if succeeded {
             complete(queue.current, queue.plan, for: aor, now: now)
@@ -235,7 +210,6 @@ extension ProxyEngine {
     private func answerRegister(_ incoming: IncomingRequest, now: Moment, _ fields: (inout ByteSink) -> Void) {
         guard let server = incoming.server else { return }
         respond(server, .ok, incoming.response(.ok, toTag: tags.next(), reserving: 896, fields), now: now)
-        settle(now: now)
     }
 
     /// A device has registered through a binding, which is a push contact or not; `nil` when that is to be looked up.
@@ -248,11 +222,6 @@ extension ProxyEngine {
         if !legs.asked.isAsked(device) { reportMissedCalls(to: device, of: aor, now: now) }
         // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
-    }
-
-    /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
-    func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
-        if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
     }
 
     /// Says in the log what a REGISTER changed; a plain refresh is silent but for debugging.

@@ -3,7 +3,7 @@ import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions
-package import Timekeeping
+import Timekeeping
 
 /// Sending requests on: to devices, to next hops with or without a name, and what is written into them (RFC 3261 section
 /// 16.6).
@@ -62,31 +62,17 @@ extension ProxyEngine {
         lookUp(hop, toSend: .new(edits), for: branch, of: call)
     }
 
-    func lookUp(_ hop: NextHop, toSend request: PendingResolution.Request, for branch: Int, of call: Call) {
-        let ticket = newResolutionTicket()
-        resolutions[ticket] = PendingResolution(call: call, branch: branch, request: request, hop: hop)
-        call.fork.resolving(branch, ticket)
-        act(.resolve(hop, ticket))
+    func lookUp(_ hop: NextHop, toSend request: Lookups.Request, for branch: Int, of call: Call) {
+        call.fork.resolving(branch, lookUp(hop, for: .branch(branch, of: call, request, hop)))
     }
 
-    /// The addresses of a name, best first; empty when it has none or could not be looked up.
-    package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
-        guard let pending = resolutions.removeValue(forKey: ticket) else {
-            if lookedUp(ticket, hops, now: now) { return settle(now: now) }
-            if let call = awayCallers.takeLookup(ticket) { callerFound(call, at: hops) }
-            return settle(now: now)
-        }
-        if pending.hop == settings.upstream { noteUpstream(hops) }
-        guard pending.call.fork.branches[pending.branch].state == .resolving(ticket),
-            let incoming = revive(pending.call)
-        else { return }
-        switch pending.request {
-        case .new(let edits):
-            let named = upstreamWatch.health.preferred(pending.hop.transport != nil ? hops.map(\.fixed) : hops)
-            transmit(incoming, edits, for: pending.branch, of: pending.call, to: named, device: nil, now: now)
-        case .again(let sent): sendAgain(sent, pending.branch, of: pending.call, incoming, to: hops, now: now)
-        }
-        settle(now: now)
+    /// The name of a next hop was looked up: the request goes to one of its addresses.
+    func found(
+        _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: Call, _ incoming: IncomingRequest,
+        _ edits: RequestEdits, now: Moment
+    ) {
+        let named = upstreamWatch.health.preferred(hop.transport != nil ? hops.map(\.fixed) : hops)
+        transmit(incoming, edits, for: branch, of: call, to: named, device: nil, now: now)
     }
 
     /// Sends to the first of these addresses that we can send to; the others are tried when it does not answer.
@@ -173,7 +159,7 @@ extension ProxyEngine {
         let named = alternatives.filter { $0.transport == .tcp }
         let here = ResolvedHop(transport: .tcp, endpoint: flow.remote, isFixed: true)
         let streams = (named.isEmpty ? [here] : named).filter {
-            !withoutTCP.contains($0.endpoint, now: now.instant)
+            !lookups.withoutTCP.contains($0.endpoint, now: now.instant)
                 && identity.listener(for: .tcp, to: $0.endpoint.address, preferring: nil) != nil
         }
         guard !streams.isEmpty else { return nil }
@@ -182,87 +168,5 @@ extension ProxyEngine {
             + (named.isEmpty ? datagrams : datagrams.map(\.fixed))
     }
 
-    /// Removes what must not go on, wherever the request goes: what a sender who is not trusted says of his identity (T9.7),
-    /// anybody's credentials that are for us (T9.8), and a name that the dialog did not begin with (T20.7).
-    func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
-        if !incoming.isTrusted { edits.filter = settings.stripped }
-        edits.ownRealms = ownRealms
-        edits.fromStart = fromStart(of: incoming.request)
-    }
-
-    func via(
-        for client: ClientTransactionID, listener: Listener, _ incoming: IncomingRequest, offersReuse: Bool = false
-    ) -> ByteString {
-        let hash = RequestValidation.loopHash(incoming.request, fromTrusted: incoming.isTrusted)
-        return via(for: client, listener: listener, loopHash: hash, offersReuse: offersReuse)
-    }
-
-    func via(
-        for client: ClientTransactionID, listener: Listener, loopHash hash: UInt64, offersReuse: Bool = false
-    ) -> ByteString {
-        ByteString(capacity: listener.sentBy.count + 88) { via in
-            via.append("SIP/2.0/")
-            via.append(text: listener.transport.viaName)
-            via.append(" ")
-            via.append(listener.sentBy)
-            via.append(";branch=")
-            transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
-            via.append(";rport")
-            if offersReuse { via.append(";alias") }
-        }
-    }
-
     // MARK: Record-Route
-
-    func makesDialog(_ request: SIPRequest) -> Bool {
-        guard request.to.tag == nil else { return false }
-        switch request.method {
-        case .invite, .subscribe, .refer, .notify: return true
-        case .ack, .bye, .cancel, .register, .options, .prack, .update, .info, .message, .publish, .other: return false
-        }
-    }
-
-    /// One Record-Route, or two when the sides differ in transport or listener, so that each side can reach us its way.
-    func recordRoutes(
-        _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
-    ) -> [ByteString] {
-        guard let inbound = identity.listener(incoming.flow.listener), let outbound = identity.listener(flow.listener)
-        else { return [] }
-        let user = dialogToken(incoming, to: flow, device: device, now: now)
-        let isSIPS = edits.requestURI.isSIPS
-        let callee = Self.recordRoute(user, outbound, isSIPS: isSIPS)
-        guard inbound.number != outbound.number else { return [callee] }
-        return [callee, Self.recordRoute(user, inbound, isSIPS: isSIPS && inbound.transport.isSecure)]
-    }
-
-    private static func recordRoute(_ user: [UInt8], _ listener: Listener, isSIPS: Bool) -> ByteString {
-        ByteString(capacity: user.count + listener.sentBy.count + 32) { value in
-            value.append(isSIPS ? "<sips:" : "<sip:")
-            value.append(user.span)
-            value.append("@")
-            value.append(listener.sentBy)
-            if listener.transport != .udp {
-                value.append(";transport=")
-                // RFC 7118 has no other word for WebSocket over TLS.
-                value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
-            }
-            value.append(";lr>")
-        }
-    }
-
-    /// The request of a call, which is read again from its bytes unless it came lately.
-    func revive(_ call: Call) -> IncomingRequest? {
-        guard let request = call.recent ?? reread(call.request) else { return nil }
-        var incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted)
-        if let server = call.server { incoming = incoming.matched(server) }
-        incoming.sender = call.sender
-        return incoming
-    }
-
-    func reread(_ request: KeptRequest) -> SIPRequest? { functions.reread(request.unpacked(functions.packing)) }
-}
-
-extension ByteString {
-    /// Whether a URI asks for protected hops.
-    fileprivate var isSIPS: Bool { count > 4 && self[4] == UInt8(ascii: ":") && self[3] | 0x20 == UInt8(ascii: "s") }
 }

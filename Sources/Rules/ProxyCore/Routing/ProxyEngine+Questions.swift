@@ -35,26 +35,4 @@ extension ProxyEngine {
     func isAsked(by flow: Flow) -> Bool {
         transactions.clients(on: flow).contains { if case .phone? = legs.question($0) { true } else { false } }
     }
-
-    func questionAnswered(_ question: Question, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
-        switch question {
-        // That it came is a sign of life on its flow.
-        case .phone: if response.status.isFinal { counters.count(.phoneAnswered) }
-        case .upstream(let place):
-            if response.status.isFinal { _ = legs.endQuestion(client) }
-            upstreamAnswered(at: place, now: now)
-        case .ourselves:
-            if response.status.isFinal { _ = legs.endQuestion(client) }
-            ownNameAnswered()
-        }
-    }
-
-    /// Nothing came back within the time of a transaction, or no connection could be made.
-    func questionFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
-        switch legs.endQuestion(client) {
-        case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)
-        case .ourselves(let place)?: ownNameFailed(at: place)
-        case .phone?, nil: break
-        }
-    }
 }

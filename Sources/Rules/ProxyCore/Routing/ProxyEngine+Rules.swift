@@ -1,6 +1,8 @@
 import Addressing
 import Bytes
+import PushDelivery
 import SIPGrammar
+import SIPTransactions
 import Telemetry
 import Timekeeping
 
@@ -51,4 +53,26 @@ extension ProxyEngine {
     }
 
     static let unanswerable = "The next server asks for a password in a realm of this proxy"
+
+    /// Whether a request may go on by what it says; when not, it has been answered.
+    func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
+        if let refusal = RequestValidation.check(
+            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
+            branchKey: transactions.branchKey)
+        {
+            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
+            return false
+        }
+        if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
+            refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
+            return false
+        }
+        return true
+    }
+
+    /// An OPTIONS that is addressed to us, or that has come as far as it may (RFC 3261 sections 11 and 16.3 item 3).
+    func isQuestionToUs(_ request: SIPRequest) -> Bool {
+        guard request.method == .options else { return false }
+        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
+    }
 }

@@ -1,6 +1,5 @@
 package import Addressing
 import SIPGrammar
-import Timekeeping
 
 /// One address a name stands for.
 package struct ResolvedHop: Hashable, Sendable {
@@ -27,35 +26,5 @@ package struct ResolvedHop: Hashable, Sendable {
 
     var fixed: ResolvedHop {
         ResolvedHop(transport: transport, endpoint: endpoint, isFixed: true, server: server)
-    }
-}
-
-/// A branch whose next hop is being looked up.
-struct PendingResolution {
-    let call: Call
-    let branch: Int
-    let request: Request
-    let hop: NextHop
-
-    enum Request {
-        case new(RequestEdits)
-        /// An earlier run of the program has sent it there.
-        case again(StoredCall.SentINVITE)
-    }
-}
-
-/// Places that have just refused a connection, so that not every large request to them waits for that again.
-struct PlacesWithoutTCP {
-    private var ends: [Endpoint: Instant] = [:]
-
-    private static let limit = 256
-    private static let age: Duration = .seconds(300)
-
-    func contains(_ place: Endpoint, now: Instant) -> Bool { ends[place].map { now < $0 } ?? false }
-
-    mutating func add(_ place: Endpoint, now: Instant) {
-        if ends.count >= Self.limit { ends = ends.filter { now < $0.value } }
-        if ends.count >= Self.limit { ends.removeAll() }
-        ends[place] = now + Self.age
     }
 }

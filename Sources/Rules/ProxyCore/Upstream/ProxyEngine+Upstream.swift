@@ -9,8 +9,6 @@ import Timekeeping
 package struct UpstreamWatch {
     package internal(set) var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package internal(set) var ownName = AdvertisedName(isUsed: false, now: .distantPast)
-    fileprivate var lookup: ResolutionTicket?
-    fileprivate var ownLookup: ResolutionTicket?
 
     var nextDeadline: Instant? {
         guard let health = health.nextDeadline, let name = ownName.nextDeadline else {
@@ -24,7 +22,7 @@ extension ProxyEngine {
     /// Begins anew to watch the upstream that the settings name.
     func watchUpstream(since start: Instant) {
         upstreamWatch.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
-        upstreamWatch.lookup = nil
+        lookups.upstreamChanged()
         let isNamed = settings.upstreamCheck.interval > .zero && ownPlace != nil
         upstreamWatch.ownName = AdvertisedName(isUsed: isNamed, now: start)
     }
@@ -39,15 +37,6 @@ extension ProxyEngine {
             return !leg.call.fork.branches[leg.branch].wasHeard
         }
         carryOut(orders, now: now)
-        settle(now: now)
-    }
-
-    /// What a phone is told whose request nobody would answer.
-    var upstreamIsAway: [AddedField] {
-        [
-            .warning(399, by: identity.domains.first ?? ByteString("sippushd"), "The upstream does not answer"),
-            Self.retryAfter(seconds: 10),
-        ]
     }
 
     private func carryOut(_ orders: [UpstreamHealth.Order], now: Moment) {
@@ -95,31 +84,6 @@ extension ProxyEngine {
 
     // MARK: Calls
 
-    /// A phone calls somebody by way of the upstream; a call of an earlier run has begun before.
-    func outgoingBegan(
-        _ call: Call, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil, now: Moment
-    ) {
-        let date = min(earlier ?? now.date, now.date)
-        call.matter = .outgoing(OutgoingCall(since: now.instant + (date - now.date)))
-        if earlier == nil { counters.count(.outgoingCall) }
-        guard let caller = callingUser(incoming) else { return }
-        ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
-    }
-
-    /// The upstream has said more than 100 for the first time.
-    func noteRinging(_ outgoing: OutgoingCall, now: Moment) {
-        guard !outgoing.isHeard else { return }
-        outgoing.isHeard = true
-        counters.observe(.upstreamAnswer, now.instant - outgoing.since)
-    }
-
-    /// Its caller has the final response.
-    func outgoingEnded(_ call: Call) {
-        guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
-        outgoing.isCounted = true
-        counters.count(Counter(outgoing: call.fork.branches.first?.end))
-    }
-
     /// A response came by the leg of a call, and so from a server that is there.
     func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
@@ -142,24 +106,13 @@ extension ProxyEngine {
             let places = withoutOurs([ResolvedHop(transport: transport, endpoint: endpoint)])
             return carryOut(upstreamWatch.health.found(places, now: now.instant), now: now)
         }
-        let ticket = newResolutionTicket()
-        upstreamWatch.lookup = ticket
-        act(.resolve(hop, ticket))
+        lookUp(hop, for: .upstream)
     }
 
-    /// - Returns: whether it was asked for here.
-    func lookedUp(_ ticket: ResolutionTicket, _ hops: [ResolvedHop], now: Moment) -> Bool {
-        if upstreamWatch.lookup == ticket {
-            upstreamWatch.lookup = nil
-            noteUpstream(hops)
-            carryOut(upstreamWatch.health.found(withoutOurs(hops), now: now.instant), now: now)
-            upstreamDue(now: now)
-            return true
-        }
-        guard upstreamWatch.ownLookup == ticket else { return false }
-        upstreamWatch.ownLookup = nil
-        ownNameFound(hops, now: now)
-        return true
+    func upstreamFound(_ hops: [ResolvedHop], now: Moment) {
+        noteUpstream(hops)
+        carryOut(upstreamWatch.health.found(withoutOurs(hops), now: now.instant), now: now)
+        upstreamDue(now: now)
     }
 
     // MARK: Probes
@@ -211,12 +164,10 @@ extension ProxyEngine {
 
     private func lookUpOwnName() {
         guard let place = ownPlace else { return }
-        let ticket = newResolutionTicket()
-        upstreamWatch.ownLookup = ticket
-        act(.resolve(place.hop, ticket))
+        lookUp(place.hop, for: .ownName)
     }
 
-    private func ownNameFound(_ hops: [ResolvedHop], now: Moment) {
+    func ownNameFound(_ hops: [ResolvedHop], now: Moment) {
         guard let name = ownPlace?.name else { return }
         let (places, isNews) = upstreamWatch.ownName.found(hops.map(\.endpoint))
         tellOfOwnName(isNews: isNews)
@@ -242,18 +193,6 @@ extension ProxyEngine {
                 [.target: .bytes(name)])
         case .reached: log.info("advertise leads to this daemon", [.target: .bytes(name)])
         case .unknown: break
-        }
-    }
-}
-
-extension Counter {
-    fileprivate init(outgoing end: ForkBranch.End?) {
-        switch end {
-        case .succeeded: self = .outgoingAnswered
-        case .failed: self = .outgoingRefused
-        case .gaveUp(.requestTimeout), .silent, nil: self = .outgoingUnanswered
-        case .gaveUp: self = .outgoingUnreachable
-        case .cancelled: self = .outgoingGivenUp
         }
     }
 }

@@ -1,0 +1,106 @@
+import Addressing
+import Bytes
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// What forks order, and how it is carried out.
+extension ProxyEngine {
+    func branchFailed(_ branch: Int, of call: Call, with status: Status, now: Moment) {
+        change(call, now: now) { $0.failed(branch, with: status, response: nil) }
+    }
+
+    /// Lets something happen to a fork, then does what it orders and tells the ledger.
+    func change(_ call: Call, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
+        guard !call.isForgotten else { return }
+        for order in event(&call.fork) { carryOut(order, for: call, now: now) }
+        if call.fork.isAnswered, !call.wasAnswered { ledger.answered(call, now: now, into: &actions) }
+        releaseEnded(call)
+        ledger.changed(call, now: now, into: &actions)
+        ledger.tellBucket(of: call, into: &actions)
+        journal(call)
+        if call.fork.phase == .ended || call.fork.phase == .answered { finish(call, now: now) }
+    }
+
+    func carryOut(_ order: Fork.Order, for call: Call, now: Moment) {
+        guard let server = call.server else {
+            if let delivery = call.delivery { deliveries.append(EndedDelivery(delivery, of: call, order)) }
+            return
+        }
+        switch order {
+        case .relay(let response):
+            guard let bytes = upstream(response, of: call) else { return }
+            if response.status.isSuccess { journalAnswer(response, of: call, now: now) }
+            respond(server, response.status, bytes, of: call, now: now)
+        case .relayChallenge(let response, let others):
+            guard let bytes = upstream(response, of: call, adding: others.flatMap(Self.challenges)) else { return }
+            respond(server, response.status, bytes, of: call, now: now)
+        case .respond(let status): respond(server, status, insteadOf: nil, of: call, now: now)
+        case .respondInstead(of: let response, let status):
+            respond(server, status, insteadOf: response, of: call, now: now)
+        case .giveUp:
+            // The transactions send no 408 to a non-INVITE, they only let go of it (RFC 4320 section 4.2).
+            respond(server, .requestTimeout, [], now: now)
+        case .cancel(let client, let reason):
+            let reasons = reason.fields(callerReasons: call.callerReasons)
+            withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
+        case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
+        case .hangUp(let response, let branch): hangUp(branch, of: call, response, now: now)
+        }
+    }
+
+    /// Sends a final response of our own.
+    func respond(
+        _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: Call, now: Moment
+    ) {
+        guard let incoming = revive(call) else { return }
+        let (status, own) = ownAnswer(
+            status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
+        // A 503 is not passed on (RFC 3261 section 16.7): this one says that the upstream is away.
+        let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
+        let bytes = incoming.response(status, toTag: tags.next(), fields: fields)
+        respond(server, status, bytes, of: call, now: now)
+    }
+
+    func respond(
+        _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: Call, now: Moment
+    ) {
+        if status.isFinal, !status.isSuccess { journalRefusal(bytes, of: call) }
+        respond(server, status, bytes, now: now)
+    }
+
+    /// A response as the caller gets it; `nil` for one with too few Vias to a request that is forgotten.
+    func upstream(
+        _ response: SIPResponse, of call: Call, adding fields: [AddedField] = []
+    ) -> [UInt8]? {
+        if response.viaCount > 1 { return response.withoutTopVia(adding: fields) }
+        return revive(call).map {
+            response.withVias(of: $0.request.frame, topViaAddition: $0.viaAddition, adding: fields)
+        }
+    }
+
+    static func challenges(of response: SIPResponse) -> [AddedField] {
+        response.frame.values(of: .wwwAuthenticate).map { AddedField("WWW-Authenticate", $0) }
+            + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
+    }
+
+    /// Branches that are over need no push, and are not found by their devices any more.
+    func releaseEnded(_ call: Call) {
+        guard call.offer != nil || call.dialogRequest != nil else { return }
+        for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
+            ledger.drop(index, of: call, into: &actions)
+        }
+        calls.unlistEnded(call)
+    }
+
+    /// The final response is on its way: what only a call that is being offered needs can go.
+    func finish(_ call: Call, now: Moment) {
+        timers.cancel(call.deadline)
+        call.deadline = .none
+        outgoingEnded(call)
+        rememberEnded(call, now: now)
+        calls.finish(call)
+    }
+}

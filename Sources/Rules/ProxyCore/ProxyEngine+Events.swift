@@ -1,0 +1,278 @@
+package import Addressing
+package import Bytes
+import Collections
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+import SIPTransactions
+import Telemetry
+package import Timekeeping
+
+/// What happens, and where it goes.
+extension ProxyEngine {
+    /// Takes a binding from the store at start-up; false when its row is to be deleted.
+    package func restore(_ row: StoredBinding, now: Moment) -> Bool {
+        guard registrar.restore(row, now: now) else { return false }
+        if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
+        return true
+    }
+
+    /// Called once, after ``restore(_:now:)`` of all bindings.
+    package func restored(now: Moment) {
+        armAwayCallers(now: now)
+        restoreMissedCalls(now: now)
+        restoreMessages(storedMessages, now: now)
+        storedMessages = []
+        armRefreshPushes(now: now)
+        watchUpstream(since: now.instant)
+        noteUnfitContacts()
+        settle(now: now)
+    }
+
+    package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
+        let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow))
+        counters.count(Counter(request.method))
+        if flow.isConnection {
+            noteReuse(incoming)
+            if !awayCallers.isEmpty { peerReturned(incoming) }
+        }
+        switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
+        case .new(let key):
+            let incoming = incoming.unmatched(key)
+            if !admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
+        case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
+        case .endToEndACK: ackReceived(incoming, now: now)
+        case .unanswered(let server):
+            // Of what is kept, not of the copy: that may come from anybody who has seen the branch.
+            if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
+        case .acknowledged(let server): journalOver(server)
+        case .absorbed: break
+        }
+        if request.method != .register { noteLife(on: flow, by: .request, now: now) }
+        settle(now: now)
+    }
+
+    package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
+        if let match = transactions.client(of: response) {
+            if transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
+                transactions.responseReceived(response, of: match, now: now.instant, into: &outputs)
+                settle(now: now)
+            } else {
+                responseRefused(response, on: flow, to: match, now: now)
+            }
+        }
+        noteLife(on: flow, by: .response, now: now)
+        settle(now: now)
+    }
+
+    /// A message that could not be served; its answer, if there is one, goes out without a transaction.
+    package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
+        counters.count(Counter(message.reason))
+        guard let answer = message.answer else { return }
+        counters.count(Counter(answer.status))
+        let via = answer.frame.viaAddition(source: flow.remote)
+        let bytes = answer.frame.response(answer.status, toTag: tags.next(), viaAddition: via, fields: [])
+        guard isTrusted(flow) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
+        act(.send(bytes, on: flow))
+    }
+
+    package func deadlineReached(now: Moment) {
+        transactions.deadlineReached(now: now.instant, into: &outputs)
+        settle(now: now)
+        while let timer = timers.popExpired(now: now.instant) {
+            switch timer {
+            case .holdDeadline(let place): if let call = calls.call(at: place) { holdDeadlineReached(call, now: now) }
+            case .bookkeepingDue: bookkeepingDue(now: now)
+            case .endedCallDue: endedCallDue(now: now)
+            case .journalDue: journalDue(now: now)
+            case .awayCallersDue: awayCallers = AwayCallers()
+            case .messageDue(let id): messageDue(id, now: now)
+            case .refreshWalkDue: refreshWalkDue(now: now)
+            case .reliefDue: reliefDue(now: now.instant)
+            case .flowTimersDue: flowTimersDue(now: now)
+            case .refusalsDue: refusalsDue(now: now)
+            case .silence(let place, let id):
+                if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
+            }
+            settle(now: now)
+        }
+        upstreamDue(now: now)
+        settle(now: now)
+        while let due = ledger.due(now: now, into: &actions) {
+            legs.asked.timeOver(of: due.device, now: now.instant)
+            if !legs.asked.isAsked(due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }
+        }
+        removeExpiredBindings(now: now)
+    }
+
+    // MARK: What follows
+
+    /// Carries out what the transactions put out and what became of deliveries, until nothing new comes.
+    func settle(now: Moment) {
+        while nextOutput < outputs.count || !deliveries.isEmpty {
+            while nextOutput < outputs.count {
+                // Moved out and not copied.
+                let output = exchange(&outputs[nextOutput], with: .strayResponse)
+                nextOutput += 1
+                carryOut(output, now: now)
+            }
+            outputs.removeAll(keepingCapacity: true)
+            nextOutput = 0
+            guard !deliveries.isEmpty else { continue }
+            for ended in exchange(&deliveries, with: []) { deliveryEnded(ended, now: now) }
+        }
+    }
+
+    private func carryOut(_ output: TransactionOutput, now: Moment) {
+        switch output {
+        case .send(let bytes, let flow): act(.send(bytes, on: flow))
+        case .responseReceived(let client, let response): received(response, of: client, now: now)
+        case .clientTimedOut(let client): legFailed(client, with: .requestTimeout, now: now)
+        case .clientRangTooLong(let client): legRangTooLong(client, now: now)
+        case .clientTransportFailed(let client): legFailed(client, with: .serviceUnavailable, now: now)
+        case .clientEnded(let client): legEnded(client)
+        case .serverEnded(let server):
+            journalOver(server)
+            calls.serverEnded(server)
+        case .provisionalDue(let server): provisionalDue(server, now: now)
+        case .serverTimedOut, .strayResponse: break
+        }
+    }
+
+    /// A trusted peer's request gets its transaction at once. Of any other request nothing is kept until it is known that it
+    /// will be served: whatever refuses it, a challenge above all, is sent without a transaction (T4.2).
+    func dispatch(_ incoming: IncomingRequest, now: Moment) {
+        guard let incoming = incoming.isTrusted ? begun(incoming, now: now) : incoming else { return }
+        let request = incoming.request
+        let isRegister = request.method == .register && identity.home(of: request.uri) != nil
+        let isQuestion = isQuestionToUs(request)
+        guard isFit(incoming, isForUs: isRegister || isQuestion, now: now) else { return }
+        if isRegister {
+            registerReceived(incoming, now: now)
+            return
+        }
+        if isQuestion {
+            refuse(incoming, .ok, fields: Self.capabilities, now: now)
+            return
+        }
+        switch route(of: incoming.request) {
+        case .dialog where Breadth.share(of: incoming.request, among: 1) == 0:
+            refuse(incoming, .maxBreadthExceeded, now: now)
+        case .dialog(let pass, let next): dialogRequestReceived(incoming, pass, next, now: now)
+        case .initial(let next): initialRequestReceived(incoming, next, now: now)
+        case .forged: refuse(incoming, .forbidden, because: .forgedRoute, now: now)
+        }
+    }
+
+    // MARK: The network
+
+    /// The addresses of a name, best first; empty when it has none or could not be looked up.
+    package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
+        switch lookups.take(ticket) {
+        case .branch(let branch, let call, let request, let hop)?:
+            if hop == settings.upstream { noteUpstream(hops) }
+            guard call.fork.branches[branch].state == .resolving(ticket), let incoming = revive(call) else { return }
+            switch request {
+            case .new(let edits): found(hops, of: hop, for: branch, of: call, incoming, edits, now: now)
+            case .again(let sent): sendAgain(sent, branch, of: call, incoming, to: hops, now: now)
+            }
+        case .caller(let call)?: callerFound(call, at: hops)
+        case .upstream?: upstreamFound(hops, now: now)
+        case .ownName?: ownNameFound(hops, now: now)
+        case nil: break
+        }
+        settle(now: now)
+    }
+
+    /// A keep-alive came on the flow, or anything else that shows that somebody is there.
+    package func flowAlive(_ flow: Flow, now: Moment) {
+        noteLife(on: flow, by: .keepAlive, now: now)
+        settle(now: now)
+    }
+
+    /// A stream connection has ended, whoever ended it.
+    package func flowClosed(_ flow: Flow, now: Moment) {
+        connectionEnded(flow, now: now)
+        settle(now: now)
+    }
+
+    /// Bytes could not be sent: there is no way to the remote, or the connection is gone.
+    package func sendFailed(on flow: Flow, now: Moment) { flowClosed(flow, now: now) }
+
+    // MARK: The store
+
+    /// The store committed the changes of a ticket, or could not.
+    package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
+        switch ticket.owner {
+        case .registrar: planCommitted(ticket, succeeded: succeeded, now: now)
+        case .messages: messageCommitted(ticket, succeeded: succeeded, now: now)
+        }
+        settle(now: now)
+    }
+
+    // MARK: Providers
+
+    /// The provider's last word on a push; retries are over.
+    package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
+        pushEnded(id, outcome, now: now)
+        settle(now: now)
+    }
+
+    /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs
+    /// one: all bindings are searched, in steps, so that calls go on meanwhile.
+    ///
+    /// - Parameters:
+    ///   - dead: token in lower-case hexadecimal, and the unsigned second since which it is dead.
+    ///   - cursor: where this step begins.
+    ///   - limit: contacts to read in this step.
+    ///   - now: both clocks.
+    /// - Returns: what was found, and where the next step begins.
+    package func tokensReportedDead(
+        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
+    ) -> DeadTokenFindings {
+        defer { settle(now: now) }
+        return dropDeadTokens(dead, from: cursor, limit: limit, now: now)
+    }
+
+    // MARK: Services and operators
+
+    /// A device that somebody told of over HTTP, on the same directory as the REGISTERs; ends with
+    /// ``ProxyAction/reported(_:_:)``.
+    package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
+    {
+        begin(.report(device, ticket), for: aor.compacted(), now: now)
+        settle(now: now)
+    }
+
+    /// Devices that are to be forgotten, by the word of their app; ends with ``ProxyAction/reported(_:_:)``.
+    package func devicesWithdrawn(
+        _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
+    ) {
+        begin(.removal(selection, ticket), for: aor.compacted(), now: now)
+        settle(now: now)
+    }
+
+    /// An operator ends a call that waits or rings. It is a missed call for the devices that have not heard of it.
+    ///
+    /// - Parameters:
+    ///   - id: see ``StoredCall/id``.
+    ///   - status: for the caller; 480, 486, 600 or 603.
+    ///   - now: both clocks.
+    /// - Returns: whether there was such a call.
+    package func callDismissed(_ id: UInt64, with status: Status, now: Moment) -> Bool {
+        defer { settle(now: now) }
+        return end(id, with: status, now: now)
+    }
+
+    /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
+    package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
+        switchProvider(provider, on: isOn, now: now)
+        settle(now: now)
+    }
+
+    /// Operators had messages forgotten; their rows are deleted already. A sender who still waits gets 480.
+    package func messagesForgotten(_ ids: [UInt64], now: Moment) {
+        for id in ids { messages[id].map { dismiss($0, now: now) } }
+        settle(now: now)
+    }
+}

@@ -1,0 +1,40 @@
+import Addressing
+package import PushDelivery
+package import Registration
+import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// Lists of missed calls, for phones that are back.
+extension ProxyEngine {
+    /// The list of calls a returning device missed.
+    func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        guard ledger.buckets.hasMissedCalls(device, of: aor),
+            let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
+        else { return }
+        guard settings.pushApps?.carriesLists(token) ?? true else {
+            let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &actions)
+            return counters.count(.missedCallNotCarried, by: UInt64(count))
+        }
+        ledger.reportMissedCalls(
+            to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &actions)
+    }
+
+    /// Lists that were owed when the last run ended.
+    func restoreMissedCalls(now: Moment) {
+        ledger.restored(now: now, into: &actions) { device, date in
+            registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
+        }
+    }
+
+    /// An operator had a user's missed calls forgotten; calls that are being offered never are. Their rows are deleted by
+    /// whoever calls this, before the call.
+    ///
+    /// - Parameters:
+    ///   - calls: entries as they were when the rows were told to go.
+    ///   - aor: the user.
+    ///   - now: both clocks.
+    package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
+        ledger.forget(calls, of: aor, now: now, into: &actions)
+    }
+}
