@@ -42,7 +42,7 @@ extension ProxyEngine {
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, matter: .offer(offer),
             parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
-        if settings.call.journal { call.journalling = .open }
+        call.journalling = .open
         counters.count(.call)
         log.info(
             "call offered",

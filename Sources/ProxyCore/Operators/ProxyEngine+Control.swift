@@ -111,6 +111,5 @@ extension ProxyEngine {
         calls.limits = HeldShares.Limits(changed)
         ledger.limits.changed(changed)
         ledger.buckets.settings = changed.sharedBucket
-        ledger.journalsCalls = changed.call.journal
     }
 }
