@@ -13,8 +13,6 @@ package struct CallSettings: SettingsGroup {
     /// A call asks the connection of a phone that it wakes, and its UDP flow, whether the phone is awake.
     package var asksConnections = true
     package var asksDatagrams = false
-    /// Calls that wait or ring are kept for the next run of the program.
-    package var journal = true
     /// A request inside a dialog wakes its phone.
     package var wakesInDialogs = true
     /// How long the token in our Record-Route lets requests inside a dialog pass (T20.5).
@@ -56,10 +54,6 @@ package struct CallSettings: SettingsGroup {
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
             "How long requests inside a call pass after it was made. Each one in the second half of that time makes it as "
                 + "long again, so it should be longer than twice the session timer of your phones."),
-        .bool(
-            "journal", \.journal,
-            "Keep calls that wait or ring on the disk, so that they go on when the daemon is started again, after a crash as "
-                + "well. Off: they end with it, and are missed calls."),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
             "Wake a phone by a silent push for a request inside a call that is under way (BYE, re-INVITE, REFER ...), when its "

@@ -50,8 +50,6 @@ package enum EngineChange: Sendable {
 /// A row that the engine never reads back.
 package enum TimelineChange: Sendable {
     indirect case record(TimelineRecord)
-    /// A row for a call under way, which leaves with the complete record.
-    indirect case callOpened(TimelineRecord)
     /// Pushes of a device that were read, whose rows are written already.
     case pushesRead([PushCode], device: DeviceID, at: UnixTime)
 }

@@ -21,8 +21,7 @@ extension ProxyEngine {
     package func restored(now: Moment) {
         armAwayCallers(now: now)
         restoreMissedCalls(now: now)
-        restoreMessages(storedMessages, now: now)
-        storedMessages = []
+        restoreMessages(now: now)
         armRefreshPushes(now: now)
         watchUpstream(since: now.instant)
         noteUnfitContacts()
@@ -34,9 +33,9 @@ extension ProxyEngine {
         counters.count(Counter(request.method))
         if flow.isConnection {
             noteReuse(incoming)
-            if !awayCallers.isEmpty { peerReturned(incoming) }
+            if !calls.away.isEmpty { peerReturned(incoming) }
         }
-        switch transactions.requestReceived(request, now: now.instant, into: &outputs) {
+        switch transactions.requestReceived(request, now: now.instant, into: &unsettled.outputs) {
         case .new(let key):
             let incoming = incoming.unmatched(key)
             if !admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
@@ -55,7 +54,7 @@ extension ProxyEngine {
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
         if let match = transactions.client(of: response) {
             if transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
-                transactions.responseReceived(response, of: match, now: now.instant, into: &outputs)
+                transactions.responseReceived(response, of: match, now: now.instant, into: &unsettled.outputs)
                 settle(now: now)
             } else {
                 responseRefused(response, on: flow, to: match, now: now)
@@ -77,7 +76,7 @@ extension ProxyEngine {
     }
 
     package func deadlineReached(now: Moment) {
-        transactions.deadlineReached(now: now.instant, into: &outputs)
+        transactions.deadlineReached(now: now.instant, into: &unsettled.outputs)
         settle(now: now)
         while let timer = timers.popExpired(now: now.instant) {
             switch timer {
@@ -85,7 +84,7 @@ extension ProxyEngine {
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .endedCallDue: endedCallDue(now: now)
             case .journalDue: journalDue(now: now)
-            case .awayCallersDue: awayCallers = AwayCallers()
+            case .awayCallersDue: calls.away = AwayCallers()
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
             case .reliefDue: reliefDue(now: now.instant)
@@ -109,18 +108,15 @@ extension ProxyEngine {
 
     /// Carries out what the transactions put out and what became of deliveries, until nothing new comes.
     func settle(now: Moment) {
-        while nextOutput < outputs.count || !deliveries.isEmpty {
-            while nextOutput < outputs.count {
-                // Moved out and not copied.
-                let output = exchange(&outputs[nextOutput], with: .strayResponse)
-                nextOutput += 1
-                carryOut(output, now: now)
-            }
-            outputs.removeAll(keepingCapacity: true)
-            nextOutput = 0
-            guard !deliveries.isEmpty else { continue }
-            for ended in exchange(&deliveries, with: []) { deliveryEnded(ended, now: now) }
-        }
+        repeat {
+            while let output = unsettled.takeOutput() { carryOut(output, now: now) }
+        } while settleDeliveries(now: now)
+    }
+
+    private func settleDeliveries(now: Moment) -> Bool {
+        let ended = unsettled.takeDeliveries()
+        for delivery in ended { deliveryEnded(delivery, now: now) }
+        return !ended.isEmpty
     }
 
     private func carryOut(_ output: TransactionOutput, now: Moment) {

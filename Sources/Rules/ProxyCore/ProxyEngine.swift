@@ -1,7 +1,7 @@
 import Addressing
 import Bytes
 import Collections
-package import PushDelivery
+import PushDelivery
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -26,80 +26,29 @@ package final class ProxyEngine {
 
     package internal(set) var registrar: Registrar
     var digest: DigestAuthenticator
-    var logins: LoginLimit
-    var registerLimit: RegisterLimit
-    /// What is told of requests that are refused.
+    var sources: SourceLimits
+    var flows: KnownFlows
     var refusals = Refusals()
-    /// How many log lines there may be about REGISTERs that are challenged.
-    var challengedRegisters = LogRateLimit()
-    /// Lines about challenges in realms of ours.
-    var unanswerableLines = LogRateLimit()
-    /// Lines about responses from elsewhere than their requests went.
-    var strayedResponses = LogRateLimit()
+    /// What is refused while more comes than can be served.
+    package internal(set) var admission: Admission
+
+    var transactions: TransactionTable
+    var legs = ClientLegs()
+    var unsettled = Unsettled()
+    var tags: Tags
 
     var calls: Calls
-    var legs = ClientLegs()
-    /// Calls that were answered, until they need not be kept for another run of the program any more.
-    var answered = AnsweredCalls()
-    /// Callers of an earlier run whose connections ended with it.
-    var awayCallers = AwayCallers()
     /// Requests other than calls that wait for phones.
     var messages: HeldMessages
-    var lastMessageCommit: UInt64 = 0
-    /// What was stored, until the bindings are there.
-    var storedMessages: [StoredMessage]
-    var transactions: TransactionTable
     package internal(set) var ledger: PushLedger
-    package internal(set) var enabledProviders: Set<PushProvider>
-    /// When flows last showed life; `nil` when the settings do not ask for it.
-    var life: FlowLife?
-    /// Flows over UDP that must show life, and whether a timer waits for the next that may not have.
-    var flowTimers = FlowTimers()
-    var isWaitingForFlows = false
-    var timers = DeadlineQueue<EngineTimer>()
-
-    var lookups = Lookups()
-    /// What is refused while more comes than can be served, and since when anything is.
-    package internal(set) var admission: Admission
-    var refusingSince: Instant?
-    var refusedBefore: UInt64 = 0
-    /// The daemon is about to end: it begins no calls.
-    package internal(set) var isDraining = false
+    package internal(set) var dialogs: Dialogs
     /// Whether the upstream is there.
     package internal(set) var upstreamWatch = UpstreamWatch()
-    /// The log says once that a next hop is this daemon itself.
-    var hasToldOfOwnHop = false
-    /// And that push tokens come unprotected.
-    var unprotectedTokens = UnprotectedTokens()
-    /// What the upstream's name stands for, as far as it was looked up.
-    var upstreamPlaces: [Endpoint] = []
-    /// Stands for that name.
-    var upstreamServer = ServerNumber.none
-    /// The names that the peers of open connections have proved, by the connections' numbers.
-    var provedNames: [UInt64: [String]] = [:]
+    var lookups = Lookups()
 
-    var tags: Tags
-    /// Realms that phones show us passwords for.
-    let ownRealms: [ByteString]
-    /// Marks this run of the program in dialog tokens: numbers of connections mean nothing in any other.
-    let run: UInt32
-    /// Dialogs that were renewed.
-    package internal(set) var dialogs = DialogLives()
-    var provedPlaces = ProvedPlaces()
-    var dialogDevices = DialogDevices()
-    /// How far the walk for contacts that end soon has come, and whether there is one.
-    var refreshCursor: UInt32 = 0
-    var isWalkingForRefresh = false
-
+    var timers = DeadlineQueue<EngineTimer>()
     package internal(set) var counters = CounterSet()
     var actions: [ProxyAction] = []
-    var outputs: [TransactionOutput] = []
-    /// The outputs before this index have been carried out.
-    var nextOutput = 0
-    /// What became of deliveries, until it is settled.
-    var deliveries: [EndedDelivery] = []
-    /// What the transactions put out just now. The array stays, so that its memory is used again.
-    private var latest: [TransactionOutput] = []
 
     /// The `date` is the start of this run: ids of bindings begin there, beyond those of earlier runs.
     package init(
@@ -107,29 +56,24 @@ package final class ProxyEngine {
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
     ) {
         self.settings = settings
-        self.identity = identity
+        self.identity = identity.asking(inRealm: settings.digest.realm)
         self.functions = functions
         self.log = log
-        enabledProviders = settings.configuredProviders.subtracting(stored.disabledProviders)
         registrar = Registrar(
-            settings: settings.registrar, users: stored.users, enabled: ProviderSet(enabledProviders),
-            startedAt: date)
+            settings: settings.registrar, users: stored.users,
+            enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
         digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
-        logins = LoginLimit(
-            perSource: settings.limits.wrongLoginsPerSource, perUser: settings.limits.wrongLoginsPerUser)
-        registerLimit = RegisterLimit(settings.limits)
+        sources = SourceLimits(settings.limits)
+        flows = KnownFlows(settings)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         transactions.timers.ringLimit = settings.call.ringLimit
         ledger = PushLedger(settings, restoring: stored.bucketEntries, random: functions.random, log: log)
-        messages = HeldMessages(after: stored.messages.map(\.id).max() ?? 0)
-        storedMessages = stored.messages
+        messages = HeldMessages(restoring: stored.messages)
         tags = Tags(key: functions.random())
         calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
-        ownRealms = settings.digest.realm.map { [ByteString($0).lowercased()] } ?? identity.domains
-        run = UInt32(truncatingIfNeeded: functions.random())
-        registrar.answers = run
+        dialogs = Dialogs(run: UInt32(truncatingIfNeeded: functions.random()))
+        registrar.answers = dialogs.run
         admission = Admission(limit: settings.limits.queueing)
-        if settings.call.ringLiveFlowWithin > .zero { life = FlowLife(span: settings.call.ringLiveFlowWithin) }
     }
 
     /// The actions since the last call, in the order to perform them.
@@ -151,8 +95,6 @@ package final class ProxyEngine {
             earlier(registrar.bindings.nextExpiry, ledger.nextDeadline))
     }
 
-    // MARK: What happened
-
     // MARK: Inside
 
     func act(_ action: ProxyAction) { actions.append(action) }
@@ -165,14 +107,14 @@ package final class ProxyEngine {
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        body(&transactions, &latest)
+        body(&transactions, &unsettled.latest)
         // What is to be sent takes its place among the actions now; what the transactions tell waits for `settle`.
-        latest.reverse()
-        while let output = latest.popLast() {
+        unsettled.latest.reverse()
+        while let output = unsettled.latest.popLast() {
             if case .send(let bytes, let flow) = output {
                 act(.send(bytes, on: flow))
             } else {
-                outputs.append(output)
+                unsettled.outputs.append(output)
             }
         }
     }

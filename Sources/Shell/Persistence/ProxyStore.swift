@@ -74,11 +74,6 @@ package protocol ProxyStore: AnyObject, Sendable {
         -> [UnreadPush]
     /// The renewals of dialogs that have not ended by then.
     func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
-    /// Ends the calls that were under way when the last run ended without being stopped, and makes their records if
-    /// these are kept.
-    ///
-    /// - Returns: how many records, of which a call has one for each device.
-    func cutOffOpenCalls(at date: UnixTime, isKept: Bool) async throws(StoreError) -> Int
     func keys() async throws(StoreError) -> [StoredKey]
     func mobileApps() async throws(StoreError) -> [StoredMobileApp]
     /// Registrations and clean-ups of devices that are not done, in their order.

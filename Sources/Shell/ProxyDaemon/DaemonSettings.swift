@@ -94,7 +94,7 @@ package struct DaemonSettings: SettingsGroup {
         .path("store", \.store, "The SQLite file that keeps contacts, users, buckets and provider switches."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
-            "The folder that keeps calls over a restart (call.journal). Without it they are in a folder beside the store. It is written while calls are served: in memory (tmpfs) they do not wait for a slow disk. It must stay when the daemon ends: for /run/sippushd, set RuntimeDirectoryPreserve=yes in systemd's unit."
+            "The folder that keeps calls over a restart. Without it they are in a folder beside the store. It is written while calls are served: in memory (tmpfs) they do not wait for a slow disk. It must stay when the daemon ends: for /run/sippushd, set RuntimeDirectoryPreserve=yes in systemd's unit."
         ),
         .path("control", \.control, "The Unix socket that commands talk to a running daemon over."),
         .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),

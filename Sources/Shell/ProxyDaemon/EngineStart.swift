@@ -20,9 +20,6 @@ extension Daemon {
         engineSettings.registrar.push.vapidKey = vapidKey
         let functions = try EngineFunctions.make(seal: seal)
         do throws(StoreError) {
-            let cutOff = try await store.cutOffOpenCalls(
-                at: now.date, isKept: settings.push.timeline.maximumRecords > 0)
-            if cutOff > 0 { log.warning("calls were under way when the last run ended", [.count: .number(cutOff)]) }
             let engine = ProxyEngine(
                 settings: engineSettings,
                 identity: LocalIdentity(

@@ -124,12 +124,9 @@ import Timekeeping
     }
 
     @Test func `a call that cannot go on is a missed one`() {
-        var isJournalled = true
-        let bench = RestartBench { $0.call.journal = isJournalled }
-        bench.register()
-        bench.invite()
+        let bench = Self.offeredOverTLS()
         bench.accepted()
-        isJournalled = false
+        bench.hasTLS = false
         bench.crash()
         #expect(bench.disk.calls.isEmpty)
         #expect(bench.disk.restored().bucketEntries.map(\.entry.caller) == [ByteString("103")])
@@ -304,8 +301,8 @@ import Timekeeping
         #expect(bench.pushes.count == 1)
     }
 
-    /// A call of the PBX over TLS, which rings over UDP; after the crash the PBX is looked up.
-    private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
+    /// A call of the PBX over TLS to a phone that is pushed.
+    private static func offeredOverTLS() -> RestartBench {
         let bench = RestartBench(hasTLS: true)
         bench.register()
         let text = String(decoding: bench.bench.inviteText(), as: UTF8.self)
@@ -313,6 +310,12 @@ import Timekeeping
         let flow = tls(5, port: 47_000)
         _ = bench.bench.engine.namesProved(["pbx.example.org"], on: flow)
         bench.told(bench.bench.receive(Array(secure.utf8), on: flow))
+        return bench
+    }
+
+    /// It rings over UDP; after the crash the PBX is looked up.
+    private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
+        let bench = offeredOverTLS()
         bench.accepted()
         bench.register(cseq: 2)
         let invite = try #require(bench.lastINVITE)
@@ -453,15 +456,6 @@ import Timekeeping
         _ = bench.pass(.seconds(5))
         if moves { bench.register(cseq: 3, from: Endpoint(EngineBench.phone.address, 7777)) }
         #expect(bench.pass(.seconds(40)).contains { $0.hasSuffix("invite > pbx") })
-    }
-
-    @Test func `without the setting nothing is kept`() {
-        let bench = RestartBench { $0.call.journal = false }
-        bench.register()
-        bench.invite()
-        #expect(bench.disk.calls.isEmpty)
-        #expect(bench.crash() == [])
-        #expect(bench.register(cseq: 2).contains("invite > phone") == false)
     }
 
     @Test func `a call is one record in the timeline, however many runs it takes`() {

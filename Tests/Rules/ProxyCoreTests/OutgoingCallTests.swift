@@ -12,10 +12,7 @@ import Timekeeping
 @Suite("Calls that phones make")
 struct OutgoingCallTests {
     private static func bench() -> EngineBench {
-        EngineBench {
-            $0.upstream = NextHop("sip:10.0.0.2:5060")
-            $0.call.journal = true
-        }
+        EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
     }
 
     private static func records(_ actions: [ProxyAction]) -> [TimelineRecord] {

@@ -326,7 +326,7 @@ struct RoutingTests {
         #expect(first.count { if case .send(_, let flow) = $0 { flow.remote == EngineBench.pbx } else { false } } == 1)
 
         bench.engine.sendFailed(on: flow, now: bench.now)
-        guard case .send(let again, let datagram) = bench.take().first else {
+        guard case .send(let again, let datagram) = bench.take().last else {
             Issue.record("no second try")
             return
         }

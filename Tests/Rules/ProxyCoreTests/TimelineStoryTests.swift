@@ -225,11 +225,15 @@ struct TimelineStoryTests {
         #expect(record.callID.isEmpty)
     }
 
-    @Test func `what is under way is written when the daemon stops`() throws {
+    @Test func `what is under way is written when the daemon stops, but for a call, which goes on`() throws {
         let bench = EngineBench()
-        _ = try pushed(bench)
+        bench.finish(try pushed(bench))
+        _ = bench.pass(.seconds(31))
+        #expect(!bench.register(cseq: 2).pushIDs.isEmpty)
+        bench.invite(callID: "call2", branch: "i2")
         bench.engine.stopped(now: bench.now)
-        #expect(bench.take().records.map(\.end) == [.stopped])
+        let records = bench.take().records
+        #expect(records.map(\.kind) == [.missedCalls] && records.map(\.end) == [.stopped])
     }
 
     @Test func `nothing is kept when it is switched off`() throws {

@@ -151,10 +151,12 @@ struct PushTimelineTests {
         #expect(timeline.noted(RecordID(rawValue: 2), .withdrawn, now: start) == nil)
     }
 
-    @Test func `all that is under way is complete when the daemon stops`() {
+    @Test func `when the daemon stops all that is under way is complete, but for calls, which go on`() {
         var timeline = PushTimeline(limit: 10)
-        timeline.began(record(2), now: start)
-        timeline.began(record(1, omission: .justRegistered), now: start)
+        timeline.began(record(2, kind: .notification), now: start)
+        timeline.began(record(1, kind: .missedCalls, omission: .justRegistered), now: start)
+        timeline.began(record(3), now: start)
+        timeline.began(record(4, kind: .outgoing), now: start)
         let records = timeline.stopped(now: at(9))
         #expect(records.map(\.id.rawValue) == [1, 2])
         #expect(records.allSatisfy { $0.isComplete && $0.end == .stopped && $0.steps.ended == 9 })

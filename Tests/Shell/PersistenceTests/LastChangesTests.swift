@@ -18,12 +18,10 @@ struct LastChangesTests {
         return changes.joined().map { _ in last.nextCounts() }
     }
 
-    private func record(_ id: UInt64, isOver: Bool) -> TimelineRecord {
-        var record = TimelineRecord(
-            id: RecordID(rawValue: id), kind: .call, user: ByteString("bob"), host: ByteString("example.net"),
+    private var record: TimelineRecord {
+        TimelineRecord(
+            id: RecordID(rawValue: 1), kind: .call, user: ByteString("bob"), host: ByteString("example.net"),
             device: 7, callRef: nil, callID: ByteString("c"), requestedAt: UnixTime(milliseconds: 0), omission: nil)
-        record.hasOpening = isOver
-        return record
     }
 
     @Test func `of a call's entry in the bucket the last change is written`() {
@@ -34,24 +32,8 @@ struct LastChangesTests {
                 [.bucket(alice, .upsert(one)), .bucket(alice, .delete(one.callRef))]) == [false, true, false, true])
     }
 
-    @Test func `a call that is over has no row as a call under way, another one has`() {
-        #expect(
-            written(
-                [.timeline(.callOpened(record(1, isOver: false))), .timeline(.callOpened(record(2, isOver: false)))],
-                [.timeline(.record(record(1, isOver: true)))], [.timeline(.record(record(3, isOver: true)))])
-                == [false, true, true, true])
-    }
-
-    @Test func `a record is written whatever follows it, and its opening stays where another call's record comes`() {
-        #expect(
-            written([.timeline(.record(record(1, isOver: true))), .timeline(.callOpened(record(1, isOver: false)))])
-                == [true, true])
-        #expect(
-            written([.timeline(.callOpened(record(1, isOver: false))), .timeline(.record(record(2, isOver: true)))])
-                == [true, true])
-        #expect(
-            written([.timeline(.record(record(1, isOver: true))), .timeline(.record(record(1, isOver: true)))])
-                == [true, true])
+    @Test func `a record is written whatever follows it`() {
+        #expect(written([.timeline(.record(record)), .timeline(.record(record))]) == [true, true])
     }
 
     @Test func `contacts, and what services change, are written each time`() {

@@ -266,38 +266,17 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
-    @Test func `when too much else waits records are left out, counted, and their calls are no longer under way`()
-        async throws
-    {
+    @Test func `when too much else waits records are left out and counted`() async throws {
         let store = try patientWriter()
         let timeline = try writing(store, queueLimit: 2)
-        var call = record(1)
-        call.hasOpening = true
-        timeline.write([.callOpened(call), .callOpened(record(2, number: 2))])
-        timeline.write([.record(call)])
+        timeline.write([.record(record(1)), .record(record(2))])
+        timeline.write([.record(record(3))])
         #expect(timeline.dropped == 1)
         #expect(await store.write([.service(.note(key: "k", value: "v"))]) == true)
-        #expect(try folder.rowCounts()["open_call"] == 2)
-        timeline.write([.record(record(3))])
+        #expect(try numbers() == [1, 2])
+        timeline.write([.record(record(4))])
         #expect(await store.write([.service(.note(key: "k", value: "v"))]) == true)
-        #expect(try folder.rowCounts()["open_call"] == 1)
-        #expect(try numbers() == [3])
+        #expect(try numbers() == [1, 2, 4])
         store.writer.stop()
-    }
-
-    // MARK: Calls under way
-
-    /// A command in between must not take a call for one that has ended as it should.
-    @Test func `calls that a crash has cut off get their records at the next start, whatever commands have done`()
-        async throws
-    {
-        let open = record(7, callID: "cut")
-        _ = try Connection.openStore(folder.path, mayCreate: true).apply(.timeline(.callOpened(open)))
-        try folder.keep([.note(key: "k", value: "v")])
-        let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
-        #expect(try await store.cutOffOpenCalls(at: open.requestedAt, isKept: true) == 1)
-        #expect(try await store.timeline(of: [.callID(ByteString("cut"))], limit: 9).map(\.callID.string) == ["cut"])
-        #expect(try folder.rowCounts()["open_call"] == 0)
-        store.close()
     }
 }

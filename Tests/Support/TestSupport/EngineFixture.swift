@@ -19,7 +19,6 @@ package enum EngineFixture {
         settings.domains = [ByteString("example.net")]
         settings.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
         settings.authenticates = false
-        settings.call.journal = false
         settings.configuredProviders = [.fcm]
         change(&settings)
         let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)

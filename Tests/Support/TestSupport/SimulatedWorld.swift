@@ -129,7 +129,6 @@ package final class SimulatedWorld {
             if plan.ringsLiveFlows { $0.call.ringLiveFlowWithin = .seconds(300) }
             $0.registrar.announcesPURR = plan.announcesPURR
             if plan.outgoing > 0 { $0.upstream = NextHop("sip:\(Self.pbx)") }
-            $0.call.journal = true
         }
     }
 

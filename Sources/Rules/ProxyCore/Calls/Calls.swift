@@ -162,6 +162,10 @@ struct OfferKey: Equatable {
 /// All requests that are being proxied, and by what they are found: their number, the server transaction that they answer,
 /// the devices they are offered to, and what makes them the same call.
 struct Calls: ~Copyable {
+    /// Calls that were answered, until they need not be kept for another run of the program any more.
+    var answered = AnsweredCalls()
+    /// Callers of an earlier run whose connections ended with it.
+    var away = AwayCallers()
     private var calls: [Call?] = []
     private var vacant: [UInt32] = []
     /// By the server transaction until that ends, since a CANCEL names the transaction.

@@ -69,7 +69,7 @@ extension ProxyEngine {
     ) -> (IncomingRequest, Call)? {
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return nil }
         let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), parties: parties)
-        if settings.call.journal, call.fork.isInvite {
+        if call.fork.isInvite {
             call.journalling = .open
             journalBegun(call, at: actions.count, now: now)
         }

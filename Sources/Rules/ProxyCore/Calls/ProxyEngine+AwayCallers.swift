@@ -8,7 +8,7 @@ import Timekeeping
 extension ProxyEngine {
     /// Callers are waited for as long as calls last.
     func armAwayCallers(now: Moment) {
-        guard !awayCallers.isEmpty else { return }
+        guard !calls.away.isEmpty else { return }
         let end = now.instant + settings.call.ringTimeout + settings.call.ringLimit
         _ = timers.schedule(.awayCallersDue, at: end)
     }
@@ -16,7 +16,7 @@ extension ProxyEngine {
     /// A trusted peer has made a connection: the responses of its calls go there.
     func peerReturned(_ incoming: IncomingRequest) {
         guard incoming.isTrusted else { return }
-        for call in awayCallers.take(of: incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
+        for call in calls.away.take(of: incoming.flow.remote.address) { callerReturned(call, on: incoming.flow) }
     }
 
     /// A trusted peer that has called over TLS takes connections where its Via says (RFC 3261 section 18.2.2, RFC 3263 section
@@ -30,7 +30,7 @@ extension ProxyEngine {
     /// Responses to a caller who has not come back open a connection there.
     func callerFound(_ call: Call, at hops: [ResolvedHop]) {
         let origin = call.source.remote.address
-        guard awayCallers.isAway(call), let server = call.server,
+        guard calls.away.isAway(call), let server = call.server,
             let hop = hops.first(where: { hop in
                 hop.transport == .tls && (hop.endpoint.address == origin || isTrusted(hop.endpoint))
                     && !identity.isOurs(.tls, hop.endpoint)
@@ -44,7 +44,7 @@ extension ProxyEngine {
 
     /// A phone has registered: so do those of the calls that it has made.
     func phoneReturned(_ device: DeviceID, now: Moment) {
-        let calls = awayCallers.take(of: device)
+        let calls = calls.away.take(of: device)
         guard !calls.isEmpty, let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
         for call in calls { callerReturned(call, on: target.flow) }
     }

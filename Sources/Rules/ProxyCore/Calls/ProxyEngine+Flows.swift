@@ -11,7 +11,7 @@ import Timekeeping
 extension ProxyEngine {
     /// A device whose flow shows life rings there, even if it registered by another one since.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
-        guard let life, !life.wasAlive(target.flow, now: now.instant),
+        guard let life = flows.life, !life.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
         else { return target }
         return registrar.bindings.flowTargets(of: target.binding, now: now.instant)
@@ -86,25 +86,8 @@ extension ProxyEngine {
 
     // MARK: The number of a device
 
-    /// The binding whose number a device had is gone, and another of its flows is there: what waits for the device, and what
-    /// it has missed, goes on under that one's number.
-    func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        ledger.passOn(from: device, to: [heir], of: aor, into: &actions)
-        let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
-        if !changes.isEmpty { act(.record(changes.map { .message($0) })) }
-        for call in calls.devices.calls(of: device) {
-            calls.devices.remove(call, of: device)
-            call.fork.renamed(device, to: heir)
-            calls.devices.add(call, to: heir)
-            guard call.fork.waitingBranch(of: heir) != nil,
-                let target = registrar.bindings.forkTarget(heir, now: now.instant)
-            else { continue }
-            watch(target)
-        }
-    }
-
     func isLive(_ target: ForkTarget, now: Moment) -> Bool {
-        guard let life else { return false }
+        guard let life = flows.life else { return false }
         return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
             || life.wasAlive(target.flow, now: now.instant)
     }

@@ -26,7 +26,7 @@ extension ProxyEngine {
 
     func carryOut(_ order: Fork.Order, for call: Call, now: Moment) {
         guard let server = call.server else {
-            if let delivery = call.delivery { deliveries.append(EndedDelivery(delivery, of: call, order)) }
+            if let delivery = call.delivery { unsettled.append(EndedDelivery(delivery, of: call, order)) }
             return
         }
         switch order {

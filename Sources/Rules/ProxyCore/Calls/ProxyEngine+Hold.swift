@@ -71,21 +71,4 @@ extension ProxyEngine {
         }
         change(call, now: now) { $0.deadlineReached() }
     }
-
-    /// The device is gone from its AOR: unregistered, or its token is dead.
-    func deviceRemoved(
-        _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
-    ) {
-        if let heir = registrar.bindings.takeHeir(of: device) { handOver(from: device, to: heir, of: aor, now: now) }
-        ledger.deviceRemoved(device, of: aor, into: &actions)
-        if !messages.isEmpty { messagesLose(device, of: aor, now: now) }
-        counters.count(.bindingRemoved)
-        for call in calls.devices.calls(of: device) {
-            guard let branch = call.fork.waitingBranch(of: device) else { continue }
-            counters.count(.heldDeviceGone)
-            ledger.drop(branch, of: call, into: &actions)
-            ledger.ended(branch, of: call, cause, now: now, into: &actions)
-            branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
-        }
-    }
 }

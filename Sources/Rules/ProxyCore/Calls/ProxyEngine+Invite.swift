@@ -32,7 +32,7 @@ extension ProxyEngine {
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
         guard let incoming = begun(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
-        let targets = life == nil ? targets : targets.map { liveWay(to: $0, now: now) }
+        let targets = flows.life == nil ? targets : targets.map { liveWay(to: $0, now: now) }
         let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }
         let holdTime = holdTime(of: request)
         let offer = Offer(
@@ -42,7 +42,7 @@ extension ProxyEngine {
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, matter: .offer(offer),
             parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
-        if settings.call.journal { call.journalling = .open }
+        call.journalling = .open
         counters.count(.call)
         log.info(
             "call offered",

@@ -64,30 +64,30 @@ extension ProxyEngine {
     func journalAnswer(_ response: SIPResponse, of call: Call, now: Moment) {
         guard call.journalling != .off else { return }
         let dialog = AnsweredCalls.dialog(response.callID, response.to.tag, response.cseq.number)
-        answered.note(call, in: dialog, now: now.instant)
+        calls.answered.note(call, in: dialog, now: now.instant)
         armJournal()
     }
 
     /// The ACK of an answer has gone to its phone.
     func journalACK(_ request: SIPRequest, now: Moment) {
-        guard !answered.isEmpty else { return }
-        answered.acknowledged(
+        guard !calls.answered.isEmpty else { return }
+        calls.answered.acknowledged(
             AnsweredCalls.dialog(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
     /// A call that an earlier run has seen answered.
     func keepAnswered(_ call: Call, now: Moment) {
-        answered.resume(call, now: now.instant)
+        calls.answered.resume(call, now: now.instant)
         armJournal()
     }
 
     private func armJournal() {
-        if let end = answered.timerWanted() { _ = timers.schedule(.journalDue, at: end) }
+        if let end = calls.answered.timerWanted() { _ = timers.schedule(.journalDue, at: end) }
     }
 
     func journalDue(now: Moment) {
-        guard answered.timerFired(now: now.instant) else { return }
-        while let call = answered.popDue(now: now.instant) { journalOver(call) }
+        guard calls.answered.timerFired(now: now.instant) else { return }
+        while let call = calls.answered.popDue(now: now.instant) { journalOver(call) }
         armJournal()
     }
 

@@ -9,29 +9,6 @@ import Timekeeping
 
 /// Phones that are awake, and phones that move while they are called.
 extension ProxyEngine {
-    // MARK: Life
-
-    /// The first sign of life on the flow that a device registered on lets the calls out that wait for it: an awake phone
-    /// that is told of a push may have no reason to register again.
-    ///
-    /// REGISTERs are no such sign. They let calls out by being accepted: a program that has just been started at the same
-    /// address is not the phone that registered until it has done so.
-    func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
-        life?.noted(on: flow, now: now.instant)
-        showedLife(on: flow, now: now)
-        guard !calls.devices.watchesNothing else { return }
-        for device in calls.devices.waiting(on: flow) {
-            for call in calls.devices.calls(of: device) {
-                guard let branch = call.fork.waitingBranch(of: device) else { continue }
-                ledger.showedLife(call.fork.branches[branch], by: sign)
-            }
-            deviceReturned(device, through: nil, now: now)
-            if !messages.isEmpty, let aor = registrar.bindings.binding(device)?.aor {
-                messagesReturn(to: device, of: aor, now: now)
-            }
-        }
-    }
-
     // MARK: The device is there
 
     /// The device has registered, or its flow shows life: every INVITE that waits for it goes out on that flow, each once
@@ -44,7 +21,7 @@ extension ProxyEngine {
     ///   - now: both clocks.
     func deviceReturned(_ device: DeviceID, through binding: DeviceID?, now: Moment) {
         calls.devices.unwatch(device)
-        if !awayCallers.isEmpty { phoneReturned(device, now: now) }
+        if !calls.away.isEmpty { phoneReturned(device, now: now) }
         sayFarewells(to: device, now: now)
         for call in calls.devices.calls(of: device) {
             guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
@@ -94,8 +71,8 @@ extension ProxyEngine {
     /// back to waiting.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
-        life?.forgot(flow)
-        provedNames[flow.connection] = nil
+        flows.life?.forgot(flow)
+        flows.provedNames[flow.connection] = nil
         // What was read from it before it ended says nothing of its phones any more.
         if flow.isConnection { for device in calls.devices.waiting(on: flow) { calls.devices.unwatch(device) } }
         for client in transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {

@@ -59,13 +59,13 @@ extension ProxyEngine {
     /// A call was answered: which phones are in it now.
     private func noteDialog(_ response: SIPResponse, _ leg: BranchLeg) {
         if let device = leg.call.fork.branches[leg.branch].addressee, let tag = response.to.tag {
-            dialogDevices.note(device, callID: response.callID, tag: tag)
+            dialogs.devices.note(device, callID: response.callID, tag: tag)
         }
         guard !leg.call.isTrusted, let sender = leg.call.sender,
             let device = registrar.bindings.device(of: sender, where: { $0 == leg.call.source }),
             let tag = revive(leg.call)?.request.from.tag
         else { return }
-        dialogDevices.note(device, callID: response.callID, tag: tag)
+        dialogs.devices.note(device, callID: response.callID, tag: tag)
     }
 
     /// The response without what its sender may not say of its identity, or the caller may not hear (T9.7).

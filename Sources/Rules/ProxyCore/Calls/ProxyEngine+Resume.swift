@@ -23,7 +23,7 @@ extension ProxyEngine {
     }
 
     private func resume(_ stored: StoredCall, _ request: SIPRequest, now: Moment) -> Bool {
-        guard settings.call.journal, let listener = identity.listener(stored.source.listener),
+        guard let listener = identity.listener(stored.source.listener),
             listener.transport == stored.source.transport
         else { return false }
         // The connection has ended with the earlier run.
@@ -40,7 +40,7 @@ extension ProxyEngine {
         call.journalling = .open
         for index in call.fork.branches.indices { call.fork.journalled(index) }
         if incoming.flow.isClosed {
-            awayCallers.add(call, of: phone(of: incoming))
+            calls.away.add(call, of: phone(of: incoming))
             lookUpCaller(of: call, incoming)
         }
         counters.count(.callResumed)

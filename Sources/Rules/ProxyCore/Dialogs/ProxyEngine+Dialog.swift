@@ -101,7 +101,7 @@ extension ProxyEngine {
 
     /// Takes a renewal of an earlier run from the store.
     package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
-        dialogs.renew(digest, until: until, now: now.date)
+        dialogs.lives.renew(digest, until: until, now: now.date)
     }
 
     // MARK: Where to

@@ -51,10 +51,10 @@ extension ProxyEngine {
     /// With the upstream's name where it leads to the upstream, so that its certificate can be checked: a dialog's token
     /// says no more than the address.
     func named(_ flow: Flow) -> Flow {
-        guard flow.transport == .tls, !flow.isConnection, upstreamPlaces.contains(flow.remote) else { return flow }
+        guard flow.transport == .tls, !flow.isConnection, upstreamWatch.places.contains(flow.remote) else { return flow }
         return Flow(
             transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote,
-            holder: flow.holder, server: upstreamServer)
+            holder: flow.holder, server: upstreamWatch.server)
     }
 
     /// Where a registered phone without pushes is called back when its connection is gone (T9.2).
@@ -114,6 +114,6 @@ extension ProxyEngine {
     func isKnownPort(_ endpoint: Endpoint) -> Bool {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
-        return upstreamPlaces.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
+        return upstreamWatch.places.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
     }
 }

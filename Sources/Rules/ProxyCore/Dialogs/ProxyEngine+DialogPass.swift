@@ -24,23 +24,23 @@ extension ProxyEngine {
     }
 
     func pass(_ opened: DialogSeal.Opened, isFromCaller: Bool) -> DialogPass? {
-        DialogToken(opened.plain, in: run).map {
+        DialogToken(opened.plain, in: dialogs.run).map {
             DialogPass(token: $0, isFromCaller: isFromCaller, digest: opened.digest)
         }
     }
 
     func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
-        now.date <= dialogs.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
+        now.date <= dialogs.lives.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
     }
 
     /// Traffic in the second half of a dialog's life makes it as long as a new one's.
     func renew(_ pass: DialogPass, now: Moment) {
         let lifetime = settings.call.dialogLifetime
-        let end = dialogs.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
+        let end = dialogs.lives.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
         let rest = end - now.date
         guard rest + rest < lifetime else { return }
         let until = now.date + lifetime
-        dialogs.renew(pass.digest, until: until, now: now.date)
+        dialogs.lives.renew(pass.digest, until: until, now: now.date)
         act(.record([.dialogRenewed(pass.digest, until: until)]))
     }
 }

@@ -21,7 +21,7 @@ extension ProxyEngine {
         }
         let token = DialogToken(made: now.date, caller: caller, callee: callee, names: names)
         return functions.seal.seal(
-            token.encoded(in: run), incoming.request.callID, incoming.request.from.tag ?? .empty)
+            token.encoded(in: dialogs.run), incoming.request.callID, incoming.request.from.tag ?? .empty)
     }
 
     private func callersSide(_ incoming: IncomingRequest) -> DialogSide {
@@ -64,7 +64,7 @@ extension ProxyEngine {
         switch checkCredentials(of: incoming, as: .proxy, home: owner.home, owner: owner.user, now: now) {
         case .authenticated(let user):
             guard owner.isTheOne(AddressOfRecord(user: user.name, host: owner.home)) else { break }
-            provedPlaces.note(
+            dialogs.provedPlaces.note(
                 incoming.flow, for: ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller))
             return true
         case .forbidden: break
@@ -99,7 +99,7 @@ extension ProxyEngine {
     }
 
     private func isProved(_ flow: Flow, _ pass: DialogPass) -> Bool {
-        guard let place = provedPlaces[ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller)] else {
+        guard let place = dialogs.provedPlaces[ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller)] else {
             return false
         }
         return isSame(flow, place)
@@ -151,7 +151,7 @@ extension ProxyEngine {
         if isTrusted(flow) { return true }
         let source = flow.remote
         if let (_, endpoint) = settings.upstream?.numeric { return speaksFor(endpoint, source) }
-        return upstreamPlaces.contains { speaksFor($0, source) }
+        return upstreamWatch.places.contains { speaksFor($0, source) }
     }
 
     /// Whether a server that is reached at one port speaks from another: it does, unless its address is trusted with one
@@ -165,10 +165,10 @@ extension ProxyEngine {
 
     /// The upstream's name was looked up: its requests come from these addresses, too.
     func noteUpstream(_ hops: [ResolvedHop]) {
-        if let server = hops.first(where: { $0.server != .none })?.server { upstreamServer = server }
-        for hop in hops where !upstreamPlaces.contains(hop.endpoint) { upstreamPlaces.append(hop.endpoint) }
-        let excess = upstreamPlaces.count - Self.upstreamLimit
-        if excess > 0 { upstreamPlaces.removeFirst(excess) }
+        if let server = hops.first(where: { $0.server != .none })?.server { upstreamWatch.server = server }
+        for hop in hops where !upstreamWatch.places.contains(hop.endpoint) { upstreamWatch.places.append(hop.endpoint) }
+        let excess = upstreamWatch.places.count - Self.upstreamLimit
+        if excess > 0 { upstreamWatch.places.removeFirst(excess) }
     }
 
     private static let upstreamLimit = 64

@@ -35,6 +35,11 @@ package struct Admission: Sendable {
 
     /// How long work may wait. Zero: whatever it waits, nothing is refused.
     package var limit: Duration
+    /// The daemon is about to end: it begins no calls.
+    var isDraining = false
+    /// Since when work is refused, and how much had been refused before.
+    var refusingSince: Instant?
+    var refusedBefore: UInt64 = 0
 
     /// Between 0 and the number of kinds; the part beyond a kind's place among them is the share of it that is refused.
     private(set) package var pressure = 0.0

@@ -92,27 +92,27 @@ extension ProxyEngine {
     // MARK: The log
 
     private func noteRefusal(now: Instant) {
-        guard refusingSince == nil else { return }
-        refusingSince = now
-        refusedBefore = counters[.rejectedOverload]
+        guard admission.refusingSince == nil else { return }
+        admission.refusingSince = now
+        admission.refusedBefore = counters[.rejectedOverload]
         _ = timers.schedule(.reliefDue, at: now + Self.shortestOverload)
         log.warning("overloaded, new work is refused", [.duration: .duration(admission.limit)])
     }
 
     /// Says that it is over, once nothing is refused any more.
     func reliefDue(now: Instant) {
-        guard let since = refusingSince else { return }
+        guard let since = admission.refusingSince else { return }
         admission.passed(now: now)
         guard !admission.isUnderPressure else {
             _ = timers.schedule(.reliefDue, at: now + Self.shortestOverload)
             return
         }
-        refusingSince = nil
+        admission.refusingSince = nil
         log.notice(
             "no longer overloaded",
             [
                 .duration: .duration(now - since),
-                .count: .number(Int(clamping: counters[.rejectedOverload] &- refusedBefore)),
+                .count: .number(Int(clamping: counters[.rejectedOverload] &- admission.refusedBefore)),
             ])
     }
 

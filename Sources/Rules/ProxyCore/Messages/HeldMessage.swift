@@ -197,9 +197,18 @@ struct HeldMessages: ~Copyable {
     /// What others than trusted peers have sent of them.
     private var untrustedBytes = 0
     private var lastID: UInt64
+    private var lastCommit: UInt64 = 0
+    /// What was stored, until the bindings are there.
+    private var stored: [StoredMessage]
 
-    /// - Parameter id: the highest number that was ever stored and may still be on the disk.
-    init(after id: UInt64 = 0) { lastID = id }
+    /// - Parameter stored: what an earlier run has left.
+    init(restoring stored: [StoredMessage] = []) {
+        self.stored = stored
+        lastID = stored.map(\.id).max() ?? 0
+    }
+
+    /// What an earlier run has left, oldest first. The second time there is nothing.
+    mutating func takeStored() -> [StoredMessage] { exchange(&stored, with: []).sorted { $0.id < $1.id } }
 
     var isEmpty: Bool { byID.isEmpty }
     var count: Int { byID.count }
@@ -315,11 +324,16 @@ struct HeldMessages: ~Copyable {
     // MARK: The store
 
     /// The message is going to be stored as these bytes.
-    mutating func commits(_ message: HeldMessage, as request: ByteString, _ ticket: CommitTicket) {
+    ///
+    /// - Returns: the ticket of its row.
+    mutating func commits(_ message: HeldMessage, as request: ByteString) -> CommitTicket {
+        lastCommit &+= 1
+        let ticket = CommitTicket(lastCommit, of: .messages)
         count(request.count - message.request.count, of: message)
         message.request = request
         message.keeping = .committing
         commits[ticket] = message
+        return ticket
     }
 
     mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> HeldMessage? {

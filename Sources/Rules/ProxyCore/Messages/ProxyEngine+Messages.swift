@@ -228,11 +228,9 @@ extension ProxyEngine {
     private func store(_ message: HeldMessage, now: Moment) {
         if let deadline = message.deadline { timers.cancel(deadline) }
         message.deadline = nil
-        lastMessageCommit &+= 1
-        let ticket = CommitTicket(lastMessageCommit, of: .messages)
         let isDated = functions.reread(message.request)?.frame.contains(.date) ?? true
-        messages.commits(
-            message, as: isDated ? message.request : Self.dated(message.request, message.receivedAt), ticket)
+        let ticket = messages.commits(
+            message, as: isDated ? message.request : Self.dated(message.request, message.receivedAt))
         act(.commit([.message(.insert(message.row))], ticket))
     }
 
@@ -269,8 +267,8 @@ extension ProxyEngine {
     }
 
     /// What was stored waits again after a start. Phones whose push may have been lost with the last run are woken.
-    func restoreMessages(_ rows: [StoredMessage], now: Moment) {
-        for row in rows.sorted(by: { $0.id < $1.id }) {
+    func restoreMessages(now: Moment) {
+        for row in messages.takeStored() {
             guard row.expiresAt > now.date, let request = functions.reread(row.request) else {
                 act(.record([.message(.delete(row.id))]))
                 continue

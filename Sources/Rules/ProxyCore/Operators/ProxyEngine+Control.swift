@@ -59,7 +59,7 @@ extension ProxyEngine {
     package var callsUnderWay: Int { calls.shares.all.calls }
 
     /// The daemon is about to end: INVITEs that begin a call get 503 from now on, and all else is served.
-    package func drainBegins() { isDraining = true }
+    package func drainBegins() { admission.isDraining = true }
 
     /// The devices of a user as a call would find them.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
@@ -69,22 +69,27 @@ extension ProxyEngine {
     /// What the phone said that it is, when it last registered; `nil` when the store knows it by now.
     package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
+    package var isDraining: Bool { admission.isDraining }
+
+    /// Providers that are switched on.
+    package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
+
     /// Providers that have credentials, switched on or not.
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
 
     /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
     func switchProvider(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        guard settings.configuredProviders.contains(provider), enabledProviders.contains(provider) != isOn else {
+        guard settings.configuredProviders.contains(provider), registrar.enabledProviders.contains(provider) != isOn else {
             return
         }
         log.notice(
             "push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
         if isOn {
-            enabledProviders.insert(provider)
+            registrar.enabledProviders.insert(provider)
             registrar.bindings.providerEnabled(provider)
             return
         }
-        enabledProviders.remove(provider)
+        registrar.enabledProviders.remove(provider)
         let ended = registrar.bindings.providerDisabled(provider, now: now.instant)
         if !ended.isEmpty { act(.record(ended.map { .binding(.delete($0.id)) })) }
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
@@ -98,17 +103,16 @@ extension ProxyEngine {
     /// Takes the settings that may change while running; the caller checked that the others are the same.
     package func settingsChanged(_ changed: ProxySettings) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
-            life = changed.call.ringLiveFlowWithin > .zero ? FlowLife(span: changed.call.ringLiveFlowWithin) : nil
+            flows.watchLife(changed)
         }
         let isUpstreamChanged = settings.upstream != changed.upstream || settings.upstreamCheck != changed.upstreamCheck
         settings = changed
         if isUpstreamChanged { watchUpstream(since: .distantPast) }
         admission.limit = changed.limits.queueing
-        registerLimit.changed(changed.limits)
+        sources.registers.changed(changed.limits)
         transactions.timers.ringLimit = changed.call.ringLimit
         calls.limits = HeldShares.Limits(changed)
         ledger.limits.changed(changed)
         ledger.buckets.settings = changed.sharedBucket
-        ledger.journalsCalls = changed.call.journal
     }
 }

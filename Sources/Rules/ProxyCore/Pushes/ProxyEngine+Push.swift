@@ -93,8 +93,6 @@ extension ProxyEngine {
         }
     }
 
-    // MARK: Missed calls
-
     // MARK: What apps say
 
     /// Where an app's report of a push is kept.

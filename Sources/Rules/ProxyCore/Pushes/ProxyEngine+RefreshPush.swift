@@ -15,20 +15,20 @@ extension ProxyEngine {
 
     /// To be called at the start, and when settings have changed.
     func armRefreshPushes(now: Moment) {
-        guard settings.registrar.refreshPushLead > .zero, !isWalkingForRefresh else { return }
-        isWalkingForRefresh = true
+        guard settings.registrar.refreshPushLead > .zero, !registrar.isWalkingForRefresh else { return }
+        registrar.isWalkingForRefresh = true
         _ = timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
     }
 
     func refreshWalkDue(now: Moment) {
-        isWalkingForRefresh = false
+        registrar.isWalkingForRefresh = false
         let lead = settings.registrar.refreshPushLead
         guard lead > .zero else { return }
         let count = registrar.bindings.walkLength / Self.walkTime + 1
-        for device in registrar.bindings.dueForRefresh(from: &refreshCursor, count: count, lead: lead, now: now.instant)
-        {
-            askToRefresh(device, now: now)
-        }
+        var cursor = registrar.refreshCursor
+        let due = registrar.bindings.dueForRefresh(from: &cursor, count: count, lead: lead, now: now.instant)
+        registrar.refreshCursor = cursor
+        for device in due { askToRefresh(device, now: now) }
         armRefreshPushes(now: now)
     }
 

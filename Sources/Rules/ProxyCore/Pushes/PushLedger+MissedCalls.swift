@@ -43,11 +43,9 @@ extension PushLedger {
         _ offer: Offer, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout [ProxyAction]
     ) {
-        let isJournalled = journalsCalls
         tellBucket(of: offer.aor, into: &actions) { bucket, settings in
             bucket.callOffered(
                 offer.ref, caller: caller.remoteURI, by: offer.caller, at: date, devices: devices,
-                isJournalled: isJournalled,
                 settings: settings)
         }
     }

@@ -21,14 +21,12 @@ extension PushLedger {
         let id = newRecordID()
         call.fork.recorded(branch, as: id)
         let date = min(earlier ?? now.date, now.date)
-        let isFirst = timeline.began(
-            isInStore: journalsCalls,
+        timeline.began(
             TimelineRecord(
                 id: id, kind: .call, user: offer.aor.user, host: offer.aor.host, device: device,
                 callRef: offer.ref, callID: offer.key.callID, requestedAt: date, omission: omission, code: code,
                 app: app),
             now: now.instant + (date - now.date))
-        if isFirst { _ = timers.schedule(.openings, at: now.instant + Self.openingsDelay) }
     }
 
     /// A phone calls somebody by way of the upstream.
@@ -50,18 +48,10 @@ extension PushLedger {
         record.peer = peer[0..<min(peer.count, Self.longestPeer)].compacted()
         record.source = ByteString("\(incoming.flow.remote)")
         call.fork.recorded(0, as: id)
-        timeline.began(isInStore: journalsCalls, record, now: now.instant + (date - now.date))
+        timeline.began(record, now: now.instant + (date - now.date))
     }
 
     private static var longestPeer: Int { 256 }
-
-    /// Calls that have not been over at once are written down with others: a crash shall not make them vanish.
-    mutating func openingsDue(into actions: inout [ProxyAction]) {
-        let records = timeline.openings()
-        if !records.isEmpty { actions.append(.trace(records.map { .callOpened($0) })) }
-    }
-
-    private static var openingsDelay: Duration { .milliseconds(100) }
 
     /// A list of missed calls is to be sent.
     mutating func began(
@@ -206,7 +196,7 @@ extension PushLedger {
 
     /// The daemon stops: what is under way is written down as it stands, except for calls that the next run goes on with.
     mutating func stopped(now: Moment, into actions: inout [ProxyAction]) {
-        let records = timeline.stopped(keepingCalls: journalsCalls, now: now.instant)
+        let records = timeline.stopped(now: now.instant)
         if !records.isEmpty { actions.append(.trace(records.map { .record($0) })) }
     }
 

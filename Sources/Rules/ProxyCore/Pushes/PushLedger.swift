@@ -19,8 +19,6 @@ package struct PushLedger: ~Copyable {
     /// Devices whose list of missed calls waits for another try, and how often it failed.
     var failedReports: [DeviceID: FailedReport] = [:]
     var timers = DeadlineQueue<LedgerTimer>()
-    /// Calls under way are in the store by themselves.
-    var journalsCalls: Bool
     let log: Log
     let random: () -> UInt64
     private var lastPush: UInt64 = 0
@@ -32,7 +30,6 @@ package struct PushLedger: ~Copyable {
         buckets = BucketTable(settings: settings.sharedBucket, restoring: entries)
         limits = PushLimits(settings)
         recordShares = RecordShares(settings)
-        journalsCalls = settings.call.journal
         self.random = random
         self.log = log
     }
@@ -152,7 +149,6 @@ package struct PushLedger: ~Copyable {
         while let timer = timers.popExpired(now: now.instant) {
             switch timer {
             case .report(let device, let aor): return (device, aor)
-            case .openings: openingsDue(into: &actions)
             case .sweep: sweep(now: now, into: &actions)
             }
         }
@@ -237,8 +233,6 @@ enum LedgerTimer: Sendable {
     case report(DeviceID, AddressOfRecord)
     /// Missed calls that are too old are to be dropped.
     case sweep
-    /// Calls that have begun are to be written down.
-    case openings
 }
 
 /// A list of missed calls that was not taken.

@@ -13,16 +13,16 @@ extension ProxyEngine {
         if flow.isConnection { return act(.expectLife(flow, every: pause)) }
         guard !flow.transport.isReliable else { return }
         for binding in bindings {
-            flowTimers.registered(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
+            flows.timers.registered(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
         }
         armFlowTimers()
     }
 
     /// A keep-alive, a request or a response came on the flow. Where none was told of a timer, this costs nothing.
     func showedLife(on flow: Flow, now: Moment) {
-        guard !flowTimers.isEmpty else { return }
+        guard !flows.timers.isEmpty else { return }
         let span = settings.registrar.flowTimer + Self.flowGrace
-        for binding in flowTimers.heard(flow, span: span, now: now.instant) {
+        for binding in flows.timers.heard(flow, span: span, now: now.instant) {
             registrar.bindings.flowRevived(binding)
             armFlowTimers()
         }
@@ -32,19 +32,19 @@ extension ProxyEngine {
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {
-        guard !isWaitingForFlows, let next = flowTimers.nextDeadline else { return }
-        isWaitingForFlows = true
+        guard !flows.isTimerArmed, let next = flows.timers.nextDeadline else { return }
+        flows.isTimerArmed = true
         _ = timers.schedule(.flowTimersDue, at: next)
     }
 
     /// What fell silent is tried last, after the other flows of its phone, or the phone is woken by a push.
     func flowTimersDue(now: Moment) {
-        isWaitingForFlows = false
+        flows.isTimerArmed = false
         let pause = settings.registrar.flowTimer
         // The setting was taken back: nobody is asked for anything any more.
-        guard pause > .zero else { return flowTimers = FlowTimers() }
+        guard pause > .zero else { return flows.timers = FlowTimers() }
         for _ in 0..<Self.flowBatch {
-            let silent = flowTimers.fallenSilent(span: pause + Self.flowGrace, now: now.instant) { binding, flow in
+            let silent = flows.timers.fallenSilent(span: pause + Self.flowGrace, now: now.instant) { binding, flow in
                 registrar.bindings.binding(binding)?.flow == flow
             }
             guard let (flow, bindings) = silent else { break }

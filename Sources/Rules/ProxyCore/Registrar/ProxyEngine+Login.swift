@@ -15,7 +15,7 @@ extension ProxyEngine {
     ///   - now: the present.
     /// - Returns: `nil` when it is looked at now.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
-        guard let wait = logins.wait(for: attempt(from: source, for: user), now: now.instant) else { return nil }
+        guard let wait = sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) else { return nil }
         counters.count(.loginLimited)
         return wait
     }
@@ -23,12 +23,12 @@ extension ProxyEngine {
     /// The password, or the key, was wrong.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
         counters.count(.loginFailed)
-        logins.failed(attempt(from: source, for: user), now: now.instant)
+        sources.logins.failed(attempt(from: source, for: user), now: now.instant)
     }
 
     /// The password was right.
     package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
-        logins.succeeded(LoginLimit.Attempt(from: source, for: user))
+        sources.logins.succeeded(LoginLimit.Attempt(from: source, for: user))
     }
 
     private func attempt(from source: IPAddress?, for user: AddressOfRecord?) -> LoginLimit.Attempt {

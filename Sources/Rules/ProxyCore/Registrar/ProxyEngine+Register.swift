@@ -58,7 +58,8 @@ extension ProxyEngine {
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
-        guard let wait = registerLimit.wait(on: incoming.flow, showsPassword: showsPassword, now: now.instant) else {
+        guard let wait = sources.registers.wait(on: incoming.flow, showsPassword: showsPassword, now: now.instant)
+        else {
             return true
         }
         refuseLimited(incoming, for: wait, now: now)
@@ -68,7 +69,7 @@ extension ProxyEngine {
     /// Counts it. Whether it was one too many, and was refused.
     private func isLimited(_ incoming: IncomingRequest, isProved: Bool, now: Moment) -> Bool {
         guard !incoming.isTrusted,
-            let wait = registerLimit.came(on: incoming.flow, isProved: isProved, now: now.instant)
+            let wait = sources.registers.came(on: incoming.flow, isProved: isProved, now: now.instant)
         else { return false }
         refuseLimited(incoming, for: wait, now: now)
         return true
@@ -77,7 +78,7 @@ extension ProxyEngine {
     private func refuseLimited(_ incoming: IncomingRequest, for wait: Duration, now: Moment) {
         counters.count(.registerLimited)
         counters.count(.registerRefused)
-        registerLimit.tell(log, of: incoming.flow, now: now.instant)
+        sources.registers.tell(log, of: incoming.flow, now: now.instant)
         // Spread, so that they do not come back together.
         let spread = Duration.milliseconds(Int64(functions.random() % 10_000))
         refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait + spread)], now: now)
@@ -150,7 +151,7 @@ extension ProxyEngine {
     ) {
         note(plan.facts, for: aor, on: incoming.flow)
         noteAccepted(incoming, toWriteLater: plan.bookkeeping, now: now)
-        if !unprotectedTokens.isTold,
+        if !registrar.unprotectedTokens.isTold,
             plan.refreshed.contains(where: { registrar.bindings.isPush(registrar.bindings.device(of: $0)) })
         {
             noteToken(of: aor, incoming)
@@ -195,7 +196,9 @@ extension ProxyEngine {
 
     /// Says once that push tokens can be read on their way.
     private func noteToken(of aor: AddressOfRecord, _ incoming: IncomingRequest) {
-        guard unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else { return }
+        guard registrar.unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else {
+            return
+        }
         log.notice(
             "push tokens come from the internet without TLS, so others can read them",
             [
@@ -210,18 +213,6 @@ extension ProxyEngine {
     private func answerRegister(_ incoming: IncomingRequest, now: Moment, _ fields: (inout ByteSink) -> Void) {
         guard let server = incoming.server else { return }
         respond(server, .ok, incoming.response(.ok, toTag: tags.next(), reserving: 896, fields), now: now)
-    }
-
-    /// A device has registered through a binding, which is a push contact or not; `nil` when that is to be looked up.
-    private func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
-        let device = registrar.bindings.device(of: binding)
-        if !calls.devices.isEmpty || !calls.ended.isEmpty || !awayCallers.isEmpty {
-            deviceReturned(device, through: binding, now: now)
-        }
-        if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
-        if !legs.asked.isAsked(device) { reportMissedCalls(to: device, of: aor, now: now) }
-        // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
-        if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
     /// Says in the log what a REGISTER changed; a plain refresh is silent but for debugging.
@@ -296,7 +287,7 @@ extension ProxyEngine {
             counters.count(.registerRefused)
             tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, "wrong user or password", now: now)
         case .nothingShown where !registrar.bindings.isKnown(aor):
-            guard log.isEnabled(.info), let suppressed = challengedRegisters.admit(now: now.instant) else { return }
+            guard log.isEnabled(.info), let suppressed = refusals.challenged.admit(now: now.instant) else { return }
             log.info(
                 "REGISTER refused",
                 refusedFields(incoming, of: aor, .unauthorized, "no password was shown yet", suppressed))

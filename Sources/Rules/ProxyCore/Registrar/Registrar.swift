@@ -1,6 +1,6 @@
 import Addressing
 import Bytes
-import PushDelivery
+package import PushDelivery
 package import Registration
 import SIPGrammar
 import Timekeeping
@@ -24,13 +24,21 @@ package struct Registrar: ~Copyable {
     /// Counts the answers that say what bindings there are. It begins anywhere, so that the names in them are others than
     /// those of the run before.
     var answers: UInt32 = 0
+    /// Providers that are switched on.
+    package internal(set) var enabledProviders: Set<PushProvider>
+    /// The log says once that push tokens come unprotected.
+    var unprotectedTokens = UnprotectedTokens()
+    /// How far the walk for contacts that end soon has come, and whether there is one.
+    var refreshCursor: UInt32 = 0
+    var isWalkingForRefresh = false
     /// What ``takeUnfit()`` gives.
     private var unfit: [TokenProblem: Int] = [:]
 
-    init(settings: RegistrarSettings, users: UserDirectory, enabled: ProviderSet, startedAt date: UnixTime) {
+    init(settings: RegistrarSettings, users: UserDirectory, enabled: Set<PushProvider>, startedAt date: UnixTime) {
         self.users = users
         processor = RegisterProcessor(settings: settings)
-        bindings = BindingTable(enabled: enabled, startedAt: date)
+        enabledProviders = enabled
+        bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
     }
 
     // MARK: Plan and commit

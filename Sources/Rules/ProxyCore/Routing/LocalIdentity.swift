@@ -25,11 +25,20 @@ package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
     /// Lower case; the first is the home of users who are addressed by our bare address.
     package let domains: [ByteString]
+    /// Realms that phones show us passwords for; lower case.
+    private(set) var realms: [ByteString]
     private let hosts: Set<ByteString>
     /// Lower case. There are a few of them, and comparing costs less than a hash.
     private let sentBys: [(host: ByteString, port: UInt16)]
     /// Where our listeners are reached: what is sent there comes back to us.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
+
+    /// The same, whose users show their passwords in that realm; in the realms of their domains without one.
+    func asking(inRealm realm: String?) -> LocalIdentity {
+        var identity = self
+        if let realm { identity.realms = [ByteString(realm).lowercased()] }
+        return identity
+    }
 
     /// - Parameters:
     ///   - listeners: where SIP is spoken.
@@ -44,6 +53,7 @@ package struct LocalIdentity: Sendable {
             listeners.flatMap { Self.places(of: $0, machine: machine) }
             + others.flatMap { Self.places(of: .tcp, $0, machine: machine) }
         self.domains = domains.map { $0.lowercased() }
+        realms = self.domains
         var sentBys: [(host: ByteString, port: UInt16)] = []
         var hosts = Set<ByteString>()
         for listener in listeners {

@@ -11,7 +11,7 @@ extension ProxyEngine {
     /// anybody's credentials that are for us (T9.8), and a name that the dialog did not begin with (T20.7).
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
         if !incoming.isTrusted { edits.filter = settings.stripped }
-        edits.ownRealms = ownRealms
+        edits.ownRealms = identity.realms
         edits.fromStart = fromStart(of: incoming.request)
     }
 

@@ -73,8 +73,8 @@ extension ProxyEngine {
     /// the names they hold are wrong then.
     func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
-        if !hasToldOfOwnHop {
-            hasToldOfOwnHop = true
+        if !upstreamWatch.hasToldOfOwnHop {
+            upstreamWatch.hasToldOfOwnHop = true
             log.error(
                 "a next hop is this daemon itself: look at upstream, and at the edges' Path and Route",
                 [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])

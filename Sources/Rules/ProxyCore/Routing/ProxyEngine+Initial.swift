@@ -26,7 +26,7 @@ extension ProxyEngine {
         if let breach = RequestRules.outsideDialogs(request.method, fromTrusted: incoming.isTrusted) {
             return refuse(incoming, by: breach, now: now)
         }
-        guard !isDraining || request.method != .invite else {
+        guard !admission.isDraining || request.method != .invite else {
             refuse(
                 incoming, .serviceUnavailable, because: .draining, fields: [Self.retryAfter(seconds: 5)], now: now)
             return
@@ -98,7 +98,7 @@ extension ProxyEngine {
     /// The domain whose user a Request-URI names; the upstream's own host stands for the first one (T9.19).
     func targetHome(of uri: SIPURI) -> ByteString? {
         if let home = identity.home(of: uri) { return home }
-        return settings.upstreamHosts.name(uri, of: settings.upstream, at: upstreamPlaces)
+        return settings.upstreamHosts.name(uri, of: settings.upstream, at: upstreamWatch.places)
             ? identity.domains.first : nil
     }
 
@@ -192,7 +192,7 @@ extension ProxyEngine {
     /// The phone of that user whose dialog an INVITE with Replaces takes over.
     private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
         guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
-            let device = dialogDevices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
+            let device = dialogs.devices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
         else { return nil }
         return registrar.bindings.device(of: device)
     }

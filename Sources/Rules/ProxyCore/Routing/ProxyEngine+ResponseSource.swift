@@ -12,11 +12,11 @@ extension ProxyEngine {
     /// Who has sent a response that comes from none of the places of its request.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isPeer(flow) else { return isOfCallee(flow, client) ? .callee : .unknown }
-        let name = upstreamServer == .none ? nil : settings.upstream?.host.string.lowercased()
+        let name = upstreamWatch.server == .none ? nil : settings.upstream?.host.string.lowercased()
         return .peer(
             ClientPlaces.Peer(
-                hasOnePort: hasOnePort(flow.remote.address), certified: name == nil ? .none : upstreamServer,
-                isCertified: name.map { provedNames[flow.connection]?.contains($0) == true } ?? false))
+                hasOnePort: hasOnePort(flow.remote.address), certified: name == nil ? .none : upstreamWatch.server,
+                isCertified: name.map { flows.provedNames[flow.connection]?.contains($0) == true } ?? false))
     }
 
     /// A phone that has moved answers what it got before from where its user is registered now.
@@ -49,7 +49,7 @@ extension ProxyEngine {
         _ response: SIPResponse, on flow: Flow, to match: TransactionTable.ClientMatch, now: Moment
     ) {
         counters.count(.rejectedStrayed)
-        guard let suppressed = strayedResponses.admit(now: now.instant) else { return }
+        guard let suppressed = refusals.strayed.admit(now: now.instant) else { return }
         log.notice(
             "response refused: it does not come from where its request went",
             [

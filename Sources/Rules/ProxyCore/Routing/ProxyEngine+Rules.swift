@@ -26,7 +26,7 @@ extension ProxyEngine {
         guard response.status == .unauthorized || response.status == .proxyAuthenticationRequired else { return false }
         var isChallenge = false
         for field in response.frame.fields where field.name == .wwwAuthenticate || field.name == .proxyAuthenticate {
-            guard response.frame.credentials(field, areFor: ownRealms) else { return false }
+            guard response.frame.credentials(field, areFor: identity.realms) else { return false }
             isChallenge = true
         }
         return isChallenge
@@ -34,8 +34,8 @@ extension ProxyEngine {
 
     func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
         counters.count(.challengeUnanswerable)
-        guard let suppressed = unanswerableLines.admit(now: now.instant) else { return }
-        let realm = ownRealms.first { realm in
+        guard let suppressed = refusals.unanswerable.admit(now: now.instant) else { return }
+        let realm = identity.realms.first { realm in
             response.frame.fields.contains { field in
                 (field.name == .wwwAuthenticate || field.name == .proxyAuthenticate)
                     && response.frame.credentials(field, areFor: [realm])

@@ -9,7 +9,7 @@ extension ProxyEngine {
     /// proxy, behind which any web page can be.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
-        guard !provedNames.isEmpty, flow.isConnection, let names = provedNames[flow.connection] else { return false }
+        guard !flows.provedNames.isEmpty, flow.isConnection, let names = flows.provedNames[flow.connection] else { return false }
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
     }
 
@@ -24,7 +24,7 @@ extension ProxyEngine {
     ///
     /// - Returns: whether it is trusted.
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
-        provedNames[flow.connection] = names.isEmpty ? nil : names
+        flows.provedNames[flow.connection] = names.isEmpty ? nil : names
         return isTrusted(flow)
     }
 
@@ -40,10 +40,10 @@ extension ProxyEngine {
         }
         var server = ServerNumber.none
         if flow.transport.isSecure {
-            guard let name = settings.upstream?.host.string.lowercased(), upstreamServer != .none,
-                provedNames[flow.connection]?.contains(name) == true
+            guard let name = settings.upstream?.host.string.lowercased(), upstreamWatch.server != .none,
+                flows.provedNames[flow.connection]?.contains(name) == true
             else { return }
-            server = upstreamServer
+            server = upstreamWatch.server
         }
         let port = via.port ?? (flow.transport.isSecure ? 5061 : 5060)
         act(.reuse(flow, as: Endpoint(flow.remote.address, port), server))

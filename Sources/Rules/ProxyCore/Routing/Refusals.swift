@@ -12,6 +12,12 @@ import Timekeeping
 /// It also knows the calls whose senders were asked for a password a moment ago. One that shows none is refused: perhaps it is
 /// a PBX that nobody has listed under `trusted`.
 struct Refusals {
+    /// Lines about REGISTERs that were asked for a password.
+    var challenged = LogRateLimit()
+    /// Lines about challenges in realms of ours.
+    var unanswerable = LogRateLimit()
+    /// Lines about responses from elsewhere than their requests went.
+    var strayed = LogRateLimit()
     /// What may be told of one refusal.
     struct Telling: Equatable {
         /// How many lines were left out before; `nil` when there is to be no line.

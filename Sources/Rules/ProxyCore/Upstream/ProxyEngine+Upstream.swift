@@ -9,6 +9,12 @@ import Timekeeping
 package struct UpstreamWatch {
     package internal(set) var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package internal(set) var ownName = AdvertisedName(isUsed: false, now: .distantPast)
+    /// What the upstream's name stands for, as far as it was looked up.
+    var places: [Endpoint] = []
+    /// Stands for that name.
+    var server = ServerNumber.none
+    /// The log says once that a next hop is this daemon itself.
+    var hasToldOfOwnHop = false
 
     var nextDeadline: Instant? {
         guard let health = health.nextDeadline, let name = ownName.nextDeadline else {

@@ -93,12 +93,11 @@ package struct MissedCallBucket: Sendable {
 
     /// A call is pushed to these devices (R20). If the call is already known, these devices are added to it.
     ///
-    /// The caller is written as in ``MissedCall/remoteURI``. A call is journalled when another run of the program would find
-    /// it without a row: then there is a row only when it is over and somebody has not learnt of it. Most calls are answered
-    /// and never have one.
+    /// The caller is written as in ``MissedCall/remoteURI``. Another run of the program finds the call in the journal: there
+    /// is a row only when it is over and somebody has not learnt of it. Most calls are answered and never have one.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
-        isJournalled: Bool = false, settings: BucketSettings
+        settings: BucketSettings
     ) -> [BucketChange] {
         guard !devices.isEmpty else { return [] }
         var changes = dropOld(settings, now: date)
@@ -110,10 +109,9 @@ package struct MissedCallBucket: Sendable {
         } else {
             let entry = BucketEntry(
                 callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, isOver: false,
-                isStored: !isJournalled)
+                isStored: false)
             let place = rows.lastIndex { $0.date <= date }.map { $0 + 1 } ?? 0
             rows.insert(entry, at: place)
-            if !isJournalled { changes.append(.upsert(entry)) }
         }
         for device in devices { changes += dropSurplus(of: device, settings) }
         return changes
@@ -131,8 +129,7 @@ package struct MissedCallBucket: Sendable {
     ) -> [BucketChange] {
         guard let index = index(of: callRef) else {
             return callOffered(
-                callRef, caller: caller, by: broughtBy, at: date, devices: devices, isJournalled: true,
-                settings: settings)
+                callRef, caller: caller, by: broughtBy, at: date, devices: devices, settings: settings)
         }
         rows[index].isOver = false
         return []

@@ -10,8 +10,6 @@ package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
     /// The records by what apps call a push.
     private var receipts = SlotIndex()
-    /// Calls that have begun since ``openings()`` was asked for last.
-    private var unwritten: [RecordID] = []
     /// How many records may be under way at a time. Further ones are not kept. With 0 there are none at all.
     private let limit: Int
     /// How many records were not kept.
@@ -33,35 +31,14 @@ package struct PushTimeline: ~Copyable {
 
     // MARK: What happened
 
-    /// A call that `isInStore` already has no opening there.
-    ///
-    /// - Returns: whether this is the first call whose beginning is to be written down, see ``openings()``.
-    @discardableResult
-    package mutating func began(isInStore: Bool = false, _ record: consuming TimelineRecord, now: Instant) -> Bool {
+    package mutating func began(_ record: consuming TimelineRecord, now: Instant) {
         guard entries.count < limit else {
             omitted += 1
-            return false
+            return
         }
-        let (id, kind) = (record.id, record.kind)
-        let place = entries.madePlace(of: id)
+        let place = entries.madePlace(of: record.id)
         if let code = record.code { receipts.insert(hash: Self.hash(code, record.device), slot: place) }
         entries[place] = OpenRecord(record: record, began: now)
-        guard kind == .call, !isInStore else { return false }
-        unwritten.append(id)
-        return unwritten.count == 1
-    }
-
-    /// The calls that have begun since the last time and are still under way. They are to be written down, so that they
-    /// are not forgotten if the daemon ends without being stopped. Calls that were over at once are never written
-    /// twice.
-    package mutating func openings() -> [TimelineRecord] {
-        let records = unwritten.compactMap { id -> TimelineRecord? in
-            guard let entry = entry(id) else { return nil }
-            entry.record.hasOpening = true
-            return entry.record
-        }
-        unwritten.removeAll(keepingCapacity: unwritten.count < 1000)
-        return records
     }
 
     /// An app says something of a push. Returns false when the record of the push is not under way.
@@ -127,10 +104,10 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// The daemon stops, so all records are complete as they are; calls may go on in the next run.
-    package mutating func stopped(keepingCalls: Bool = false, now: Instant) -> [TimelineRecord] {
+    /// The daemon stops, so all records are complete as they are, but for those of calls, which go on in the next run.
+    package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let ending = entries.all.compactMap(\.value).filter { entry in
-            !keepingCalls || entry.record.kind != .call && entry.record.kind != .outgoing
+            entry.record.kind != .call && entry.record.kind != .outgoing
         }
         let records = ending.map { entry in
             if entry.record.delivery == .underWay { entry.record.delivery = .withdrawn }

@@ -111,7 +111,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case notOffered = "not-offered"
         /// The daemon was stopped.
         case stopped
-        /// The daemon ended without being stopped, and ran again when the record ended.
+        /// The daemon ended without being stopped, and ran again when the record ended. Only records of earlier versions say so.
         case restarted
     }
 
@@ -150,8 +150,6 @@ package struct TimelineRecord: Hashable, Sendable {
     /// What let the call go on; `nil` when the phone registered for it, got it in another way, or did not get it.
     package var sign: SignOfLife?
     package var end: End?
-    /// Whether the store has it as a call under way, which has to be deleted there when the record is complete.
-    package var hasOpening = false
 
     /// What is known of few pushes while their records are in memory.
     private struct Details: Hashable, Sendable {
@@ -288,14 +286,6 @@ package struct TimelineRecord: Hashable, Sendable {
         self.code = code
         self.app = app
         delivery = omission == nil ? .underWay : .none
-    }
-
-    /// The daemon ended without being stopped during the call. How far the push came is not known.
-    package mutating func cutOff(by date: UnixTime) {
-        if delivery == .underWay { delivery = .unknown }
-        end = .restarted
-        steps.ended = Int32(
-            clamping: date.milliseconds.subtractingReportingOverflow(requestedAt.milliseconds).partialValue)
     }
 
     /// The provider took the push.

@@ -10,25 +10,20 @@ struct LastChanges {
     private var place = 0
 
     init(of parts: [StoreIntake.Entry]...) {
-        var (bucket, calls, place) = ([Write](), [Write](), 0)
+        var (bucket, place) = ([Write](), 0)
         for entries in parts {
             for entry in entries {
                 for change in entry.changes {
                     switch change {
                     case .engine(.bucket(let change)):
-                        bucket.append(Write(row: change.change.callRef.rawValue, place: place, isNeeded: false))
-                    case .timeline(.callOpened(let record)):
-                        calls.append(Write(row: record.id.rawValue, place: place, isNeeded: false))
-                    case .timeline(.record(let record)) where record.hasOpening:
-                        calls.append(Write(row: record.id.rawValue, place: place, isNeeded: true))
-                    case .engine, .timeline, .service, .callsClosed, .pruneTimeline: break
+                        bucket.append(Write(row: change.change.callRef.rawValue, place: place))
+                    case .engine, .timeline, .service, .pruneTimeline: break
                     }
                     place += 1
                 }
             }
         }
         noteFollowed(&bucket)
-        noteFollowed(&calls)
         needless.sort(by: >)
     }
 
@@ -36,8 +31,6 @@ struct LastChanges {
     private struct Write: Comparable {
         let row: UInt64
         let place: Int
-        /// It writes more than that row.
-        let isNeeded: Bool
 
         static func < (left: Write, right: Write) -> Bool { (left.row, left.place) < (right.row, right.place) }
     }
@@ -46,7 +39,7 @@ struct LastChanges {
         guard writes.count > 1 else { return }
         writes.sort()
         for index in 1..<writes.count where writes[index].row == writes[index - 1].row {
-            if !writes[index - 1].isNeeded { needless.append(writes[index - 1].place) }
+            needless.append(writes[index - 1].place)
         }
     }
 

@@ -1,5 +1,4 @@
 package import ProxyCore
-package import PushDelivery
 package import Timekeeping
 
 /// One change to write. The byte strings in it must be compacted.
@@ -7,8 +6,6 @@ package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)
     case service(ServiceChange)
-    /// Calls that are over and whose records were dropped. Their rows as calls under way are removed.
-    case callsClosed([RecordID])
     /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more
     /// than the `limit` oldest.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)

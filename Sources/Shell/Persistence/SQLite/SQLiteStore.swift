@@ -299,10 +299,6 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         try await reader.read { try $0.dialogRenewals(after: date) }
     }
 
-    package func cutOffOpenCalls(at date: UnixTime, isKept: Bool) async throws(StoreError) -> Int {
-        try await reader.write { try $0.cutOffOpenCalls(at: date, isKept: isKept) }
-    }
-
     package func keys() async throws(StoreError) -> [StoredKey] {
         try await reader.read { try $0.keys() }
     }

@@ -272,5 +272,9 @@ enum StoreSchema {
         -- The User-Agent of the phone's last REGISTER, cut to 128 bytes; empty where there was none.
         ALTER TABLE binding ADD COLUMN user_agent TEXT NOT NULL DEFAULT '';
         """,
+        """
+        -- Calls under way stand in the journal alone.
+        DROP TABLE open_call;
+        """,
     ]
 }

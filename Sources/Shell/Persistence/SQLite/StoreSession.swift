@@ -153,8 +153,6 @@ actor StoreSession {
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
         if deferred.count > 0 { log.error("changes were lost", [.count: .number(deferred.count), .path: .text(path)]) }
-        // All calls have their records; what is left here would be taken for calls that a crash ended.
-        try? connection?.removeOpenCalls()
         _ = try? connection?.checkpoint(.truncate)
         connection = nil
     }
@@ -342,8 +340,6 @@ actor StoreSession {
         }
         let (waiting, lost) = (deferred.count, deferred.lost)
         if waiting > 0, !write(StoreIntake.Batch()) { return }
-        // Ends of calls may be among what was given up: better to know of no call than of one that a crash did not end.
-        if lost > 0 { try? self.connection?.removeOpenCalls() }
         failingSince = nil
         health.withLock { $0.failure = nil }
         log.notice(

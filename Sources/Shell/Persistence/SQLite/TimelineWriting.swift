@@ -15,8 +15,6 @@ final class TimelineWriting {
     private var added = 0
     /// How many records were not written because too many changes wait.
     private(set) var dropped: UInt64 = 0
-    /// Calls whose records were dropped. Their rows as calls under way still have to be deleted.
-    private var unclosed: [RecordID] = []
 
     /// How many changes may wait before records are dropped. The rest of the queue is for changes that somebody waits
     /// for.
@@ -49,10 +47,6 @@ final class TimelineWriting {
         guard writer.queueLength < queueLimit else { return drop(changes) }
         var rows = changes.map(RowChange.timeline)
         added += changes.count
-        if !unclosed.isEmpty {
-            rows.append(.callsClosed(unclosed))
-            unclosed = []
-        }
         if added >= Self.batch {
             rows.append(pruning(limit: 2 * added))
             added = 0
@@ -60,10 +54,7 @@ final class TimelineWriting {
         if !writer.record(rows) { drop(changes) }
     }
 
-    private func drop(_ changes: [TimelineChange]) {
-        dropped += UInt64(changes.count)
-        for case .record(let record) in changes where record.hasOpening { unclosed.append(record.id) }
-    }
+    private func drop(_ changes: [TimelineChange]) { dropped += UInt64(changes.count) }
 
     private func timerFired() {
         if writer.queueLength < queueLimit {

@@ -20,7 +20,6 @@ struct PushLedgerTests {
         _ body: (inout PushLedger, Call, inout [ProxyAction]) throws -> Void
     ) throws {
         var settings = ProxySettings()
-        settings.call.journal = false
         change(&settings)
         var random: UInt64 = 0
         var ledger = PushLedger(
@@ -186,19 +185,5 @@ struct PushLedgerTests {
         later.pass(.seconds(30))
         while let report = ledger.due(now: later.now, into: &actions) { due.append(report.device) }
         #expect(due == devices)
-    }
-
-    @Test func `a call that begins is written down a tenth of a second later, unless it is over`() throws {
-        try woken { ledger, call, actions in
-            var later = scene
-            #expect(ledger.due(now: later.now, into: &actions) == nil)
-            later.pass(.milliseconds(100))
-            #expect(ledger.due(now: later.now, into: &actions) == nil)
-            let opened = actions.contains { action in
-                guard case .trace(let changes) = action, case .callOpened? = changes.first else { return false }
-                return true
-            }
-            #expect(opened)
-        }
     }
 }

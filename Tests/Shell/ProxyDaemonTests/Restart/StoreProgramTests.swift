@@ -170,30 +170,6 @@ struct StoreProgramTests {
         #expect(try StoreFolder.rowCounts(folder.folder + "/offline.db")["binding"] == 2)
     }
 
-    // MARK: Crashes
-
-    @Test func `without the journal calls are explained as ended by kill -9, or as stopped`() async throws {
-        for (callID, isKilled) in [("killed@pbx", true), ("stopped@pbx", false)] {
-            let settings = settings(folder) + "\ncall:\n  journal: false\n"
-            let daemon = try await DaemonProgram(settings: settings, in: folder)
-            try await ProgramPhone.with(daemon) { phone in
-                #expect(try await phone.register("bob", push: "abcdef123456").hasPrefix("SIP/2.0 200"))
-                #expect(try await phone.call("bob", callID).hasPrefix("SIP/2.0 100"))
-                while try folder.rowCounts()["open_call"] != 1 { try await Task.sleep(for: .milliseconds(10)) }
-            }
-            if isKilled { daemon.kill() } else { daemon.terminate() }
-            _ = try await daemon.ended()
-            #expect(try folder.rowCounts()["open_call"] == (isKilled ? 1 : 0))
-            try await DaemonProgram.with(settings: settings, in: folder) { again in
-                let file = folder.folder + "/sippushd.yaml"
-                let told = try await DaemonProgram.run(["explain", callID, "--config", file], in: folder)
-                #expect(told.output.hasPrefix("Call \(callID) for bob@example.net"), "\(told)")
-                #expect(told.output.contains(isKilled ? "started again" : "the daemon was stopped"), "\(told)")
-                #expect(try folder.rowCounts()["open_call"] == 0)
-            }
-        }
-    }
-
     // MARK: A full disk
 
     @Test func `a full disk is told in a sentence, refuses what cannot be stored, and is over by itself`() async throws

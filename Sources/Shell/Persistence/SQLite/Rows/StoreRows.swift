@@ -17,7 +17,6 @@ extension Connection {
         case .service(.pushMark(let code, let device, let mark, let date)):
             return try note(mark, of: code, device: device, at: date)
         case .service(let change): try write(change)
-        case .callsClosed(let ids): for id in ids { try removeOpenCall(id) }
         case .pruneTimeline(let date, let count, let limit):
             try pruneTimeline(before: date, keeping: count, limit: limit)
             try pruneRefused(before: date)
@@ -52,10 +51,7 @@ extension Connection {
     private func write(_ change: TimelineChange) throws(SQLError) {
         switch change {
         case .record(let record) where record.refusal != nil: try writeRefused(record)
-        case .record(let record):
-            try write(record)
-            if record.hasOpening { try removeOpenCall(record.id) }
-        case .callOpened(let record): try writeOpenCall(record)
+        case .record(let record): try write(record)
         case .pushesRead(let codes, let device, let date):
             for code in codes { _ = try note(.read, of: code, device: device, at: date) }
         }
