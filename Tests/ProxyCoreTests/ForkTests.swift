@@ -194,6 +194,37 @@ struct ForkTests {
         #expect(fork.branches.map(\.deviceKnows) == [false, true, false])
     }
 
+    /// A hundred thousand calls may wait.
+    @Test func `a branch takes no more room than before`() {
+        #expect(MemoryLayout<ForkBranch>.size <= 56)
+    }
+
+    @Test func `a branch that is over is not begun again by the answer to what was taken back`() {
+        var fork = fork()
+        fork.recalled(0)
+        fork.sent(0, as: ClientTransactionID(rawValue: 9), on: Self.flow)
+        #expect(fork.loopReported(on: 0) == .takeBack(Self.first))
+        _ = fork.failed(0, with: .requestTimeout, response: nil)
+        #expect(!fork.takenBack(0, Self.first) && fork.branches[0].end == .gaveUp(.requestTimeout))
+    }
+
+    @Test func `each branch that is over says why`() {
+        for cause in ["answer", "cancel", "6xx"] {
+            var fork = fork()
+            switch cause {
+            case "answer": _ = fork.successReceived(response(200), on: 0, from: Self.first)
+            case "cancel": _ = fork.cancelReceived()
+            default: _ = fork.failed(0, with: 603, response: response(603))
+            }
+            #expect(fork.branches.map { $0.end == nil } == [false, false, false], "\(cause)")
+            _ = fork.failed(1, with: 487, response: response(487))
+            guard case .cancelled? = fork.branches[1].end else {
+                Issue.record("\(cause)")
+                continue
+            }
+        }
+    }
+
     @Test func `a non-INVITE that nobody answered gets no 408`() {
         var fork = Self.sent(Self.first, isInvite: false)
         #expect(text(fork.silenced(0)) == ["give up"])

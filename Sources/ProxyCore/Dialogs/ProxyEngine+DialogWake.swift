@@ -94,7 +94,7 @@ extension ProxyEngine {
         }
         call.fork.aimed(0, way: flow.hashValue)
         transmit(incoming, request, of: call, on: flow, now: now)
-        guard case .calling = call.fork.branches[0].state else { return }
+        guard call.fork.branches[0].isUnderWay else { return }
         armSilence(of: call, now: now)
     }
 
@@ -125,7 +125,7 @@ extension ProxyEngine {
     /// Nothing may have come back for a while.
     func dialogSilenceDue(of call: Call, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
-            case .calling = call.fork.branches[0].state,
+            call.fork.branches[0].isUnderWay,
             let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
         else { return }
         calls.list(0, of: call)
@@ -144,7 +144,7 @@ extension ProxyEngine {
     /// - Returns: false when the request is none of a dialog's, or its phone cannot be woken.
     func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard let request = leg.call.dialogRequest, leg.call.fork.acceptsBranches,
-            leg.call.fork.branches[leg.branch].state == .calling(client),
+            leg.call.fork.branches[leg.branch].isUnderWay(by: client),
             registrar.bindings.isPush(request.device)
         else { return false }
         transactions.connectionEnded(of: client)

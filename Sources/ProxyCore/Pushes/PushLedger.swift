@@ -61,8 +61,8 @@ package struct PushLedger: ~Copyable {
         if case .sent = step { push.hasLeft = true }
         if case .call(let call, let branch) = push.purpose, !push.isDropped {
             switch step {
-            case .sent: call.fork.pushLeft(branch, true)
-            case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushLeft(branch, false)
+            case .sent: call.fork.pushLeft(branch)
+            case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushRefused(branch)
             case .queued, .refused, .answered, .finished, .withdrawn: break
             }
         }

@@ -77,7 +77,7 @@ extension ProxyEngine {
             return settle(now: now)
         }
         if pending.hop == settings.upstream { noteUpstream(hops) }
-        guard pending.call.fork.branches[pending.branch].state == .resolving(ticket),
+        guard pending.call.fork.branches[pending.branch].isResolving(ticket),
             let incoming = revive(pending.call)
         else { return }
         switch pending.request {

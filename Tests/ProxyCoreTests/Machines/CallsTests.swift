@@ -140,7 +140,7 @@ struct CallsTests {
         let invite = try MachineScene.invite()
         let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
         call.fork.waits(0)
-        call.fork.pushLeft(0, true)
+        call.fork.pushLeft(0)
         call.fork.sent(1, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
         let stored = try #require(StoredCall(call))
         #expect(stored.waiting == [devices[0]] && stored.ringing == [devices[1]])
