@@ -6,7 +6,6 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
-import PushSending
 import Registration
 import SIPGrammar
 import Timekeeping
@@ -18,7 +17,6 @@ import Timekeeping
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
-    let push: PushService
     /// Where users may be, and the realm of their passwords. They cannot change while the daemon runs.
     let realms: UserRealms
 
@@ -84,8 +82,11 @@ struct ControlRoutes {
     // MARK: Providers
 
     private func providers() async -> [ProviderReport] {
-        let apps = Dictionary(grouping: push.reports) { $0.app.provider.rawValue }
-        return await door.ask(.everything) { engine, _ in ProviderReport.all(of: engine) }.map { provider in
+        let (providers, reports) = await door.ask(.everything) { engine, _ in
+            (ProviderReport.all(of: engine), engine.pushReports)
+        }
+        let apps = Dictionary(grouping: reports) { $0.app.provider.rawValue }
+        return providers.map { provider in
             var provider = provider
             provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
             return provider

@@ -9,19 +9,18 @@ import Timekeeping
 /// The daemon's figures for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
     let door: ShardDoor
-    /// The figures of all parts but the engine. Called on the loop for each request, as is `reports`.
+    /// The figures of all parts but the engine. Called on the loop for each request.
     let figures: @Sendable () -> CounterSet
-    let reports: @Sendable () -> [(app: PushApp, report: PushAppReport)]
     /// When the certificates end that the settings name.
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
-            var (figures, servers) = await door.ask(.everything) { engine, _ in
-                (engine.figures, engine.upstreamWatch.health.servers)
+            var (figures, servers, reports) = await door.ask(.everything) { engine, _ in
+                (engine.figures, engine.upstreamWatch.health.servers, engine.pushReports)
             }
             let families =
-                MetricFamily.pushes(reports()) + [.upstream(servers), .build, .certificates(certificates())]
+                MetricFamily.pushes(reports) + [.upstream(servers), .build, .certificates(certificates())]
                 + MetricFamily.process()
             figures.merge(self.figures())
             call.answer(

@@ -1,9 +1,7 @@
 package import Addressing
-import Bytes
+package import Bytes
 package import Persistence
 package import ProxyRuntime
-package import PushDelivery
-package import PushSending
 package import Reactor
 import Resolver
 package import Telemetry
@@ -18,21 +16,18 @@ package final class ApplicationServices: @unchecked Sendable {
     /// of pushes are not served.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
-    private let push: PushService
     private let loop: EventLoop
     private let log: Log
     private let codes: DeviceCodes
-    private let dryRuns: DryRuns
     private var deadTokens: DeadTokenService?
     private var deviceRegistration: DeviceRegistrationService?
 
     /// Reads the apps and the key of the device codes from the store; `domains` are those where apps may have their users.
     package init(
-        settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, push: PushService,
-        loop: EventLoop, log: Log
+        settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, loop: EventLoop, log: Log
     ) async throws(StartError) {
         (self.settings, self.keepsTimeline) = (settings, keepsTimeline)
-        (self.store, self.push, self.loop, self.log) = (store, push, loop, log)
+        (self.store, self.loop, self.log) = (store, loop, log)
         apps = MobileApps(settings.mobileApps, domains: domains)
         for app in try await StartError.wrapping(store.mobileApps) {
             if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
@@ -41,14 +36,11 @@ package final class ApplicationServices: @unchecked Sendable {
                 apps.add(app)
             }
         }
-        let codes = try await DeviceCodes.load(store)
-        self.codes = codes
-        push.deviceCode = { ByteString(codes.code(of: $0)) }
-        dryRuns = DryRuns(loop: loop) { push.send($0) }
+        codes = try await DeviceCodes.load(store)
     }
 
-    /// Takes the outcome of a push; returns false when these services did not send it.
-    package func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool { dryRuns.finished(id, outcome) }
+    /// How an app that gets a push is to name its device to us.
+    package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
     /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, which webhooks may never go to.
     package func register(
@@ -59,7 +51,7 @@ package final class ApplicationServices: @unchecked Sendable {
         PushTokenService(door: door, form: settings.pushTokens.provider).register(in: &api.router)
         if settings.notifications.enabled {
             NotificationService(
-                door: door, loop: loop, push: push, store: store, codes: codes, search: search,
+                door: door, loop: loop, store: store, codes: codes, search: search,
                 form: settings.pushTokens.provider
             ).register(in: &api.router)
         }
@@ -91,7 +83,7 @@ package final class ApplicationServices: @unchecked Sendable {
         }
         let service = try DeviceRegistrationService(
             settings: settings, apps: apps, loop: loop, directory: DeviceDirectory(door), store: store,
-            dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: ownEndpoints,
+            wrongLogins: api.wrongLogins, log: log, ownEndpoints: ownEndpoints,
             resolve: { resolver.addresses(of: $0, $1) })
         service.register(in: &api.router)
         try await service.resume()

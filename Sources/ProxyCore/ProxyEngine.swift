@@ -120,7 +120,9 @@ package final class ProxyEngine {
         registerLimit = RegisterLimit(settings.limits)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         transactions.timers.ringLimit = settings.call.ringLimit
-        ledger = PushLedger(settings, restoring: stored.bucketEntries, random: functions.random, log: log)
+        ledger = PushLedger(
+            settings, restoring: stored.bucketEntries, random: functions.random, deviceCode: functions.deviceCode,
+            log: log)
         messages = HeldMessages(after: stored.messages.map(\.id).max() ?? 0)
         storedMessages = stored.messages
         tags = Tags(key: functions.random())
@@ -161,6 +163,7 @@ package final class ProxyEngine {
     /// Called once, after ``restore(_:now:)`` of all bindings.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
+        ledger.started(now: now, into: &actions)
         restoreMissedCalls(now: now)
         restoreMessages(storedMessages, now: now)
         storedMessages = []
@@ -240,6 +243,8 @@ package final class ProxyEngine {
             settle(now: now)
         }
         upstreamDue(now: now)
+        ledger.timePassed(now: now, into: &actions)
+        pushesEnded(now: now)
         while let due = ledger.due(now: now, into: &actions) {
             legs.asked.timeOver(of: due.device, now: now.instant)
             if !legs.asked.isAsked(due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }

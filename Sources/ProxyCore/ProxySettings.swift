@@ -100,8 +100,8 @@ package struct ProxySettings: Sendable {
     package var messages = MessageSettings()
     /// Providers that have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// The apps that tokens belong to; `nil` where none are set up.
-    package var pushApps: PushDirectory?
+    /// What pushes are sent with. It does not change while the program runs.
+    package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
     /// Notifications in a minute to one device. Zero: no limit.
     package var notificationsPerDevice = 10
     /// How long a missed-calls push is worth sending.

@@ -104,11 +104,12 @@ package final class Daemon: @unchecked Sendable {
         }
         services = try await ApplicationServices(
             settings: settings.api, domains: settings.domains,
-            keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, push: push, loop: loop, log: log)
+            keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
         let engine = try await Self.makeEngine(
-            settings.with(push), listeners: bound.listeners, store: store, seal: dialogKeys.sealer,
-            vapidKey: push.vapidKey, log: log, now: loop.moment)
+            settings, push, listeners: bound.listeners, store: store,
+            functions: try EngineFunctions.make(seal: dialogKeys.sealer) { [services] in services.deviceCode(of: $0) },
+            log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
@@ -148,11 +149,7 @@ package final class Daemon: @unchecked Sendable {
         admin.wrongLogins.count(with: door)
         api.load = ServiceLoad { shard.assumeIsolated { $0.refusesService() } }
         store.finished = { results in shard.onLoop(with: results) { $0.committed($1) } }
-        push.finished = { [services] id, outcome in
-            guard !services.finished(id, outcome) else { return }
-            shard.onLoop(with: (id, outcome)) { $0.pushFinished($1.0, $1.1) }
-        }
-        push.noted = { notes in shard.onLoop(with: notes) { $0.pushesNoted($1) } }
+        push.happened = { event in shard.onLoop(with: event) { $0.pushHappened($1) } }
         do throws(PushSetupError) {
             feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
                 await door.ask(.everything) { engine, now in
@@ -163,7 +160,7 @@ package final class Daemon: @unchecked Sendable {
             throw StartError(error.description)
         }
         let operators = OperatorServices(
-            door: door, store: store, push: push, feedback: feedback, loop: loop, log: log, keys: keys,
+            door: door, store: store, feedback: feedback, loop: loop, log: log, keys: keys,
             apps: services.apps, realms: settings.userRealms, timeline: settings.push.timeline,
             figures: { [weak self] in self?.figures ?? CounterSet() },
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
@@ -235,7 +232,7 @@ package final class Daemon: @unchecked Sendable {
     /// The figures of all parts but the engine together.
     private var figures: CounterSet {
         var figures = store.figures
-        for part in [push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }
+        for part in [streams.figures, api.figures, admin.figures] { figures.merge(part) }
         figures.count(.logLineDropped, by: UInt64(log.droppedLines))
         for socket in bound.sockets.values {
             figures.count(.udpReceiveDropped, by: socket.receiveDrops)
@@ -270,7 +267,7 @@ package final class Daemon: @unchecked Sendable {
         for key in fixed { log.warning("this setting needs a restart", [.setting: .text(key)]) }
         settings.takeReloadable(from: changed)
         log.setLevel(settings.log.level)
-        let engineSettings = settings.with(push).engineSettings
+        let engineSettings = settings.engineSettings(with: push)
         await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
         reloadTLS()
         certificates?.watch(settings)

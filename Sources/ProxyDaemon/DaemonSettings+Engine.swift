@@ -10,15 +10,10 @@ import Registration
 import SIPGrammar
 
 extension DaemonSettings {
-    /// The same with what the push service has read in the files that they name: the projects of service accounts.
-    func with(_ push: PushService) -> DaemonSettings {
-        var settings = self
-        settings.push = push.settings
-        return settings
-    }
-
-    /// What the engine needs of the configuration.
-    var engineSettings: ProxySettings {
+    /// What the engine needs of the configuration, with what the push service has read in the files that it names: the
+    /// projects of service accounts, and keys.
+    func engineSettings(with service: PushService) -> ProxySettings {
+        let push = service.settings
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
         engine.trusted = trusted
@@ -30,11 +25,12 @@ extension DaemonSettings {
         engine.digest = digest
         engine.registrar = registrar
         engine.registrar.push = PushAcceptance(push)
+        engine.registrar.push.vapidKey = service.vapidKey
         engine.bucket = bucket
         engine.missedCalls = missedCalls
         engine.messages = messages
         engine.configuredProviders = push.enabledProviders
-        engine.pushApps = PushDirectory(push)
+        engine.dispatch = service.setup
         engine.call = call
         engine.limits = limits
         engine.notificationsPerDevice = api.notifications.perDevice

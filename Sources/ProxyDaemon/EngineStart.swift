@@ -6,6 +6,7 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushSending
 import Registration
 import Telemetry
 import Timekeeping
@@ -13,12 +14,10 @@ import Timekeeping
 extension Daemon {
     /// The engine with all that was stored, ready for the first message.
     static func makeEngine(
-        _ settings: DaemonSettings, listeners: [Listener], store: any ProxyStore, seal: TextSealer, vapidKey: String?,
-        log: Log, now: Moment
+        _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: any ProxyStore,
+        functions: ProxyFunctions, log: Log, now: Moment
     ) async throws(StartError) -> ProxyEngine {
-        var engineSettings = settings.engineSettings
-        engineSettings.registrar.push.vapidKey = vapidKey
-        let functions = try EngineFunctions.make(seal: seal)
+        let engineSettings = settings.engineSettings(with: push)
         do throws(StoreError) {
             let cutOff = try await store.cutOffOpenCalls(
                 at: now.date, isKept: settings.push.timeline.maximumRecords > 0)

@@ -1,4 +1,5 @@
-import Bytes
+package import Addressing
+package import Bytes
 import Compression
 package import Crypto
 package import ProxyCore
@@ -9,7 +10,9 @@ import SIPMessage
 /// Makes the functions that the engine cannot have itself because they need a library: seals, digests, random numbers,
 /// and the reader of SIP messages.
 package enum EngineFunctions {
-    package static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
+    package static func make(
+        seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
+    ) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
         let numbers = RandomNumbers()
@@ -27,7 +30,7 @@ package enum EngineFunctions {
                     case .sha256: HashAlgorithm.sha256.digest(of: bytes)
                     case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
-                }, code: { codeKey.code(for: $0) }))
+                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode)
     }
 
     private static var packing: RequestPacking {

@@ -221,14 +221,12 @@ package actor ProxyShard: LoopActor {
     }
 
     package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
-    package func pushFinished(_ id: PushID, _ outcome: PushOutcome) { arrived(.pushFinished(id, outcome)) }
-    package func pushesNoted(_ notes: [PushNote]) { arrived(.pushesNoted(notes, loop.moment)) }
+    package func pushHappened(_ event: PushDispatcher.Event) { arrived(.push(event)) }
 
     /// An event from the store, the push service or the resolver. It may come from within the action that asked for it.
     private enum Arrival {
         case commits([CommitResult])
-        case pushesNoted([PushNote], Moment)
-        case pushFinished(PushID, PushOutcome)
+        case push(PushDispatcher.Event)
         case resolved(ResolutionTicket, [ResolvedHop])
     }
 
@@ -246,9 +244,7 @@ package actor ProxyShard: LoopActor {
                 load.finished(result.ticket, now: now.instant, engine)
                 engine.committed(result.ticket, succeeded: result.succeeded, now: now)
             }
-        case .pushesNoted(let notes, let then):
-            for note in notes { engine.pushNoted(note.push, note.step, now: then) }
-        case .pushFinished(let id, let outcome): engine.pushFinished(id, outcome: outcome, now: loop.moment)
+        case .push(let event): engine.pushHappened(event, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
         }
     }
@@ -293,12 +289,29 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
+    // MARK: Dry runs
+
+    /// Those who wait to hear whether a token can be pushed.
+    private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
+    private var lastDryRun: UInt64 = 0
+
+    /// Whether the provider takes a push to that token. Only the ``ShardDoor`` calls this.
+    func canBePushed(_ token: PushToken) async -> Bool {
+        await withCheckedContinuation { asker in
+            lastDryRun += 1
+            let ticket = DryRunTicket(lastDryRun)
+            dryRuns[ticket] = asker
+            engine.dryRunAsked(token, ticket, now: loop.moment)
+            runActions()
+        }
+    }
+
     // MARK: Actions
 
     /// The one place where the engine's decisions become I/O.
     ///
-    /// When an action has its result at once (a name whose address is known already, a step of a push), that result
-    /// enters the engine after the other actions.
+    /// When an action has its result at once (a name whose address is known already, a credential that was signed), that
+    /// result enters the engine after the other actions.
     private func runActions() {
         // Whatever enters from within an action ends here: the loop below runs the actions that follow from it.
         guard !isRunningActions else { return }
@@ -341,9 +354,11 @@ package actor ProxyShard: LoopActor {
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes): services.store.trace(changes)
-        case .push(let request): services.push.send(request)
+        case .push(let transmission): services.push.send(transmission)
+        case .makeCredential(let order): services.push.make(order)
+        case .dryRunEnded(let ticket, let canBePushed):
+            dryRuns.removeValue(forKey: ticket)?.resume(returning: canBePushed)
         case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
-        case .cancelPush(let id): services.push.cancel(id)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         }
     }

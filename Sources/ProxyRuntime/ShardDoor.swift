@@ -1,5 +1,6 @@
 package import Addressing
 package import ProxyCore
+package import PushDelivery
 import Reactor
 package import Registration
 package import Timekeeping
@@ -49,6 +50,9 @@ package struct ShardDoor: Sendable {
 
     /// Whether ``drain()`` was called. From any thread.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
+
+    /// Whether the provider takes a push to that token, which nobody notices.
+    package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
     /// Tells the engine of a device of a user, or of its removal; returns when that is on the disk, or refused.
     package func report(

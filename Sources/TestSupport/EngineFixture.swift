@@ -1,7 +1,7 @@
 import Addressing
 import Bytes
 package import ProxyCore
-import PushDelivery
+package import PushDelivery
 import Registration
 import SIPGrammar
 import SIPMessage
@@ -21,6 +21,7 @@ package enum EngineFixture {
         settings.authenticates = false
         settings.call.journal = false
         settings.configuredProviders = [.fcm]
+        settings.dispatch = dispatch
         change(&settings)
         let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
         var listeners = [
@@ -48,5 +49,18 @@ package enum EngineFixture {
         return ProxyEngine(
             settings: settings, identity: identity, functions: functions, log: log, restoring: stored,
             startedAt: date)
+    }
+
+    /// One app at each provider that needs no address of a server: nothing has to be set up for it, and no credential is made.
+    package static var dispatch: DispatchSetup {
+        var push = PushSettings()
+        push.fcm.enabled = true
+        // Its answers can say all that a provider may say of a token.
+        push.fcm.bodyFormat = .legacy
+        push.apns.enabled = true
+        push.apns.afterEnd = AfterEnd.none
+        push.webPush.enabled = true
+        push.acrobits.enabled = true
+        return DispatchSetup(PushDirectory(push))
     }
 }

@@ -73,9 +73,6 @@ package final class SimulatedWorld {
     var phoneOn: [UInt64: Int] = [:]
     /// Connections whose phones have left without a word: what is sent on them is lost.
     var halfOpen = Set<UInt64>()
-    var cancelledPushes = Set<PushID>()
-    /// Those that have left for their provider, which nobody takes back.
-    var leftPushes = Set<PushID>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)
     /// Whom no datagrams reach, and from whom none come, until then.
@@ -249,12 +246,10 @@ package final class SimulatedWorld {
         case .trace(let changes):
             for case .record(let record) in changes { recorded(record) }
             planCommit()
-        case .push(let request): pushRequested(request)
+        case .push(let transmission): pushLeft(transmission)
+        case .makeCredential, .dryRunEnded: break
         case .reported: break
         case .flowProved, .expectLife, .reuse: break
-        case .cancelPush(let id):
-            guard !leftPushes.contains(id), cancelledPushes.insert(id).inserted else { break }
-            engine.pushNoted(id, .withdrawn, now: now)
         case .resolve(_, let ticket):
             engine.resolved(ticket, to: [], now: now)
         }
@@ -293,8 +288,6 @@ package final class SimulatedWorld {
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        cancelledPushes = []
-        leftPushes = []
         // Another run of the program draws other numbers.
         engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }

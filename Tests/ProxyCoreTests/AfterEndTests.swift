@@ -14,10 +14,11 @@ private func afterEnd(
 ) -> @Sendable (inout ProxySettings) -> Void {
     var push = PushSettings()
     push.fcm.enabled = true
+    push.fcm.bodyFormat = .legacy
     push.fcm.afterEnd = wish
     push.fcm.payload = payload
     return { [push] in
-        $0.pushApps = PushDirectory(push)
+        $0.dispatch.directory = PushDirectory(push)
         $0.missedCalls.afterLateInvite = late
     }
 }
@@ -47,7 +48,6 @@ struct AfterEndTests {
             change(&$0)
         }
         if let id = bench.invite().pushIDs.first {
-            bench.note(id, .sent)
             bench.finish(id)
         }
         bench.take()
@@ -131,7 +131,6 @@ struct AfterEndTests {
 
     @Test func `it hears that another phone of its user has taken the call`() throws {
         let (bench, _) = try takenByAnother(.inviteCancel) { bench, push in
-            bench.note(push.id, .sent)
             bench.finish(push.id)
         }
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
@@ -179,7 +178,7 @@ struct AfterEndTests {
     private static func apns(_ settings: inout ProxySettings) {
         var push = PushSettings()
         push.apns.enabled = true
-        settings.pushApps = PushDirectory(push)
+        settings.dispatch.directory = PushDirectory(push)
         settings.configuredProviders = [.apns]
         settings.bucket.maximumAge = .seconds(5000)
     }
@@ -196,7 +195,6 @@ struct AfterEndTests {
         let bench = EngineBench(Self.apns)
         _ = apple(bench, "voip", cseq: 1)
         let push = try #require(bench.invite().pushes.first)
-        bench.note(push.id, .queued(app: "apns"), .sent)
         bench.finish(push.id)
         bench.take()
         bench.cancel()
@@ -252,15 +250,13 @@ struct AfterEndTests {
     ) throws -> (bench: EngineBench, push: PushRequest) {
         let bench = EngineBench.registered(ProxyCoreTests.afterEnd(afterEnd))
         let push = try #require(bench.invite(extra: extra).pushes.first)
-        bench.note(push.id, .queued(app: "fcm"), .sent)
         bench.take()
         return (bench, push)
     }
 
     @Test func `the phone hears of the end when the provider has taken the push`() throws {
         let (bench, push) = try underWay()
-        #expect(story(bench.cancel()) == ["200 cancel > pbx", "drop push", "487 invite > pbx"])
-        bench.note(push.id, .answered(.accepted(nil), status: 200, problem: nil), .finished(.accepted(nil)))
+        #expect(story(bench.cancel()) == ["200 cancel > pbx", "487 invite > pbx"])
         bench.finish(push.id)
         let end = try #require(bench.take().pushes.first)
         guard case .notification(let notification) = end.message else {
@@ -280,7 +276,6 @@ struct AfterEndTests {
     func `a phone whose push was not taken hears of no end`(outcome: PushOutcome) throws {
         let (bench, push) = try underWay()
         bench.cancel()
-        bench.note(push.id, .answered(outcome, status: 500, problem: nil), .finished(outcome))
         bench.finish(push.id, outcome)
         #expect(bench.take().pushes.isEmpty)
         let isDead = outcome == .tokenDead(since: nil)
@@ -288,19 +283,19 @@ struct AfterEndTests {
     }
 
     @Test func `a push that was withdrawn has no end`() throws {
-        let bench = EngineBench.registered(ProxyCoreTests.afterEnd(.push))
-        let push = try #require(bench.invite().pushes.first)
+        let bench = EngineBench.registered {
+            ProxyCoreTests.afterEnd(.push)(&$0)
+            EngineBench.wantsCredential(&$0)
+        }
+        let order = try #require(bench.invite().credentials.first)
         bench.cancel()
-        bench.note(push.id, .withdrawn)
-        bench.finish(push.id)
-        #expect(bench.take().pushes.isEmpty)
+        #expect(bench.makeCredential(order).pushes.isEmpty)
         #expect(bench.invite(callID: "call2", branch: "i2").pushes.map(\.badge) == [1])
     }
 
     @Test func `a phone that comes before the provider's answer gets a CANCEL and no push for the end`() throws {
         let (bench, push) = try underWay()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
-        bench.note(push.id, .finished(.accepted(nil)))
         bench.finish(push.id)
         #expect(story(answer(bench, 180, to: invite)) == ["180 invite > pbx"])
         #expect(bench.cancel().pushes.isEmpty)
@@ -312,16 +307,14 @@ struct AfterEndTests {
         let (bench, push) = try underWay()
         _ = bench.pass(.seconds(1))
         bench.register(cseq: 2)
-        bench.note(push.id, .finished(.tokenDead(since: nil)))
         bench.finish(push.id, .tokenDead(since: nil))
         bench.cancel()
         #expect(bench.invite(callID: "call2", branch: "i2").pushes.count == 1)
     }
 
     @Test func `it is told that another phone has the call`() throws {
-        let (bench, pushes) = try takenByAnother(.push) { $0.note($1.id, .queued(app: "fcm"), .sent) }
+        let (bench, pushes) = try takenByAnother(.push) { _, _ in }
         let slow = try #require(pushes.first { $0.token.prid.string == "tok1" })
-        bench.note(slow.id, .finished(.accepted(nil)))
         bench.finish(slow.id)
         guard case .notification(let notification)? = bench.take().pushes.first?.message else {
             Issue.record("no word of the end")

@@ -17,7 +17,9 @@ struct CallerNameTests {
         let actions = bench.receive(
             Array(text.replacing(from, with: "From: \(field);tag=a").utf8), from: EngineBench.pbx)
         for action in actions {
-            if case .push(let request) = action, case .incomingCall(let call) = request.message { return call }
+            if case .push(let transmission) = action, case .incomingCall(let call) = transmission.push.message {
+                return call
+            }
         }
         throw Missing()
     }

@@ -127,7 +127,7 @@ struct FeedbackSearchTests {
         bench.invite()
         let findings = report(bench, [Self.first: second])
         #expect(findings.dropped == 1)
-        #expect(story(bench.take()) == ["drop push", "480 invite > pbx"])
+        #expect(story(bench.take()) == ["480 invite > pbx"])
         #expect(bench.engine.heldCalls.isEmpty)
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).isEmpty)
     }

@@ -96,10 +96,12 @@ private final class TalkBench {
                 if case .send(let bytes, _) = action {
                     retryAfter = SIPText.readResponse(bytes)?.frame.firstValue(of: .retryAfter)?.string
                 }
-                if case .push(let push) = action, case .notification(let notification) = push.message {
+                if case .push(let transmission) = action,
+                    case .notification(let notification) = transmission.push.message
+                {
                     return notification.isSilent ? "silent push \(notification.destinationContent)" : "push"
                 }
-                return story([action]).first { $0 != "commit" && $0 != "drop push" }
+                return story([action]).first { $0 != "commit" }
             }
             guard let request = readRequest(bytes) else { return nil }
             received.append(request)

@@ -103,7 +103,8 @@ private final class MessageBench {
         switch action {
         case .commit(let changes, let ticket): disk.queue(changes, ticket)
         case .record(let changes): disk.queue(changes, nil)
-        case .push(let push):
+        case .push(let transmission):
+            let push = transmission.push
             pushes.append(push)
             if case .notification(let notification) = push.message {
                 return "push \(notification.text) \(push.token.prid)"

@@ -4,6 +4,7 @@ import ProxyCore
 import PushDelivery
 import Registration
 import Telemetry
+import TestSupport
 import Testing
 import Timekeeping
 
@@ -17,12 +18,19 @@ import Timekeeping
     }
 
     private func order(
-        _ bench: EngineBench, for recipients: [NotificationRecipient]? = nil, room: Int = 100,
-        life: Duration = .seconds(86_400), verdict: (PushRequest) -> PushVerdict = { _ in .possible }
+        _ bench: EngineBench, for recipients: [NotificationRecipient]? = nil, life: Duration = .seconds(86_400)
     ) throws -> NotificationReceipt {
         try bench.engine.notificationOrdered(
-            notification(bench, life: life), for: recipients ?? [.user(EngineBench.bob)], room: room, verdict: verdict,
-            now: bench.now)
+            notification(bench, life: life), for: recipients ?? [.user(EngineBench.bob)], now: bench.now)
+    }
+
+    /// A contact of bob's at Acrobits, whose mediator takes more than Google.
+    private func registerAtAcrobits(_ bench: EngineBench, _ param: String, _ token: String) {
+        let first = bench.receive(
+            SIPText.register(
+                user: "bob", from: EngineBench.phone, callID: "a1", cseq: 1, branch: "a1",
+                contact: "<sip:bob@192.0.2.5;pn-provider=acrobits;pn-param=\(param);pn-prid=\(token)>"))
+        _ = bench.commitAll(in: first)
     }
 
     /// Bob's phone, his tablet and a desk phone without push parameters.
@@ -62,18 +70,40 @@ import Timekeeping
     }
 
     @Test func `go to nobody when one device could not take it, or there is no room for all`() throws {
-        let bench = registered()
-        #expect(throws: NotificationRefusal.payload("too long")) {
-            try order(bench) { $0.token.prid == ByteString("tok1") ? .refused("too long") : .possible }
+        let bench = EngineBench {
+            $0.configuredProviders = [.fcm, .acrobits]
+            $0.dispatch.notificationLimit = 2
         }
-        #expect(throws: NotificationRefusal.noRoom) { try order(bench, room: 1) }
+        bench.register()
+        registerAtAcrobits(bench, "app.voip&app", "C:calls&O:other")
+        do throws(NotificationRefusal) {
+            var long = notification(bench)
+            long.destinationType = ByteString("url")
+            long.destinationContent = ByteString(String(repeating: "x", count: 5000))
+            _ = try bench.engine.notificationOrdered(long, for: [.user(EngineBench.bob)], now: bench.now)
+            Issue.record("what is too long was taken")
+        } catch {
+            guard case .payload(let words) = error else {
+                Issue.record("\(error)")
+                return
+            }
+            #expect(words.hasPrefix("fcm: ") && words.hasSuffix(" bytes of data"))
+        }
         #expect(bench.take().isEmpty)
-        #expect(try order(bench, room: 2).sent == 2)
+        #expect(try order(bench).sent == 2)
+        let pushes = bench.take().pushes
+        #expect(throws: NotificationRefusal.noRoom) { try order(bench) }
+        bench.finish(try #require(pushes.first).id)
+        #expect(throws: NotificationRefusal.noRoom) { try order(bench) }
+        bench.finish(try #require(pushes.last).id)
+        #expect(try order(bench).sent == 2)
     }
 
     @Test func `pass over devices whose token carries none`() throws {
-        let bench = registered()
-        let receipt = try order(bench) { $0.token.prid == ByteString("tok1") ? .notCarried : .possible }
+        let bench = EngineBench { $0.configuredProviders = [.fcm, .acrobits] }
+        bench.register(token: "tok2")
+        registerAtAcrobits(bench, "app.voip", "C:calls")
+        let receipt = try order(bench)
         #expect(receipt.sent == 1 && receipt.skipped == [.notCarried])
         #expect(story(bench.take()) == ["push hi tok2"])
     }
@@ -137,9 +167,7 @@ import Timekeeping
         let code = try order(bench).code
         let pushes = bench.take().pushes
         #expect(pushes.allSatisfy { $0.code == code })
-        for push in pushes {
-            bench.note(push.id, .queued(app: "fcm"), .sent, .finished(.accepted(nil)))
-        }
+        for push in pushes { bench.finish(push.id) }
         let records = bench.take().records
         #expect(records.count == 2)
         #expect(
@@ -156,7 +184,7 @@ import Timekeeping
             var notification = notification(bench)
             change(&notification)
             let receipt = try bench.engine.notificationOrdered(
-                notification, for: [.user(EngineBench.bob)], room: 9, verdict: { _ in .possible }, now: bench.now)
+                notification, for: [.user(EngineBench.bob)], now: bench.now)
             let push = try #require(bench.take().pushes.first)
             bench.finish(push.id)
             return (receipt.code, push.badge)

@@ -63,7 +63,7 @@ private enum Provider: String, CustomTestStringConvertible {
     var testDescription: String { rawValue }
 }
 
-/// An engine, the dispatcher of its pushes, and a provider in one's hands.
+/// An engine, and a provider in one's hands.
 private final class Outage {
     var provider = Provider.serves
     /// How each call ended for its caller.
@@ -75,8 +75,6 @@ private final class Outage {
     private(set) var requests = 0
 
     private let bench = EngineBench()
-    private let dispatcher: PushDispatcher
-    private var pushes: [PushID: PushRequest] = [:]
     private var answers: [(at: Instant, transmission: PushDispatcher.Transmission)] = []
     private var begun: [String: (number: Int, invite: SIPRequest, at: Instant)] = [:]
     private var registers = 0
@@ -84,13 +82,6 @@ private final class Outage {
     private static let alice = Endpoint(IPAddress(v4: 0xc000_02c8), 5060)
 
     init() {
-        var settings = PushSettings()
-        settings.fcm.enabled = true
-        settings.fcm.projectID = "p"
-        let directory = PushDirectory(settings)
-        dispatcher = PushDispatcher(
-            directory, PushCredentials(directory.apps.map { _ in .none }, kinds: []), answerTimeout: .seconds(5),
-            plainLimit: 32, seed: 1, log: .silent)
         for user in 0..<10 { register(user) }
         follow(bench.register(user: "alice", token: nil, callID: "alice", from: Self.alice))
     }
@@ -118,11 +109,9 @@ private final class Outage {
     func pass(_ duration: Duration) {
         let end = bench.now.instant + duration
         repeat {
-            let deadlines = [bench.engine.nextDeadline, dispatcher.nextDeadline, answers.map(\.at).min()]
+            let deadlines = [bench.engine.nextDeadline, answers.map(\.at).min()]
             let next = max(bench.now.instant, deadlines.compactMap { $0 }.reduce(end, min))
             follow(bench.pass(next - bench.now.instant))
-            dispatcher.timePassed(now: bench.now)
-            dispatch()
             let due = answers.filter { $0.at <= next }
             answers.removeAll { $0.at <= next }
             for answer in due { self.answer(answer.transmission) }
@@ -134,13 +123,7 @@ private final class Outage {
     private func follow(_ actions: [ProxyAction]) {
         for action in actions {
             switch action {
-            case .push(let request):
-                pushes[request.id] = request
-                dispatcher.pushAsked(request, now: bench.now)
-                dispatch()
-            case .cancelPush(let id):
-                dispatcher.cancelled(id, now: bench.now)
-                dispatch()
+            case .push(let transmission): send(transmission)
             case .send(let bytes, let flow) where flow.remote == EngineBench.pbx: callerGets(bytes)
             case .send(let bytes, let flow) where flow.remote == Self.alice: aliceGets(bytes)
             default: break
@@ -162,30 +145,10 @@ private final class Outage {
         follow(bench.receive(SIPText.response(486, to: request, tag: "a"), from: Self.alice))
     }
 
-    // MARK: The dispatcher's orders
-
-    private func dispatch() {
-        var actions: [PushDispatcher.Action] = []
-        dispatcher.takeActions(into: &actions)
-        while !actions.isEmpty {
-            for action in actions {
-                switch action {
-                case .tell(let id, let step): bench.engine.pushNoted(id, step, now: bench.now)
-                case .send(let transmission): send(transmission)
-                case .makeCredential: Issue.record("no credential is needed")
-                }
-            }
-            dispatcher.takeActions(into: &actions)
-        }
-        while let next = dispatcher.nextOutcome() {
-            bench.engine.pushFinished(next.id, outcome: next.outcome, now: bench.now)
-        }
-        follow(bench.take())
-    }
+    // MARK: The provider
 
     private func send(_ transmission: PushDispatcher.Transmission) {
         requests += 1
-        dispatcher.requestLeft(transmission.slot)
         let time: Instant =
             switch provider {
             case .refuses: bench.now.instant + .milliseconds(1)
@@ -197,29 +160,28 @@ private final class Outage {
     }
 
     private func answer(_ transmission: PushDispatcher.Transmission) {
-        let (slot, id) = (transmission.slot, transmission.id)
+        let event: PushDispatcher.Event
         switch provider {
-        case .refuses, .hangs: dispatcher.unanswered(slot, of: id, .retry(after: nil), "not there", now: bench.now)
-        case .fails, .serves:
-            let (status, body) = provider == .serves ? (200, #"{"name":"projects/p/messages/1"}"#) : (503, "{}")
-            if provider == .serves { taken(id) }
-            dispatcher.answered(
-                slot, of: id, with: ProviderAnswer(status: status, retryAfter: nil, body: Array(body.utf8)),
-                after: .milliseconds(50), now: bench.now)
+        case .refuses, .hangs: event = .unanswered(transmission, .retry(after: nil), "not there")
+        case .fails: event = .answered(transmission, ProviderAnswer(status: 503), after: .seconds(2))
+        case .serves:
+            taken(transmission.push.message)
+            event = .answered(transmission, ProviderAnswer(status: 200), after: .milliseconds(50))
         }
-        dispatch()
+        bench.engine.pushHappened(event, now: bench.now)
+        follow(bench.take())
     }
 
-    private func taken(_ id: PushID) {
-        switch pushes[id]?.message {
-        case .incomingCall(let call)?:
+    private func taken(_ message: PushMessage) {
+        switch message {
+        case .incomingCall(let call):
             if let number = begun[call.callID.string]?.number { woken.append(number) }
-        case .missedCalls(let calls)?:
+        case .missedCalls(let calls):
             for call in calls {
                 let name = call.remoteURI.string.replacing("sip:", with: "").prefix { $0 != "@" }
                 told[Int(name) ?? -1, default: 0] += 1
             }
-        case .silent?, .notification?, nil: break
+        case .silent, .notification: break
         }
     }
 }

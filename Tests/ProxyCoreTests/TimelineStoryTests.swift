@@ -26,10 +26,9 @@ struct TimelineStoryTests {
     ) throws -> PushID {
         bench.register()
         let id = try #require(bench.invite(callID: callID).pushIDs.first)
-        bench.note(id, .queued(app: "fcm"), .sent)
         _ = bench.pass(.milliseconds(80))
-        guard let outcome else { return id }
-        bench.note(id, .answered(outcome, status: 200, problem: nil), .finished(outcome))
+        if let outcome { bench.finish(id, outcome) }
+        bench.take()
         return id
     }
 
@@ -41,9 +40,8 @@ struct TimelineStoryTests {
 
     @Test func `woken, called, answered`() throws {
         let bench = EngineBench()
-        let id = try pushed(bench)
+        _ = try pushed(bench)
         let code = try #require(bench.engine.timeline.underWay { _ in true }.first?.code)
-        bench.finish(id)
         #expect(bench.take().records.isEmpty)
         _ = bench.pass(.milliseconds(2000))
         let released = bench.register(cseq: 2)
@@ -65,8 +63,7 @@ struct TimelineStoryTests {
 
     @Test func `the REGISTER is noted when it comes, the INVITE when it goes`() throws {
         let bench = EngineBench()
-        let id = try pushed(bench)
-        bench.finish(id)
+        _ = try pushed(bench)
         // From elsewhere: that has to be written first.
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
         let register = bench.receive(bench.registerText(callID: "r2", from: elsewhere), from: elsewhere)
@@ -80,22 +77,22 @@ struct TimelineStoryTests {
     @Test(arguments: [
         PhoneStory(
             "a phone that comes before the provider's answer", .register(), .wakingCall, .slowProvider,
-            .refresh("drop push", "invite > 0"), .lateProvider(.accepted(nil)),
+            .refresh("invite > 0"), .lateProvider(.accepted(nil)),
             .answer(486, "ack > 0", "486 invite > pbx"),
             .records(
                 "fcm, provider accepted, end refused, with 486, sent 0, answered 160, registered 80, invited 80, ended 160"
             )
         ),
         PhoneStory(
-            "a phone that comes before its push has left", .register(), .wakingCall,
-            .refresh("drop push", "invite > 0"), .withdrawn, .answer(486, "ack > 0", "486 invite > pbx"),
+            "a phone that comes before its push has left", where: EngineBench.wantsCredential, .register(),
+            .call("100 invite > pbx"), .refresh("invite > 0"), .answer(486, "ack > 0", "486 invite > pbx"),
             .records("fcm, withdrawn, end refused, with 486, registered 0, invited 0, ended 0")),
         PhoneStory(
             "nobody comes", .pushedCall, .pass(30).unseen,
             .records("fcm, provider accepted, end time-over, sent 0, answered 80, ended 30000")),
         PhoneStory(
             "the caller gives up", .register(), .wakingCall, .slowProvider,
-            .cancel("200 cancel > pbx", "drop push", "487 invite > pbx"), .records(), .lateProvider(.accepted(nil)),
+            .cancel("200 cancel > pbx", "487 invite > pbx"), .records(), .lateProvider(.accepted(nil)),
             .records("fcm, provider accepted, end caller-gave-up, sent 0, answered 160, ended 80")),
         PhoneStory(
             "the token is dead", .register(), .wakingCall, .provider(.tokenDead(since: nil), "480 invite > pbx"),
@@ -168,10 +165,10 @@ struct TimelineStoryTests {
         let tablet = PushID(rawValue: phone.rawValue + 1)
         let released = bench.register(cseq: 2)
         let records = try answer(200, released, bench).records
-        // The tablet's push is not yet taken back.
+        // The tablet's provider has not answered yet.
         #expect(records.map(\.end) == [.answered])
         #expect(bench.engine.timeline.count == 1)
-        bench.note(tablet, .withdrawn)
+        bench.finish(tablet)
         #expect(bench.take().records.map(\.end) == [.answeredElsewhere])
     }
 
@@ -203,9 +200,7 @@ struct TimelineStoryTests {
         let bench = EngineBench()
         bench.register(expires: 60)
         _ = bench.pass(.seconds(100))
-        let id = try #require(bench.invite().pushIDs.first)
-        bench.note(id, .finished(.accepted(nil)))
-        bench.finish(id)
+        bench.finish(try #require(bench.invite().pushIDs.first))
         bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
         #expect(bench.take().records.map(\.end) == [.providerOff])
     }
@@ -214,11 +209,10 @@ struct TimelineStoryTests {
 
     @Test func `a list of missed calls has a record`() throws {
         let bench = EngineBench()
-        let id = try pushed(bench)
-        bench.finish(id)
+        _ = try pushed(bench)
         _ = bench.pass(.seconds(31))
         let list = try #require(bench.register(cseq: 2).pushIDs.first)
-        bench.note(list, .sent, .finished(.accepted(nil)))
+        bench.finish(list)
         let record = try #require(bench.take().records.first)
         #expect(record.kind == .missedCalls)
         #expect(record.calls == 1)
@@ -235,8 +229,7 @@ struct TimelineStoryTests {
     @Test func `nothing is kept when it is switched off`() throws {
         let bench = EngineBench { $0.timelineLimit = 0 }
         #expect(bench.invite(to: "nobody", branch: "i0").records.isEmpty)
-        let id = try pushed(bench)
-        bench.finish(id)
+        _ = try pushed(bench)
         #expect(bench.pass(.seconds(31)).records.isEmpty)
         #expect(bench.engine.timeline.count == 0)
     }
@@ -246,8 +239,7 @@ struct TimelineStoryTests {
         sign: TimelineRecord.SignOfLife
     ) throws {
         let bench = EngineBench()
-        let id = try pushed(bench)
-        bench.finish(id)
+        _ = try pushed(bench)
         bench.take()
         _ = bench.pass(.milliseconds(500))
         var released: [ProxyAction] = []

@@ -21,7 +21,6 @@ final class DeviceRegistrationService {
     ///   - loop: the shard's.
     ///   - directory: the users' devices.
     ///   - store: for requests and outcomes.
-    ///   - dryRuns: pushes that show whether a token is good.
     ///   - wrongLogins: counts API tokens that are no app's.
     ///   - log: for what goes wrong.
     ///   - ownEndpoints: the daemon's own listeners; webhooks never go there.
@@ -29,7 +28,7 @@ final class DeviceRegistrationService {
     /// - Throws: when there is no timer.
     init(
         settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: any ProxyStore,
-        dryRuns: DryRuns, wrongLogins: WrongLogins, log: Log,
+        wrongLogins: WrongLogins, log: Log,
         ownEndpoints: @escaping () -> [Endpoint],
         resolve: @escaping WebhookSender.Resolve
     ) throws(StartError) {
@@ -38,8 +37,8 @@ final class DeviceRegistrationService {
             settings: settings.deviceRegistration, loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
         do throws(SystemError) {
             queue = try DeviceRequestQueue(
-                store: store, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
-                webhooks: webhooks, age: settings.deviceRegistration.historyAge, log: log)
+                store: store, loop: loop, apps: apps, directory: directory, webhooks: webhooks,
+                age: settings.deviceRegistration.historyAge, log: log)
         } catch {
             throw StartError("device registration: \(error)")
         }
@@ -77,6 +76,7 @@ extension DeviceDirectory {
                     engine.devicesWithdrawn(selection, of: aor, ticket, now: now)
                 }
             },
+            canBePushed: { await door.canBePushed($0) },
             tokens: { aor in
                 await door.ask(.user(aor)) { engine, now in
                     engine.targets(of: aor, now: now).compactMap(\.pushToken)

@@ -15,6 +15,8 @@ struct DeviceDirectory {
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
     /// Removes devices of a user; returns when that is on the disk, or refused.
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
+    /// Whether the provider takes a push to that token.
+    let canBePushed: (PushToken) async -> Bool
     /// The tokens of all devices of a user, however they became known.
     let tokens: (AddressOfRecord) async -> [PushToken]
 }
@@ -44,7 +46,6 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private let store: any ProxyStore
     private let apps: MobileApps
     private let directory: DeviceDirectory
-    private let dryRuns: DryRuns
     private let webhooks: WebhookSender
     private let age: Duration
     private let log: Log
@@ -69,13 +70,12 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     init(
         store: any ProxyStore, loop: EventLoop, apps: MobileApps, directory: DeviceDirectory,
-        dryRuns: DryRuns, webhooks: WebhookSender, age: Duration, log: Log
+        webhooks: WebhookSender, age: Duration, log: Log
     ) throws(SystemError) {
         self.store = store
         self.loop = loop
         self.apps = apps
         self.directory = directory
-        self.dryRuns = dryRuns
         self.webhooks = webhooks
         self.age = age
         self.log = log
@@ -221,7 +221,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
-        guard await dryRuns.canBePushed(token) else { return finish(request, line, .failed(.dryRunSendingFailed)) }
+        guard await directory.canBePushed(token) else { return finish(request, line, .failed(.dryRunSendingFailed)) }
         let result = await directory.report(ReportedDevice(token: token, label: .empty), aor)
         await reported(request, line, result, registered, aor)
     }

@@ -5,7 +5,6 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
-import PushSending
 import Reactor
 import Registration
 import Timekeeping
@@ -16,19 +15,17 @@ import Timekeeping
 struct NotificationService {
     let door: ShardDoor
     let loop: EventLoop
-    let push: PushService
     let reported: ReportedDevices
     private let store: any ProxyStore
     private let codes: DeviceCodes
     private let recent = RecentOrders()
 
     init(
-        door: ShardDoor, loop: EventLoop, push: PushService, store: any ProxyStore, codes: DeviceCodes,
+        door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes,
         search: DeviceSearch, form: ReportedTokens.Form
     ) {
         self.door = door
         self.loop = loop
-        self.push = push
         self.store = store
         self.codes = codes
         reported = ReportedDevices(door: door, search: search, form: form)
@@ -187,13 +184,9 @@ struct NotificationService {
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
     ) async throws(NotificationRefusal) -> NotificationReceipt {
-        let push = push
         let result: Result<NotificationReceipt, NotificationRefusal> = await door.ask(.everything) { engine, now in
             do throws(NotificationRefusal) {
-                return .success(
-                    try engine.notificationOrdered(
-                        notification, for: recipients, room: push.notificationRoom,
-                        verdict: { push.verdict(on: $0) }, now: now))
+                return .success(try engine.notificationOrdered(notification, for: recipients, now: now))
             } catch {
                 return .failure(error)
             }

@@ -11,13 +11,12 @@ import Timekeeping
 extension ProxyEngine {
     /// What the phone with that token gets of a call that is over.
     func afterEnd(of token: PushToken) -> AfterEnd {
-        // Without settings of apps there is one rule: Acrobits' apps show a call from its push on.
-        settings.pushApps?.afterEnd(of: token) ?? (token.provider == .acrobits ? .push : .none)
+        ledger.dispatcher.directory.afterEnd(of: token)
     }
 
     /// Whether the call is in the list of missed calls of the phone with that token when the phone has had its INVITE late.
     private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
-        settings.pushApps?.afterLateInvite(to: token, settings.missedCalls.afterLateInvite) ?? .list
+        ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
     }
 
     /// The call is over. What phones are to hear of it that were pushed and have not come is kept for a minute, within the

@@ -115,7 +115,7 @@ extension ProxyEngine {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
         call.fork.aimed(0, way: target.way)
-        ledger.drop(0, of: call, into: &actions)
+        ledger.drop(0, of: call, now: now, into: &actions)
         log.info("request inside a dialog goes to its phone", [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
     }

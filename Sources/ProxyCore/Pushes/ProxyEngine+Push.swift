@@ -7,16 +7,21 @@ package import Timekeeping
 
 /// What providers, apps and operators say of pushes, as far as it concerns calls and contacts.
 extension ProxyEngine {
-    /// A step of a push on its way to the provider. The last of a push is `withdrawn`, or `finished` followed by
-    /// ``pushFinished(_:outcome:now:)``.
-    package func pushNoted(_ id: PushID, _ step: PushStep, now: Moment) {
-        ledger.noted(id, step, now: now, into: &actions)
+    /// What became of ``ProxyAction/push(_:)`` or ``ProxyAction/makeCredential(_:)``.
+    package func pushHappened(_ event: PushDispatcher.Event, now: Moment) {
+        ledger.happened(event, now: now, into: &actions)
+        pushesEnded(now: now)
+    }
+
+    /// Settles the pushes that have ended. What follows from one may end others.
+    func pushesEnded(now: Moment) {
+        while let (push, outcome) = ledger.nextOutcome() { pushEnded(push, outcome, now: now) }
     }
 
     /// The provider's last word on a push; retries are over.
-    package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
-        guard let push = ledger.finished(id, outcome) else { return }
+    private func pushEnded(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         switch push.purpose {
+        case .dryRun(let ticket): act(.dryRunEnded(ticket, canBePushed: outcome.showsGoodToken))
         case _ where push.isDropped: droppedPushFinished(push, outcome, now: now)
         case .call(let call, let branch): callPushFinished(push, branch, of: call, outcome, now: now)
         case .missedCalls(let refs): missedCallsPushFinished(push, refs, outcome, now: now)
@@ -101,7 +106,7 @@ extension ProxyEngine {
         guard ledger.buckets.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
         else { return }
-        guard settings.pushApps?.carriesLists(token) ?? true else {
+        guard ledger.dispatcher.directory.carriesLists(token) else {
             let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &actions)
             return counters.count(.missedCallNotCarried, by: UInt64(count))
         }

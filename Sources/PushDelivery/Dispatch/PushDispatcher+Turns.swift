@@ -1,4 +1,4 @@
-package import Timekeeping
+import Timekeeping
 
 /// Whose turn it is: the gate and the queue of each server, and the credential that a push needs before it leaves.
 extension PushDispatcher {
@@ -100,18 +100,12 @@ extension PushDispatcher {
 
     // MARK: Credentials
 
-    /// A credential was made. The `life` is how long it lasts, where whoever gave it says so.
-    package func credentialMade(
-        _ order: PushCredentials.Order, _ value: String, life: Duration? = nil, now: Moment
-    ) {
+    func credentialMade(_ order: PushCredentials.Order, _ value: String, life: Duration?, now: Moment) {
         credentials.made(order, value, life: life, now: now)
         for entry in takeWaiting(for: order) { proceed(entry, with: value, now: now) }
     }
 
-    /// A credential could not be made. The `problem` is in words for the operator, where it says more than the outcome.
-    package func credentialFailed(
-        _ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String? = nil, now: Moment
-    ) {
+    func credentialFailed(_ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String?, now: Moment) {
         credentials.failed(order, outcome, problem: problem, now: now.instant)
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }

@@ -10,18 +10,32 @@ package import Timekeeping
 /// back at ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
-        /// ``credentialMade(_:_:life:now:)`` or ``credentialFailed(_:_:problem:now:)`` is told, now or later.
+        /// ``Event/credentialMade(_:_:life:)`` or ``Event/credentialFailed(_:_:problem:)`` is told, now or later.
         case makeCredential(PushCredentials.Order)
-        /// ``requestLeft(_:)`` or ``requestFailed(_:_:now:)`` is told at once; after the former an answer.
+        /// One of the first three events is told, now or later.
         case send(Transmission)
         case tell(PushID, PushStep)
     }
 
-    /// One request, and where it goes.
-    package struct Transmission: Sendable {
-        /// The place of its push until the answer comes; then another push may have it.
-        package let slot: Int
-        package let id: PushID
+    /// What became of an action.
+    package enum Event: Sendable {
+        /// The provider has answered after that time.
+        case answered(Transmission, ProviderAnswer, after: Duration)
+        /// The provider was not reached, or did not answer; the words are for the operator.
+        case unanswered(Transmission, PushOutcome, String)
+        /// There is no request that could be sent.
+        case notSent(Transmission, PushOutcome)
+        /// The life is how long the credential lasts, where whoever gave it says so.
+        case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
+        /// The problem is in words for the operator, where it says more than the outcome.
+        case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
+    }
+
+    /// One try of a push: the request, and where it goes. A class, because it goes from hand to hand.
+    package final class Transmission: Sendable {
+        package let push: PushRequest
+        /// The place of the push until the answer comes; then another push may have it.
+        let slot: Int
         package let app: PushApp.ID
         /// The number of a server that tokens name; `nil` for the app's own server.
         package let server: Int?
@@ -30,6 +44,16 @@ package final class PushDispatcher {
         package let credential: String?
         /// No answer counts after it.
         package let end: Instant
+
+        init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
+            push = entry.request
+            slot = entry.slot
+            app = entry.server.app.id
+            server = entry.server.number
+            self.request = request
+            credential = entry.credential
+            self.end = end
+        }
     }
 
     /// One push on its way.
@@ -58,11 +82,11 @@ package final class PushDispatcher {
         }
     }
 
+    package let directory: PushDirectory
     /// How an app that got a push is to name its device to us, by the device's number.
-    package var deviceCode: (DeviceID) -> ByteString? = { _ in nil }
-
-    private let directory: PushDirectory
+    let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
+    private let notificationLimit: Int
     var credentials: PushCredentials
     private var servers: PushServers
     var journal: PushJournal
@@ -81,27 +105,20 @@ package final class PushDispatcher {
     /// Outcomes not told yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
+    /// When ``timePassed(now:)`` is to be told. It is asked for after each message, so it is looked for when something has
+    /// happened here.
+    package private(set) var nextDeadline: Instant?
 
-    /// Notifications at a time, those in pauses included; they take none of the places of other pushes.
-    private static let notificationLimit = 10_000
-
-    /// - Parameters:
-    ///   - directory: the apps.
-    ///   - credentials: what their requests carry.
-    ///   - answerTimeout: how long a provider may take to answer.
-    ///   - plainLimit: requests under way to a server without TLS.
-    ///   - seed: spreads the tries of pushes that failed together.
-    ///   - log: what became of pushes.
-    package init(
-        _ directory: PushDirectory, _ credentials: PushCredentials, answerTimeout: Duration, plainLimit: Int,
-        seed: UInt64, log: Log
-    ) {
-        self.directory = directory
-        self.credentials = credentials
-        self.answerTimeout = answerTimeout
-        servers = PushServers(directory, plainLimit: plainLimit)
+    /// `deviceCode` tells how an app that got a push is to name its device to us; the log, what became of pushes.
+    package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
+        directory = setup.directory
+        credentials = setup.credentials
+        answerTimeout = setup.answerTimeout
+        notificationLimit = setup.notificationLimit
+        self.deviceCode = deviceCode
+        servers = PushServers(setup.directory, plainLimit: setup.plainLimit)
         journal = PushJournal(log)
-        chances = ChanceGenerator(seed: seed)
+        chances = ChanceGenerator(seed: setup.seed)
     }
 
     /// The actions since the last call, in their order; what the array held is dropped, and its room used again.
@@ -124,16 +141,15 @@ package final class PushDispatcher {
 
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
-    /// When ``timePassed(now:)`` is to be told.
-    package var nextDeadline: Instant? {
-        var deadline = pauses.nextDeadline ?? .distantFuture
-        for server in servers.all { deadline = min(deadline, server.queue.nextProbe ?? .distantFuture) }
-        if keepsCredentials { deadline = min(deadline, credentials.nextRenewal ?? .distantFuture) }
-        return deadline == .distantFuture ? nil : deadline
+    private func lookForDeadline() {
+        var deadline = servers.nextProbe
+        if let pause = pauses.nextDeadline { deadline = min(deadline, pause) }
+        if keepsCredentials, let renewal = credentials.nextRenewal { deadline = min(deadline, renewal) }
+        nextDeadline = deadline == .distantFuture ? nil : deadline
     }
 
     /// Notifications that are taken now.
-    package var notificationRoom: Int { max(0, Self.notificationLimit - notifications) }
+    package var notificationRoom: Int { max(0, notificationLimit - notifications) }
 
     /// Counters, and gauges as they stand.
     package var figures: CounterSet {
@@ -152,10 +168,28 @@ package final class PushDispatcher {
     package func started(now: Moment) {
         keepsCredentials = true
         renewCredentials(now: now)
+        lookForDeadline()
+    }
+
+    package func happened(_ event: Event, now: Moment) {
+        switch event {
+        case .answered(let transmission, let answer, let time): answered(transmission, answer, after: time, now: now)
+        case .unanswered(let transmission, let outcome, let words): unanswered(transmission, outcome, words, now: now)
+        case .notSent(let transmission, let outcome): notSent(transmission, outcome, now: now)
+        case .credentialMade(let order, let value, let life): credentialMade(order, value, life: life, now: now)
+        case .credentialFailed(let order, let outcome, let problem):
+            credentialFailed(order, outcome, problem: problem, now: now)
+        }
+        lookForDeadline()
     }
 
     /// A push is to be sent, if there is an app for its token and room in the queue.
     package func pushAsked(_ request: PushRequest, now: Moment) {
+        take(request, now: now)
+        lookForDeadline()
+    }
+
+    private func take(_ request: PushRequest, now: Moment) {
         guard let app = directory.app(for: request.token) else {
             journal.figures.count(.pushWithoutApp)
             return refuse(request, .noApp)
@@ -194,6 +228,7 @@ package final class PushDispatcher {
         pauses.cancel(entry.pause)
         leave(entry, .unknown, now: now)
         leaveGate(entry, now: now)
+        lookForDeadline()
     }
 
     /// ``nextDeadline`` has come.
@@ -205,6 +240,7 @@ package final class PushDispatcher {
         }
         for server in servers.all { drain(server, now: now) }
         renewCredentials(now: now)
+        lookForDeadline()
     }
 
     private func renewCredentials(now: Moment) {
@@ -221,12 +257,4 @@ package final class PushDispatcher {
     }
 
     func tell(_ id: PushID, _ step: PushStep) { actions.append(.tell(id, step)) }
-
-    /// No push is known any more, and no answer counts.
-    package func stopped() {
-        entries = [:]
-        slots = []
-        freeSlots = []
-        withoutCredential = []
-    }
 }

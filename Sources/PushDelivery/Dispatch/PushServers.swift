@@ -1,3 +1,5 @@
+import Timekeeping
+
 /// One server of a push provider, as one app uses it. Pushes of other apps do not wait here.
 final class PushServer {
     let app: PushApp
@@ -66,6 +68,14 @@ struct PushServers {
     }
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
+
+    /// When a push may find out whether its server is back; in the distant future while none waits for that.
+    var nextProbe: Instant {
+        var next = Instant.distantFuture
+        for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }
+        for server in byOrigin.values { if let probe = server.queue.nextProbe { next = min(next, probe) } }
+        return next
+    }
 
     /// The app's own server.
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }

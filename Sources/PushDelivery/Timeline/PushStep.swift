@@ -16,17 +16,6 @@ package enum PushStep: Hashable, Sendable {
     case withdrawn
 }
 
-/// A step of one push.
-package struct PushNote: Sendable {
-    package let push: PushID
-    package let step: PushStep
-
-    package init(_ push: PushID, _ step: PushStep) {
-        self.push = push
-        self.step = step
-    }
-}
-
 /// Why a push is not even queued.
 package enum PushRefusal: Hashable, Sendable {
     case queueFull

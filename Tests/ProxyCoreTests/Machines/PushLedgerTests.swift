@@ -21,6 +21,7 @@ struct PushLedgerTests {
     ) throws {
         var settings = ProxySettings()
         settings.call.journal = false
+        settings.dispatch = EngineFixture.dispatch
         change(&settings)
         var random: UInt64 = 0
         var ledger = PushLedger(
@@ -65,50 +66,92 @@ struct PushLedgerTests {
         }
     }
 
-    @Test func `that a push has left counts for its branch, and a refusal takes it back`() throws {
-        try woken { ledger, call, actions in
-            let push = try #require(call.fork.branches[0].push)
-            ledger.noted(push, .sent, now: scene.now, into: &actions)
-            #expect(call.fork.branches[0].wasPushed)
-            let refused = PushOutcome.credentialsRefused("no")
-            ledger.noted(push, .answered(refused, status: 403, problem: nil), now: scene.now, into: &actions)
-            #expect(!call.fork.branches[0].wasPushed)
-            #expect(ledger.finished(push, refused)?.device == call.fork.branches[0].device)
-            #expect(ledger.unread.count == 0)
-        }
+    /// What the provider says of the first push.
+    private func answer(_ ledger: inout PushLedger, _ status: Int, _ actions: inout [ProxyAction]) throws {
+        let transmission = try #require(actions.transmissions.first)
+        let answer = ProviderAnswer(status: status)
+        ledger.happened(.answered(transmission, answer, after: .milliseconds(80)), now: scene.now, into: &actions)
     }
 
-    @Test
-    func `a push that is not needed any more is withdrawn; its record waits for that word, its branch for nothing`()
-        throws
+    @Test func `a push leaves in the turn in which it is asked for, which counts until its provider refuses it`() throws
     {
         try woken { ledger, call, actions in
             let push = try #require(call.fork.branches[0].push)
-            ledger.drop(0, of: call, into: &actions)
-            ledger.ended(0, of: call, .answeredElsewhere, now: scene.now, into: &actions)
-            #expect(call.fork.branches[0].push == nil && ledger.unread.count == 0 && actions.records.isEmpty)
-            ledger.drop(0, of: call, into: &actions)
-            let cancelled = actions.filter { if case .cancelPush = $0 { true } else { false } }
-            #expect(cancelled.count == 1)
-            ledger.noted(push, .sent, now: scene.now, into: &actions)
+            #expect(actions.transmissions.map(\.push.id) == [push] && call.fork.branches[0].wasPushed)
+            try answer(&ledger, 401, &actions)
             #expect(!call.fork.branches[0].wasPushed)
-            ledger.noted(push, .withdrawn, now: scene.now, into: &actions)
-            #expect(actions.records.map(\.delivery) == [.withdrawn] && ledger.pushes.isEmpty)
-            #expect(ledger.unread.count == 0)
+            let outcome = ledger.nextOutcome()
+            let ended = try #require(outcome)
+            #expect(
+                ended.push.device == call.fork.branches[0].device && ended.outcome == .credentialsRefused("status 401"))
+            let after = ledger.nextOutcome()
+            #expect(after == nil && ledger.unread.count == 0 && ledger.pushes.isEmpty)
+        }
+    }
+
+    @Test func `a push that failed is tried again when its pause is over, without anybody's doing`() throws {
+        try woken { ledger, call, actions in
+            var later = scene
+            try answer(&ledger, 503, &actions)
+            let outcome = ledger.nextOutcome()
+            #expect(actions.transmissions.count == 1 && outcome == nil)
+            while actions.transmissions.count == 1, let next = ledger.nextDeadline,
+                next < scene.now.instant + .seconds(1)
+            {
+                later.pass(next - later.now.instant)
+                ledger.timePassed(now: later.now, into: &actions)
+                // That the call has begun is due before.
+                _ = ledger.due(now: later.now, into: &actions)
+            }
+            #expect(actions.transmissions.map(\.push.id) == [call.fork.branches[0].push, call.fork.branches[0].push])
+        }
+    }
+
+    @Test func `a push that cannot be sent at all has its outcome at once, and its ledger asks to be called`() throws {
+        try woken({ $0.dispatch = DispatchSetup(PushDirectory(PushSettings())) }) { ledger, call, actions in
+            #expect(actions.transmissions.isEmpty && ledger.nextDeadline == .distantPast)
+            let outcome = ledger.nextOutcome()
+            let ended = try #require(outcome)
+            #expect(!ended.outcome.isAccepted && ended.push.device == call.fork.branches[0].device)
+            #expect(ledger.nextDeadline != .distantPast)
+        }
+    }
+
+    @Test func `a push that waits for a credential leaves when that is made`() throws {
+        try woken(EngineBench.wantsCredential) { ledger, call, actions in
+            #expect(actions.transmissions.isEmpty && !call.fork.branches[0].wasPushed)
+            let order = try #require(actions.credentials.first)
+            ledger.happened(.credentialMade(order, "k"), now: scene.now, into: &actions)
+            #expect(actions.transmissions.map(\.credential) == ["k"] && call.fork.branches[0].wasPushed)
+        }
+    }
+
+    @Test func `a push that has not left is withdrawn at once when it is not needed any more`() throws {
+        try woken(EngineBench.wantsCredential) { ledger, call, actions in
+            ledger.drop(0, of: call, now: scene.now, into: &actions)
+            #expect(call.fork.branches[0].push == nil && ledger.unread.count == 0 && ledger.pushes.isEmpty)
+            #expect(actions.records.isEmpty)
+            ledger.drop(0, of: call, now: scene.now, into: &actions)
+            ledger.ended(0, of: call, .answeredElsewhere, now: scene.now, into: &actions)
+            #expect(actions.records.map(\.delivery) == [.withdrawn])
+            let order = try #require(actions.credentials.first)
+            ledger.happened(.credentialMade(order, "k"), now: scene.now, into: &actions)
+            let outcome = ledger.nextOutcome()
+            #expect(actions.transmissions.isEmpty && outcome == nil)
         }
     }
 
     @Test(arguments: [true, false])
     func `the outcome of a push that was dropped meanwhile counts for badge and record`(isTaken: Bool) throws {
         try woken { ledger, call, actions in
-            let push = try #require(call.fork.branches[0].push)
-            let outcome = isTaken ? accepted : .retry(after: nil)
-            ledger.noted(push, .sent, now: scene.now, into: &actions)
-            ledger.drop(0, of: call, into: &actions)
+            ledger.drop(0, of: call, now: scene.now, into: &actions)
             ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
-            #expect(ledger.unread.count == 1)
-            ledger.noted(push, .finished(outcome), now: scene.now, into: &actions)
-            #expect(ledger.finished(push, outcome)?.isDropped == true && ledger.pushes.isEmpty)
+            #expect(ledger.unread.count == 1 && actions.records.isEmpty)
+            // It is not tried again.
+            try answer(&ledger, isTaken ? 200 : 503, &actions)
+            let outcome = ledger.nextOutcome()
+            #expect(outcome?.push.isDropped == true && ledger.pushes.isEmpty)
+            #expect(actions.transmissions.count == 1)
             #expect(ledger.unread.count == (isTaken ? 1 : 0))
             #expect(actions.records.map(\.end) == [.callerGaveUp])
             #expect(actions.records.map(\.wasAccepted) == [isTaken])
