@@ -15,6 +15,7 @@ struct ContactRegistration {
     let enabled: ProviderSet
     let settings: RegistrarSettings
     let limits: ExpiryLimits
+    let featureCaps: FeatureCaps
     let now: Moment
 
     /// How many bytes the Call-ID may have, and all Path values together.
@@ -28,7 +29,7 @@ struct ContactRegistration {
 
     init(
         request: SIPRequest, flow: Flow, stored: [StoredContact], enabled: ProviderSet, settings: RegistrarSettings,
-        limits: ExpiryLimits, now: Moment
+        limits: ExpiryLimits, featureCaps: FeatureCaps, now: Moment
     ) {
         self.request = request
         self.flow = flow
@@ -36,6 +37,7 @@ struct ContactRegistration {
         self.enabled = enabled
         self.settings = settings
         self.limits = limits
+        self.featureCaps = featureCaps
         self.now = now
         taken = Array(repeating: false, count: stored.count)
         outbound = OutboundSupport(request)
@@ -45,10 +47,8 @@ struct ContactRegistration {
     }
 
     /// Judges the contacts. The first one that is not known yet gets `firstNewID`, the next ones count up from there.
-    mutating func decide(
-        _ plan: RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
-    ) -> RegisterDecision {
-        if let refusal = readContacts(for: plan.aor, caps: caps) { return refusal }
+    mutating func decide(_ plan: RegisterPlan, firstNewID: DeviceID) -> RegisterDecision {
+        if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
         match()
 
@@ -68,7 +68,7 @@ struct ContactRegistration {
             }
             install(contact, as: id, in: plan)
             supersede(by: contact, id, in: plan)
-            announce(contact, id, in: plan, caps: caps)
+            announce(contact, id, in: plan)
         }
         for contact in asked where contact.isSignOut { signOut(contact, in: plan) }
 
@@ -79,23 +79,21 @@ struct ContactRegistration {
     }
 
     /// A request that has come again, after a restart perhaps, is answered as it was at first. Changes no contact.
-    mutating func announceAgain(_ plan: RegisterPlan, caps: (PushProvider) -> ByteString) {
-        guard readContacts(for: plan.aor, caps: caps) == nil else { return }
+    mutating func announceAgain(_ plan: RegisterPlan) {
+        guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
         match()
         for contact in asked where !contact.isSignOut {
             guard let match = contact.match else { continue }
             announceFlow(of: contact, in: plan)
-            announce(contact, stored[match].id, in: plan, caps: caps)
+            announce(contact, stored[match].id, in: plan)
         }
     }
 
     // MARK: Reading
 
     /// - Returns: the refusal of the whole request, if one of its contacts wants one.
-    private mutating func readContacts(
-        for aor: AddressOfRecord, caps: (PushProvider) -> ByteString
-    ) -> RegisterDecision? {
+    private mutating func readContacts(for aor: AddressOfRecord) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
         else { return .rejected(.badRequest, []) }
@@ -115,7 +113,7 @@ struct ContactRegistration {
             let least = isPush ? limits.leastForPush : limits.least
             guard contact.expires >= least else {
                 let minimum = AddedField("Min-Expires", ByteString("\(least)"))
-                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(caps, to: nil)))
+                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(to: nil)))
             }
         }
         for index in asked.indices where !asked[index].isSignOut {
@@ -123,7 +121,7 @@ struct ContactRegistration {
             if case .unsupported(let problem) = asked[index].notUsed, settings.unsupportedPush == .reject {
                 let warning = AddedField.warning(399, by: aor.host, "\(problem.sentence)")
                 return .rejected(
-                    .pushNotSupported, offer(caps, to: asked[index]) + [warning], because: problem)
+                    .pushNotSupported, offer(to: asked[index]) + [warning], because: problem)
             }
         }
         return nil
@@ -143,15 +141,15 @@ struct ContactRegistration {
 
     /// The push services that a refusal names, so that the app can choose one (rules P3, P9). That of a contact which was
     /// refused is not among them: it would be refused again.
-    private func offer(_ caps: (PushProvider) -> ByteString, to refused: AskedContact?) -> [AddedField] {
+    private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
-        return enabled.providers.filter { $0 != asked }.map { AddedField("Feature-Caps", caps($0)) }
+        return enabled.providers.filter { $0 != asked }.flatMap { provider in
+            featureCaps.row(of: provider.number).map { AddedField("Feature-Caps", $0) }
+        }
     }
 
     private func reasonNotToPush(_ contact: AskedContact) -> RegistrationFact.PushNotUsed? {
-        if !announcedElsewhere.isEmpty, let provider = contact.triple.provider, contact.triple.prid != nil,
-            FeatureCaps.names(announcedElsewhere, include: provider)
-        {
+        if let provider = contact.triple.provider, contact.triple.prid != nil, isAnnouncedElsewhere(provider) {
             return .pushedElsewhere
         }
         switch contact.push {
@@ -321,18 +319,11 @@ struct ContactRegistration {
 
     private func announceFlow(of contact: AskedContact, in plan: RegisterPlan) {
         guard contact.flow != nil else { return }
-        plan.announcement.isOutbound = true
-        // Behind an edge it is the edge that hears the phone.
-        if plan.announcement.path.isEmpty { plan.announcement.flowTimer = settings.flowTimerSeconds }
+        plan.announcement.addFlow(settings)
     }
 
-    private func announce(
-        _ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan, caps: (PushProvider) -> ByteString
-    ) {
+    private func announce(_ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         guard contact.notUsed == nil else { return }
-        if settings.announcesPURR, contact.token != nil, plan.announcement.featureCaps.isEmpty {
-            plan.announcement.purr = id
-        }
         let providers: [PushProvider] =
             switch contact.push {
             case .push(let token): [token.provider]
@@ -340,18 +331,14 @@ struct ContactRegistration {
             case .query(.provider(let provider)): enabled.contains(provider) ? [provider] : []
             case .query(.unknown), .none, .unsupported, .invalid: []
             }
-        let refresh =
-            contact.address.parameters.contains("+sip.pnsreg") ? settings.refreshSeconds : nil
-        for provider in providers {
-            if !announcedElsewhere.isEmpty,
-                FeatureCaps.names(announcedElsewhere, include: ByteString(provider.rawValue))
-            {
-                continue
-            }
-            let value =
-                refresh.map { FeatureCaps.value(for: provider, refresh: $0, vapidKey: settings.push.vapidKey) }
-                ?? caps(provider)
-            if !plan.announcement.featureCaps.contains(value) { plan.announcement.featureCaps.append(value) }
+        let refreshesItself = contact.address.parameters.contains("+sip.pnsreg")
+        let rows = providers.filter { !isAnnouncedElsewhere(ByteString($0.rawValue)) }.flatMap {
+            featureCaps.row(of: $0.number, refreshesItself: refreshesItself)
         }
+        plan.announcement.add(rows, for: settings.announcesPURR && contact.token != nil ? id : nil)
+    }
+
+    private func isAnnouncedElsewhere(_ provider: @autoclosure () -> ByteString) -> Bool {
+        !announcedElsewhere.isEmpty && FeatureCaps.names(announcedElsewhere, include: provider())
     }
 }

@@ -10,15 +10,27 @@ package struct RegisterAnnouncement: Sendable {
     var echoed = ShortList<DeviceID>()
     /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
     var path: [ByteString] = []
-    var featureCaps: [ByteString] = []
+    private(set) var featureCaps: [ByteString] = []
     /// A flow of RFC 5626 was registered.
-    package internal(set) var isOutbound = false
+    private(set) var isOutbound = false
     /// How often the phone shall send something on that flow, in seconds.
-    package internal(set) var flowTimer: UInt32?
+    package private(set) var flowTimer: UInt32?
     /// The push contact whose reference goes into the answer, see ``SealedName/purr(_:)``.
-    var purr: DeviceID?
+    private(set) var purr: DeviceID?
     /// The client wants to know the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
+
+    /// A flow was registered. Behind an edge it is the edge that hears the phone.
+    mutating func addFlow(_ settings: RegistrarSettings) {
+        isOutbound = true
+        if path.isEmpty { flowTimer = settings.flowTimerSeconds }
+    }
+
+    /// What we serve for a contact, and the device if it may have a reference, which the first row of all gets.
+    mutating func add(_ rows: [ByteString], for device: DeviceID?) {
+        guard !featureCaps.isEmpty else { return (featureCaps, purr) = (rows, device) }
+        for row in rows where !featureCaps.contains(row) { featureCaps.append(row) }
+    }
 }
 
 /// What the 200 to a REGISTER says (RFC 3261 section 10.3 step 8).

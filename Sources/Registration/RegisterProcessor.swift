@@ -11,20 +11,12 @@ package import Timekeeping
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
     private let limits: ExpiryLimits
-    /// The Feature-Caps value of each provider by its number, as a plan has it; and for devices that can wake by themselves.
-    private let featureCapsAlone, refreshCapsAlone: [[ByteString]]
+    private let featureCaps: FeatureCaps
 
     package init(settings: RegistrarSettings) {
         self.settings = settings
         limits = ExpiryLimits(settings)
-        func caps(refresh: UInt32?) -> [[ByteString]] {
-            [[.empty]]
-                + PushProvider.allCases.map { provider in
-                    [FeatureCaps.value(for: provider, refresh: refresh, vapidKey: settings.push.vapidKey)]
-                }
-        }
-        featureCapsAlone = caps(refresh: nil)
-        refreshCapsAlone = caps(refresh: settings.refreshSeconds)
+        featureCaps = FeatureCaps(settings)
     }
 
     /// Judges a REGISTER that came in on `flow`, where requests to its contacts will go. Changes nothing.
@@ -45,8 +37,8 @@ package struct RegisterProcessor: Sendable {
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
             var registration = ContactRegistration(
                 request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
-                limits: limits, now: now)
-            registration.announceAgain(plan, caps: { caps(of: $0) })
+                limits: limits, featureCaps: featureCaps, now: now)
+            registration.announceAgain(plan)
             plan.facts = [.retransmission]
             return .accepted(plan)
         case .new: break
@@ -55,14 +47,8 @@ package struct RegisterProcessor: Sendable {
         if request.contacts.isEmpty { return .accepted(plan) }
         var registration = ContactRegistration(
             request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
-            now: now)
-        return registration.decide(plan, firstNewID: table.nextID, caps: { caps(of: $0) })
-    }
-
-    func caps(of provider: PushProvider) -> ByteString {
-        let number = Int(provider.number)
-        guard featureCapsAlone.indices.contains(number) else { return FeatureCaps.value(for: provider) }
-        return featureCapsAlone[number].first ?? .empty
+            featureCaps: featureCaps, now: now)
+        return registration.decide(plan, firstNewID: table.nextID)
     }
 
     // MARK: The common case
@@ -122,13 +108,11 @@ package struct RegisterProcessor: Sendable {
         var announcement = RegisterAnnouncement()
         announcement.echoed = ShortList(refresh.id)
         announcement.wantsGRUU = refresh.wantsGRUU
-        announcement.isOutbound = refresh.isOutbound
-        if refresh.isOutbound { announcement.flowTimer = settings.flowTimerSeconds }
+        if refresh.isOutbound { announcement.addFlow(settings) }
         guard refresh.provider != 0 else { return announcement }
-        if settings.announcesPURR { announcement.purr = refresh.id }
-        let number = Int(refresh.provider)
-        let caps = refresh.refreshesItself ? refreshCapsAlone : featureCapsAlone
-        if caps.indices.contains(number) { announcement.featureCaps = caps[number] }
+        announcement.add(
+            featureCaps.row(of: refresh.provider, refreshesItself: refresh.refreshesItself),
+            for: settings.announcesPURR ? refresh.id : nil)
         return announcement
     }
 
