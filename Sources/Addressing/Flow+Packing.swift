@@ -5,12 +5,10 @@ extension Flow {
         static let isV6: UInt8 = 8
         /// It has the number of a connection.
         static let hasConnection: UInt8 = 16
-        static let isElsewhere: UInt8 = 32
     }
 
     private var form: UInt8 {
         transport.rawValue | (remote.address.isV4 ? 0 : Form.isV6) | (connection == 0 ? 0 : Form.hasConnection)
-            | (holder == .here ? 0 : Form.isElsewhere)
     }
 
     package func pack(into bytes: inout [UInt8]) {
@@ -24,9 +22,6 @@ extension Flow {
             bytes.append(remote.address.low, bytes: 8)
         }
         if connection != 0 { bytes.append(connection, bytes: 8) }
-        guard holder != .here else { return }
-        bytes.append(UInt64(holder.node), bytes: 2)
-        bytes.append(holder.shard)
     }
 
     /// Reads what ``pack(into:)`` wrote at `index`, which moves behind it; `nil` for something else.
@@ -49,14 +44,9 @@ extension Flow {
         }
         var connection: UInt64 = 0
         if form & Form.hasConnection != 0 { connection = bytes.number(of: 8, from: &index) ?? 0 }
-        var holder = FlowHolder.here
-        if form & Form.isElsewhere != 0, let number = bytes.number(of: 3, from: &index) {
-            holder = FlowHolder(
-                node: UInt16(truncatingIfNeeded: number), shard: UInt8(truncatingIfNeeded: number >> 16))
-        }
         self.init(
             transport: transport, listener: UInt16(truncatingIfNeeded: listener), connection: connection,
-            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)), holder: holder)
+            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)))
     }
 }
 

@@ -49,20 +49,6 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// Who holds a flow's connection: a node, and one of its shards.
-package struct FlowHolder: Hashable, Sendable {
-    package let node: UInt16
-    package let shard: UInt8
-
-    package init(node: UInt16, shard: UInt8) {
-        self.node = node
-        self.shard = shard
-    }
-
-    /// The only holder there is, as long as there is one node with one shard.
-    package static let here = FlowHolder(node: 0, shard: 0)
-}
-
 /// Stands for the name of a TLS server, so that a ``Flow`` can say whom it means. Which name it is, is known to whoever
 /// makes connections, and in this run of the program alone.
 package struct ServerNumber: Hashable, Sendable {
@@ -78,10 +64,8 @@ package struct ServerNumber: Hashable, Sendable {
 package struct Flow: Hashable, Sendable {
     // Small fields first, so that they share one word.
     package let transport: Transport
-    // In two halves, which stand where the fields beside them leave room.
-    private let serverHigh: UInt8
-    package let holder: FlowHolder
-    private let serverLow: UInt8
+    /// Whose certificate a connection must show that is made for this flow.
+    package let server: ServerNumber
     /// Which of our listeners, by its number in the configuration's order: it says which local address is used.
     package let listener: UInt16
     /// Number of the stream connection, never used twice in a process; 0 for UDP.
@@ -89,32 +73,22 @@ package struct Flow: Hashable, Sendable {
     package let remote: Endpoint
 
     package init(
-        transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint, holder: FlowHolder = .here,
-        server: ServerNumber = .none
+        transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint, server: ServerNumber = .none
     ) {
         self.transport = transport
-        self.holder = holder
+        self.server = server
         self.listener = listener
         self.connection = connection
         self.remote = remote
-        serverHigh = UInt8(truncatingIfNeeded: server.rawValue >> 8)
-        serverLow = UInt8(truncatingIfNeeded: server.rawValue)
     }
-
-    /// Whose certificate a connection must show that is made for this flow.
-    package var server: ServerNumber { ServerNumber(UInt16(serverHigh) << 8 | UInt16(serverLow)) }
 
     /// The same way to the same peer on another connection, or on any if `connection` is 0.
     package func on(connection: UInt64) -> Flow {
-        Flow(
-            transport: transport, listener: listener, connection: connection, remote: remote, holder: holder,
-            server: server)
+        Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }
 
     package func hash(into hasher: inout Hasher) {
-        hasher.combine(
-            UInt64(transport.rawValue) | UInt64(holder.shard) << 8 | UInt64(holder.node) << 16
-                | UInt64(listener) << 32)
+        hasher.combine(UInt64(transport.rawValue) | UInt64(listener) << 32)
         hasher.combine(connection)
         hasher.combine(remote)
     }

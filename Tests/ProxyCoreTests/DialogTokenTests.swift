@@ -34,22 +34,6 @@ struct DialogTokenTests {
         }
     }
 
-    @Test func `the node and shard that hold a flow come back, and cost nothing where there is one`() throws {
-        for caller in try sides() {
-            let flow = caller.flow
-            let far = Flow(
-                transport: flow.transport, listener: flow.listener, connection: flow.connection, remote: flow.remote,
-                holder: FlowHolder(node: 0xfedc, shard: 9))
-            let near = DialogToken(made: UnixTime(seconds: 5), caller: caller, callee: caller)
-            let token = DialogToken(
-                made: UnixTime(seconds: 5), caller: DialogSide(caller.party, on: far), callee: caller)
-            let bytes = token.encoded(in: Self.run)
-            #expect(DialogToken(bytes, in: Self.run) == token)
-            #expect(bytes.count == near.encoded(in: Self.run).count + 3)
-            #expect(DialogToken(Array(bytes.prefix(8)), in: Self.run) == nil)
-        }
-    }
-
     @Test func `connections of another run are closed, all else stays`() throws {
         for caller in try sides() {
             for callee in try sides() {

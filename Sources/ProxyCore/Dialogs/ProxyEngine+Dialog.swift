@@ -190,7 +190,7 @@ extension ProxyEngine {
         guard flow.transport == .tls, !flow.isConnection, upstreamPlaces.contains(flow.remote) else { return flow }
         return Flow(
             transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote,
-            holder: flow.holder, server: upstreamServer)
+            server: upstreamServer)
     }
 
     /// Where a registered phone without pushes is called back when its connection is gone (T9.2).

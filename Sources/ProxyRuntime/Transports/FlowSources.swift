@@ -37,7 +37,6 @@ struct FlowSources {
 
 extension Flow {
     fileprivate func asked(by listener: UInt16) -> Flow {
-        Flow(
-            transport: transport, listener: listener, connection: 0, remote: remote, holder: holder, server: server)
+        Flow(transport: transport, listener: listener, connection: 0, remote: remote, server: server)
     }
 }
