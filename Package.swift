@@ -152,12 +152,12 @@ let package = Package(
             "sippushd",
             [
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery",
-                "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping",
+                "HTTP1Connections", "HTTPClient", "Reactor", "JSON", "Settings", "Telemetry", "Timekeeping",
             ], libraries: [allocator.library]),
         module(
             "PushSandbox",
             ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
-        program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        program("push-sandbox", ["PushSandbox", "Reactor", "Crypto", "JSON", "Addressing", "Timekeeping"]),
         module("ScenarioReplay", ["JSON", "Settings", "Timekeeping"]),
         program("scenario-replay", ["ScenarioReplay"]),
 
@@ -226,8 +226,8 @@ let package = Package(
             [
                 "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting", "PushSandbox",
                 "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer",
-                "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
-                "Telemetry",
+                "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Collections",
+                "Timekeeping", "Telemetry",
             ]),
         tests(
             "ControlTests",
@@ -287,7 +287,7 @@ let package = Package(
         tests("SIPMessageTests", ["TestSupport", "SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
         tests(
             "SIPTransactionsTests",
-            ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+            ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping"]),
         tests("SettingsTests", ["TestSupport", "Settings"]),
         tests("StorageTests", ["TestSupport", "Storage"]),
         tests(

@@ -1,4 +1,3 @@
-import Foundation
 package import HTTPServer
 import JSON
 package import Reactor
@@ -96,10 +95,10 @@ package actor ServiceCall {
 
     /// Answers with a value as JSON.
     package nonisolated func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
-        guard let data = try? JSONEncoder().encode(value) else {
+        guard let json = try? JSONValue(of: value) else {
             return answer(ServiceProblem(500, "the answer cannot be written"))
         }
-        var response = HTTPResponse(status: status, type: "application/json", body: Array(data))
+        var response = HTTPResponse(status: status, type: "application/json", body: json.bytes)
         response.fields += fields
         answer(response)
     }
@@ -110,14 +109,12 @@ package actor ServiceCall {
     /// The parameter at that place of the pattern; empty when the pattern has fewer.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// Decodes the body as JSON; `expected` says in the problem what should have been sent. The body is read strictly
-    /// first, because Foundation's own reader has no bound on depth.
+    /// Reads the body as JSON; `expected` says in the problem what should have been sent.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {
         do {
-            _ = try JSONValue(request.body)
-            return try JSONDecoder().decode(type, from: Data(request.body))
+            return try JSONValue(request.body).decoded()
         } catch let error as JSONError {
             throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
         } catch {

@@ -1,5 +1,5 @@
-import Foundation
 package import HTTPServer
+import JSON
 
 /// Why a request was not served: problem details (RFC 9457), thrown by handlers.
 package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
@@ -27,11 +27,8 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     }
 
     package func response(fields: [HTTPField] = []) -> HTTPResponse {
-        let encoder = JSONEncoder()
-        // So the same problem is always the same bytes.
-        encoder.outputFormatting = .sortedKeys
-        let body = (try? encoder.encode(self)) ?? Data()
-        var response = HTTPResponse(status: status, type: "application/problem+json", body: Array(body))
+        let body = (try? JSONValue(of: self))?.bytes ?? []
+        var response = HTTPResponse(status: status, type: "application/problem+json", body: body)
         if let retryAfter { response.fields.append(HTTPField("Retry-After", "\(retryAfter)")) }
         response.fields += fields
         return response

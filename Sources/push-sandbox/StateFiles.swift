@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import JSON
 
 /// Certificate and keys in a folder, made once.
 struct StateFiles {
@@ -33,13 +34,12 @@ struct StateFiles {
     /// Google's file, with this stand-in as its token service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
-        let fields = [
-            "type": "service_account", "project_id": "sandbox", "private_key_id": "sandbox", "private_key": key,
-            "client_email": "sippushd@sandbox.invalid", "token_uri": tokenEndpoint,
+        let fields: JSONValue = [
+            "type": "service_account", "project_id": "sandbox", "private_key_id": "sandbox",
+            "private_key": .string(key), "client_email": "sippushd@sandbox.invalid",
+            "token_uri": .string(tokenEndpoint),
         ]
-        try write(
-            Array(JSONSerialization.data(withJSONObject: fields, options: [.sortedKeys, .withoutEscapingSlashes])),
-            to: account)
+        try write(fields.bytes, to: account)
     }
 
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }

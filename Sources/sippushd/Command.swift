@@ -1,4 +1,4 @@
-import Foundation
+import JSON
 import Settings
 
 /// One subcommand: what it is called, what it takes, and what it does.
@@ -107,10 +107,8 @@ extension Command.Invocation {
     /// - Returns: whether it was.
     func printJSON(_ list: some Encodable) throws(Command.Failure) -> Bool {
         guard has("--json") else { return false }
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let json = try? encoder.encode(list) else { throw .failed("the answer cannot be written as JSON") }
-        say(json: String(decoding: json, as: UTF8.self))
+        guard let json = try? JSONValue(of: list) else { throw .failed("the answer cannot be written as JSON") }
+        say(json: String(decoding: json.lines, as: UTF8.self))
         return true
     }
 }

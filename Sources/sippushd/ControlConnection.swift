@@ -1,7 +1,7 @@
-import Foundation
 import HTTP1Connections
 import HTTPClient
 import HTTPServices
+import JSON
 import ProxyDaemon
 import Reactor
 
@@ -19,10 +19,17 @@ struct ControlConnection {
 
     private func decode<Value: Decodable>(_ body: [UInt8]) throws(Command.Failure) -> Value {
         do {
-            return try JSONDecoder().decode(Value.self, from: Data(body))
+            return try Self.json(body).decoded()
         } catch {
             throw .failed("the daemon's answer cannot be read: \(error)")
         }
+    }
+
+    /// Only its length limits what the daemon says.
+    private static func json(_ body: [UInt8]) throws(JSONError) -> JSONValue {
+        var limits = JSONReader.Limits()
+        limits.values = limits.bytes
+        return try JSONValue(body, limits: limits)
     }
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
@@ -35,8 +42,8 @@ struct ControlConnection {
     }
 
     func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
-        guard let body = try? JSONEncoder().encode(value) else { throw .failed("the request cannot be written") }
-        _ = try exchange("PUT", resource, body: Array(body))
+        guard let json = try? JSONValue(of: value) else { throw .failed("the request cannot be written") }
+        _ = try exchange("PUT", resource, body: json.bytes)
     }
 
     func delete(_ resource: String) async throws(Command.Failure) { _ = try exchange("DELETE", resource, body: []) }
@@ -61,7 +68,7 @@ struct ControlConnection {
             throw noAnswer(error)
         }
         guard response.status == 200 else {
-            let problem = try? JSONDecoder().decode(ServiceProblem.self, from: Data(response.body))
+            let problem: ServiceProblem? = try? Self.json(response.body).decoded()
             let sentence = problem.map { $0.title + ($0.detail.map { ": \($0)" } ?? "") }
             throw .failed(sentence ?? "the daemon answers \(response.status)")
         }

@@ -1,5 +1,4 @@
 import Addressing
-import Bytes
 import Collections
 import HTTP1Connections
 import HTTPClient
@@ -20,7 +19,7 @@ final class WebhookSender: @unchecked Sendable {
     /// Gives all addresses of a name; called back once, on the loop.
     typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
 
-    private struct Webhook {
+    struct Webhook {
         let callback: DeviceCallback
         let outcome: DeviceOutcome
     }
@@ -33,8 +32,8 @@ final class WebhookSender: @unchecked Sendable {
     private let resolve: Resolve
     private let log: Log
     private var logLimit = LogRateLimit()
-    private var waiting = Queue<Webhook>()
-    private var inFlight = 0
+    private(set) var waiting = Queue<Webhook>()
+    private(set) var inFlight = 0
     private let timeout: Duration
 
     private static let concurrency = 32
@@ -69,9 +68,6 @@ final class WebhookSender: @unchecked Sendable {
         waiting.append(Webhook(callback: callback, outcome: outcome))
         sendWaiting()
     }
-
-    /// How many webhooks wait to be sent, or for their answer.
-    var openWebhooks: Int { waiting.count + inFlight }
 
     func close() {
         waiting = Queue()
@@ -118,19 +114,12 @@ final class WebhookSender: @unchecked Sendable {
     }
 
     private static func body(_ webhook: Webhook) -> [UInt8] {
-        var body: [UInt8] = []
-        body.append(#"{"Status":"#)
         var failure: DeviceFailure?
         if case .failed(let reason) = webhook.outcome { failure = reason }
-        body.append(jsonString: failure == nil ? "Success" : "Failed")
-        body.append(#","Signature":"#)
-        body.append(jsonString: webhook.callback.signature)
-        if let failure {
-            body.append(#","FailureReason":"#)
-            body.append(jsonString: failure.rawValue)
-        }
-        body.append("}")
-        return body
+        let members: [(String, JSONValue)] = [
+            ("Status", failure == nil ? "Success" : "Failed"), ("Signature", .string(webhook.callback.signature)),
+        ]
+        return JSONValue.members(members + (failure.map { [("FailureReason", .string($0.rawValue))] } ?? [])).bytes
     }
 
     /// To be called once for each webhook when it is over. `problem` is `nil` when it was delivered.

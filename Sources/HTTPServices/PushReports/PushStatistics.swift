@@ -96,25 +96,17 @@ extension PushStatistics {
 
     /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the order of the members is always this.
     private func json(_ rows: [StatisticsRow], next: Int64?) -> [UInt8] {
-        var out = Array("{\"by\":\"\(question.by.rawValue)\",\"statistics\":[".utf8)
-        for (index, row) in rows.enumerated() {
-            out += Array((index > 0 ? ",{" : "{").utf8)
-            for (name, value) in row.subject.columns {
-                out.append(jsonString: name)
-                out.append(UInt8(ascii: ":"))
+        let rows = rows.map { row in
+            let subject = row.subject.columns.map { name, value -> (String, JSONValue) in
                 switch value {
-                case .text(let text): out.append(jsonString: text)
-                case .number(let number): out += Array("\(number)".utf8)
+                case .text(let text): (name, .string(text))
+                case .number(let number): (name, .number(number))
                 }
-                out.append(UInt8(ascii: ","))
             }
-            out += Array(zip(StatisticsRow.names, row.figures).map { "\"\($0)\":\($1)" }.joined(separator: ",").utf8)
-            out.append(UInt8(ascii: "}"))
+            return JSONValue.members(subject + zip(StatisticsRow.names, row.figures.map { .number($0) }))
         }
-        out.append(UInt8(ascii: "]"))
-        if let next { out += Array(",\"next\":\(next)".utf8) }
-        out.append(UInt8(ascii: "}"))
-        return out
+        let page: [(String, JSONValue)] = [("by", .string(question.by.rawValue)), ("statistics", .array(rows))]
+        return JSONValue.members(page + (next.map { [("next", .number($0))] } ?? [])).bytes
     }
 
     /// RFC 4180, with a header.

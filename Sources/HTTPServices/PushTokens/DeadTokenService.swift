@@ -1,6 +1,6 @@
 import Bytes
-import Foundation
 import HTTPServer
+import JSON
 import Persistence
 import PushDelivery
 import Reactor
@@ -131,6 +131,6 @@ struct DeadTokenPage: Sendable {
                 param: dead.token.param.string, since: dead.since.seconds, recorded: dead.recordedAt.seconds,
                 source: dead.source.rawValue)
         }
-        return Array((try? JSONEncoder().encode(Report(tokens: tokens, next: next))) ?? Data())
+        return (try? JSONValue(of: Report(tokens: tokens, next: next)))?.bytes ?? []
     }
 }

@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 import Crypto
 import Foundation
 import LoopTesting
@@ -51,7 +52,7 @@ private actor WebhookBench {
         return line.map { String($0[($0.firstRange(of: "reason=")?.upperBound ?? $0.startIndex)...]) }
     }
 
-    private var openWebhooks: Int { sender?.openWebhooks ?? 0 }
+    private var openWebhooks: Int { sender.map { $0.waiting.count + $0.inFlight } ?? 0 }
 
     /// A receiver over TLS.
     func receive(with certificate: SelfSignedCertificate) throws -> UInt16 {
