@@ -6,9 +6,6 @@ package enum STUNBinding {
     private static let cookie: UInt32 = 0x2112_a442
     private static let headLength = 20
 
-    /// Whether a datagram is STUN and not SIP: no text begins with such a byte.
-    package static func isSTUN(_ bytes: Span<UInt8>) -> Bool { !bytes.isEmpty && bytes[0] < 4 }
-
     /// The answer to a Binding request; `nil` for anything else, which is not answered.
     package static func answer(to request: Span<UInt8>, from source: Endpoint) -> [UInt8]? {
         guard request.count >= headLength, number(request, 0, 2) == 0x0001, number(request, 4, 4) == UInt64(cookie),

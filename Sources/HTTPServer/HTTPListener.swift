@@ -56,7 +56,7 @@ package final class HTTPListener: @unchecked Sendable {
     /// The connections that wait for a request, in the order in which they began to.
     private var idle = AgeList<UInt64>()
     /// The connections whose requests are not answered, by the numbers of the requests.
-    private var waiting: [UInt64: HTTPConnection] = [:]
+    private(set) var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
     /// Requests that wait for a turn; each connection has one at most.
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
@@ -213,12 +213,6 @@ package final class HTTPListener: @unchecked Sendable {
 
     func endBody(_ number: UInt64) { waiting.removeValue(forKey: number)?.endBody() }
 
-    /// Bodies that wait for their clients to take them, and how much is ready for those.
-    var heldUp: (count: Int, bytes: Int) {
-        let streams = waiting.values.map(\.stream)
-        return (streams.count(where: \.isHeldUp), streams.reduce(0) { $0 + $1.outputCount })
-    }
-
     func hangUp(_ number: UInt64) { waiting.removeValue(forKey: number)?.close() }
 
     func upgrade(
@@ -231,9 +225,6 @@ package final class HTTPListener: @unchecked Sendable {
 
     /// Connections that are open, or on their way to be.
     package var connectionCount: Int { connections.count }
-
-    /// Requests that were received and not yet answered.
-    package var waitingCount: Int { waiting.count }
 
     /// Requests since the start, those that were refused before they were complete included.
     package private(set) var requestCount: UInt64 = 0

@@ -52,16 +52,8 @@ package struct TransactionTable: ~Copyable, Sendable {
         self.limits = limits
     }
 
-    /// What a transaction takes in the table, without its bytes and its deadlines.
-    package static var bytesPerServerTransaction: Int { MemoryLayout<ServerRecord>.stride }
-    package static var bytesPerClientTransaction: Int { MemoryLayout<ClientRecord>.stride }
-
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
-    package var completedNonInviteCount: Int { completed.count }
-    /// Our own CANCELs whose transactions are not over.
-    package var cancellationCount: Int { cancellations.count }
-    package var deadlineCount: Int { deadlines.count }
 
     /// When ``deadlineReached(now:into:)`` is to be called next; it may find nothing to do then.
     package var nextDeadline: Instant? {

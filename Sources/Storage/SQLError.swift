@@ -15,7 +15,6 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
 
     package static let busy = SQLResultCode(rawValue: SQLITE_BUSY)
     package static let cannotOpen = SQLResultCode(rawValue: SQLITE_CANTOPEN)
-    package static let constraint = SQLResultCode(rawValue: SQLITE_CONSTRAINT)
     package static let corrupt = SQLResultCode(rawValue: SQLITE_CORRUPT)
     package static let full = SQLResultCode(rawValue: SQLITE_FULL)
     package static let interrupted = SQLResultCode(rawValue: SQLITE_INTERRUPT)

@@ -91,9 +91,6 @@ package struct DeadlineQueue<Payload> {
     /// How many deadlines are scheduled.
     @usableFromInline package private(set) var count = 0
 
-    /// What one timer takes while it is scheduled.
-    package static var bytesPerDeadline: Int { MemoryLayout<Node>.stride }
-
     package init() {}
 
     @inlinable

@@ -11,7 +11,7 @@ import Telemetry
 /// The device registration API with all its parts.
 final class DeviceRegistrationService {
     private let routes: DeviceRegistrationRoutes
-    private let queue: DeviceRequestQueue
+    let queue: DeviceRequestQueue
     private let store: any ProxyStore
     private let webhooks: WebhookSender
 
@@ -54,9 +54,6 @@ final class DeviceRegistrationService {
     }
 
     func register(in router: inout ServiceRouter) { routes.register(in: &router) }
-
-    /// How many requests are accepted and not done.
-    var openRequests: Int { queue.count }
 
     func prune() { queue.prune() }
 

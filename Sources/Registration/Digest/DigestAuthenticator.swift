@@ -36,7 +36,7 @@ package struct DigestAuthenticator: Sendable {
 
     package let settings: DigestSettings
     private let functions: DigestFunctions
-    private var ledger: NonceLedger
+    private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
     /// Stands in for the HA1 of users that do not exist; nobody knows a password for it.
     private let dummy: [UInt8]
@@ -52,9 +52,6 @@ package struct DigestAuthenticator: Sendable {
     package func realm(for domain: ByteString) -> ByteString {
         settings.realm.map { ByteString($0) } ?? domain.lowercased()
     }
-
-    /// How many answered challenges are remembered; at most ``DigestSettings/nonceMemory``.
-    package var rememberedCount: Int { ledger.count }
 
     // MARK: Challenge
 

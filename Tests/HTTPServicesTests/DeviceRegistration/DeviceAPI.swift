@@ -162,7 +162,7 @@ actor DeviceAPI {
 
     func prune() { parts?.service.prune() }
 
-    var openRequests: Int { parts?.service.openRequests ?? 0 }
+    var openRequests: Int { parts?.service.queue.count ?? 0 }
 
     /// Waits until everything that was accepted is done.
     nonisolated func idle() async throws {
