@@ -104,7 +104,11 @@ package actor ProxyShard: LoopActor {
 
     /// There is too much to do: a REGISTER may be refused before it is read, which costs a fraction.
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
-        let answer = batch.withBytes(at: index) { engine.refusal(of: $0, from: flow.remote, now: now.instant) }
+        let answer = batch.withBytes(at: index) { bytes in
+            reader.glance(at: bytes).flatMap {
+                engine.refusal(of: $0, in: bytes, from: flow.remote, now: now.instant)
+            }
+        }
         guard let answer else { return false }
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
         return true

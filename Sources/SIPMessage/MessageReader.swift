@@ -8,7 +8,7 @@ package import SIPGrammar
 /// one (``ValueReader``), and it never sees a body. All slices of one message share one allocation, in which libosip2's
 /// own memory lies too, where it is needed.
 package struct MessageReader: Sendable {
-    private let limits: ReaderLimits
+    let limits: ReaderLimits
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 

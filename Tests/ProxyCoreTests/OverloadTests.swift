@@ -1,6 +1,7 @@
 import Addressing
 import ProxyCore
 import SIPGrammar
+import SIPMessage
 import Telemetry
 import Testing
 import TestSupport
@@ -65,7 +66,9 @@ struct OverloadTests {
         var admitted = 0
         for number in 1...200 {
             let text = bench.registerText(callID: "g\(number)", cseq: 7)
-            let refusal = bench.engine.refusal(of: text.span, from: EngineBench.phone, now: bench.now.instant)
+            let refusal = MessageReader().glance(at: text.span).flatMap {
+                bench.engine.refusal(of: $0, in: text.span, from: EngineBench.phone, now: bench.now.instant)
+            }
             let isRefused = story(bench.receive(text)) == ["503 register > phone"]
             #expect((refusal != nil) == isRefused)
             if !isRefused { admitted += 1 }

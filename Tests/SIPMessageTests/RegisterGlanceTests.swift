@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import SIPGrammar
+import SIPMessage
 import Testing
 
 @Suite("REGISTERs at a glance")
@@ -17,7 +18,7 @@ struct RegisterGlanceTests {
         return Array((rows.joined(separator: "\r\n") + "\r\n\r\n").utf8)
     }
 
-    private func glance(_ bytes: [UInt8]) -> RegisterGlance? { RegisterGlance(bytes.span) }
+    private func glance(_ bytes: [UInt8]) -> RegisterGlance? { MessageReader().glance(at: bytes.span) }
 
     private let source = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
 
