@@ -139,7 +139,7 @@ let package = Package(
             [
                 "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
                 "Registration", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing",
-                "Timekeeping", "Telemetry",
+                "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "ProxyDaemon",
@@ -199,7 +199,7 @@ let package = Package(
             "ProxyCoreTests",
             [
                 "ProxyCore", "Crypto", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
-                "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+                "SIPGrammar", "Bytes", "Addressing", "Collections", "Telemetry", "Timekeeping",
             ]),
         .target(
             name: "StoreTesting",
@@ -212,7 +212,8 @@ let package = Package(
             "PersistenceTests",
             [
                 "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
-                "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+                "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Telemetry",
+                "Timekeeping",
             ]),
         tests(
             "ProxyRuntimeTests",

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import HTTPServer
 import HTTPServices
 import Persistence
@@ -50,10 +51,9 @@ struct ControlRoutes {
     // MARK: Calls
 
     private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
-        let after = try call.number("after", in: 0...UInt64.max) ?? 0
-        let limit = try call.pageLimit()
+        let (after, limit) = (try call.cursor(), try call.pageLimit())
         let page = await door.ask(.everything) { engine, _ in engine.heldCalls(after: after, limit: limit) }
-        return HeldCallPage(calls: page.calls.compactMap { HeldCallReport($0) }, next: page.next)
+        return HeldCallPage(calls: page.elements.compactMap { HeldCallReport($0) }, next: page.next?.number)
     }
 
     private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {

@@ -42,9 +42,22 @@ package struct HTTPRequest: Sendable {
         self.remote = remote
         self.connection = connection
         self.peerUser = peerUser
-        let parts = RequestTarget(target)
-        path = parts.path
-        query = parts.query
+        (path, query) = Self.parts(of: target)
+    }
+
+    /// The parts of a request target (RFC 9112 section 3.2).
+    private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
+        var rest = Array(target.utf8)[...]
+        if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
+            // Absolute form, as proxies send it: path and query start after the authority.
+            let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
+            rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
+        }
+        if let hash = rest.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<hash] }
+        let halves = rest.split(separator: UInt8(ascii: "?"), maxSplits: 1, omittingEmptySubsequences: false)
+        let segments = (halves.first ?? rest).split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        let path = segments.dropFirst().map { FormText.decoded($0) }
+        return (path == [""] ? [] : path, halves.count == 2 ? FormText.items(halves[1]) : [])
     }
 
     /// The value of the first header field of that name, in any case.
@@ -61,25 +74,4 @@ package struct HTTPRequest: Sendable {
 
     /// The value of the first query item of that name.
     package func query(_ name: String) -> String? { query.first { $0.name == name }?.value }
-}
-
-/// The parts of a request target (RFC 9112 section 3.2).
-private struct RequestTarget {
-    var path: [String] = []
-    var query: [HTTPField] = []
-
-    init(_ target: String) {
-        var rest = Array(target.utf8)[...]
-        if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
-            // Absolute form, as proxies send it: path and query start after the authority.
-            let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
-            rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
-        }
-        if let hash = rest.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<hash] }
-        let halves = rest.split(separator: UInt8(ascii: "?"), maxSplits: 1, omittingEmptySubsequences: false)
-        let segments = (halves.first ?? rest).split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        path = segments.dropFirst().map { FormText.decoded($0) }
-        if path == [""] { path = [] }
-        if halves.count == 2 { query = FormText.items(halves[1]) }
-    }
 }

@@ -1,3 +1,4 @@
+package import Collections
 package import HTTPServer
 import JSON
 package import Reactor
@@ -120,6 +121,11 @@ package actor ServiceCall {
         } catch {
             throw ServiceProblem(400, "expected \(expected)")
         }
+    }
+
+    /// Where the page begins that is asked for: `after` of the query, which is the `next` of the page before.
+    package nonisolated func cursor() throws(ServiceProblem) -> PageCursor {
+        PageCursor(try number("after", in: 0...UInt64(Int64.max)) ?? 0)
     }
 
     /// A query item as a number; `nil` when there is none.

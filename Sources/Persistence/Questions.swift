@@ -1,23 +1,9 @@
 package import Addressing
 package import Bytes
+package import Collections
 package import PushDelivery
 package import Registration
 package import Timekeeping
-
-/// Part of a long list.
-package struct Page<Element: Sendable>: Sendable {
-    package let elements: [Element]
-    /// Where the next page begins; `nil` on the last.
-    package let next: PageCursor?
-}
-
-/// A place in a long list. Clients send the number back, but only the store knows what it means.
-package struct PageCursor: Hashable, Sendable {
-    package let number: Int64
-    package init(_ number: Int64) { self.number = number }
-
-    package static let beginning = PageCursor(0)
-}
 
 /// Whose records of the timeline are asked for.
 package enum TimelineSubject: Hashable, Sendable {

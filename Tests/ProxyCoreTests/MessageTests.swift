@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import ProxyCore
 import PushDelivery
 import Registration
@@ -144,7 +145,7 @@ struct MessageTrustTests {
         let bench = EngineBench { $0.authenticates = true }
         let told = bench.receive(MessageBench.text("hello", 1), from: Self.stranger)
         #expect(story(told) == ["407 message > \(Self.stranger)"])
-        #expect(bench.engine.waitingMessages(of: nil).isEmpty)
+        #expect(bench.engine.waitingMessages(after: .beginning, limit: 99).elements.isEmpty)
     }
 
     @Test func `nothing waits for a user who has no phone that can be woken`() {
@@ -441,7 +442,7 @@ struct MessageTests {
     @Test func `an operator removes it`() {
         let bench = MessageBench.asleep(store: true)
         bench.send("one", 1)
-        let id = bench.bench.engine.waitingMessages(of: nil).map(\.id)
+        let id = bench.bench.engine.waitingMessages(after: .beginning, limit: 99).elements.map(\.id)
         bench.bench.engine.messagesForgotten(id, now: bench.bench.now)
         #expect(bench.waiting == 0)
         #expect(bench.wake() == ["200 register > phone"])

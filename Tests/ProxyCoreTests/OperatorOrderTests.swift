@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import ProxyCore
 import PushDelivery
 import Registration
@@ -58,11 +59,11 @@ struct OperatorOrderTests {
         for number in 1...7 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
         for limit in [1, 2, 3, 7, 100] {
             var found: [String] = []
-            var next: UInt64? = 0
+            var next: PageCursor? = .beginning
             while let after = next {
                 let page = bench.engine.heldCalls(after: after, limit: limit)
-                #expect(page.calls.count <= limit)
-                found += page.calls.compactMap(\.offer?.callID.string)
+                #expect(page.elements.count <= limit)
+                found += page.elements.compactMap(\.offer?.callID.string)
                 next = page.next
             }
             #expect(found == (1...7).map { "call\($0)" })

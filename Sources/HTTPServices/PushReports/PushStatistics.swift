@@ -1,3 +1,4 @@
+import Collections
 import HTTPServer
 import JSON
 import Persistence
@@ -24,7 +25,7 @@ extension PushStatistics {
         question.from = try Self.date("from", call, isEnd: false) ?? question.from
         question.to = try Self.date("to", call, isEnd: true) ?? question.to
         question.app = call.request.query("app") ?? ""
-        question.after = PageCursor(try call.number("after", in: 0...Int64.max) ?? 0)
+        question.after = try call.cursor()
         question.limit = try call.number("limit", in: Self.pageLimits) ?? question.limit
         switch call.request.query("format") {
         case "csv": isCSV = true
@@ -73,7 +74,7 @@ extension PushStatistics {
         return response
     }
 
-    private func target(after next: Int64) -> String {
+    private func target(after next: UInt64) -> String {
         var target = "/v1/push-statistics?by=\(question.by.rawValue)&after=\(next)&limit=\(question.limit)"
         if question.from.milliseconds > 0 { target += "&from=\(question.from.seconds)" }
         if question.to.milliseconds < .max { target += "&to=\(question.to.seconds)" }
@@ -95,7 +96,7 @@ extension PushStatistics {
     }
 
     /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the order of the members is always this.
-    private func json(_ rows: [StatisticsRow], next: Int64?) -> [UInt8] {
+    private func json(_ rows: [StatisticsRow], next: UInt64?) -> [UInt8] {
         let rows = rows.map { row in
             let subject = row.subject.columns.map { name, value -> (String, JSONValue) in
                 switch value {
@@ -106,7 +107,7 @@ extension PushStatistics {
             return JSONValue.members(subject + zip(StatisticsRow.names, row.figures.map { .number($0) }))
         }
         let page: [(String, JSONValue)] = [("by", .string(question.by.rawValue)), ("statistics", .array(rows))]
-        return JSONValue.members(page + (next.map { [("next", .number($0))] } ?? [])).bytes
+        return JSONValue.members(page + (next.map { [("next", .number("\($0)"))] } ?? [])).bytes
     }
 
     /// RFC 4180, with a header.

@@ -1,4 +1,5 @@
 import Bytes
+import Collections
 import HTTPServer
 import JSON
 import Persistence
@@ -82,7 +83,7 @@ struct DeadTokenPage: Sendable {
         }
 
         let tokens: [Token]
-        let next: Int64?
+        let next: UInt64?
     }
 
     /// Tokens that were recorded then or later.
@@ -94,7 +95,7 @@ struct DeadTokenPage: Sendable {
 
     init(_ call: ServiceCall, defaultLimit: Int, limits: ClosedRange<Int>) throws(ServiceProblem) {
         since = UnixTime(seconds: try call.number("since", in: 0...Int64.max / 1000) ?? 0)
-        after = PageCursor(try call.number("after", in: 0...Int64.max) ?? 0)
+        after = try call.cursor()
         limit = try call.number("limit", in: limits) ?? defaultLimit
         switch call.request.query("format") {
         case "binary": isBinary = true
@@ -124,7 +125,7 @@ struct DeadTokenPage: Sendable {
         return response
     }
 
-    private static func json(_ tokens: [DeadToken], next: Int64?) -> [UInt8] {
+    private static func json(_ tokens: [DeadToken], next: UInt64?) -> [UInt8] {
         let tokens = tokens.map { dead in
             Report.Token(
                 token: dead.token.prid.string, provider: dead.token.provider.rawValue,

@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+package import Collections
 import Crypto
 package import ProxyCore
 package import PushDelivery

@@ -1,3 +1,4 @@
+import Collections
 import PushDelivery
 import Storage
 import Timekeeping
@@ -16,7 +17,8 @@ extension Connection {
         since date: UnixTime, after cursor: PageCursor, limit: Int
     ) throws(SQLError) -> Page<DeadToken> {
         let rows = try statement(
-            "SELECT * FROM dead_token WHERE id > ? AND recorded_at >= ? ORDER BY id", with: cursor.number, date)
+            "SELECT * FROM dead_token WHERE id > ? AND recorded_at >= ? ORDER BY id",
+            with: Int64(clamping: cursor.number), date)
         return try page(of: rows, limit: limit) { $0.storedDeadToken }
     }
 

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import Storage
 
 /// Rows as values. A row that this program cannot have written stays where it is, and is left out.
@@ -25,11 +26,11 @@ extension Connection {
         var last = PageCursor.beginning
         while try rows.step() {
             guard let element = value(rows) else { continue }
-            guard elements.count < limit else { return Page(elements: elements, next: last) }
+            guard elements.count < limit else { return Page(elements, next: last) }
             elements.append(element)
-            last = PageCursor(rows.integer(0))
+            last = PageCursor(UInt64(clamping: rows.integer(0)))
         }
-        return Page(elements: elements, next: nil)
+        return Page(elements, next: nil)
     }
 }
 

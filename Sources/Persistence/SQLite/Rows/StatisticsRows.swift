@@ -1,3 +1,4 @@
+import Collections
 import Storage
 import Timekeeping
 
@@ -45,7 +46,7 @@ extension Connection {
                 FROM page JOIN push_record ON code = name AND (?3 = '' OR app = ?3)
                 GROUP BY first_id ORDER BY first_id
                 """)
-            rows.bind(4, integer: asked.after.number)
+            rows.bind(4, integer: Int64(clamping: asked.after.number))
             rows.bind(5, integer: Int64(asked.limit) + 1)
         }
         rows.bind(1, integer: asked.from.milliseconds)
