@@ -174,7 +174,7 @@ let package = Package(
             "sippushd", on: .shell,
             [
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery",
-                "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping",
+                "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping", "Bytes",
             ], libraries: [allocator.library]),
         module(
             "PushSandbox", on: .tools,

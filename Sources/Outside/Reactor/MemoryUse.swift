@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Glibc
 
 /// How much memory this process has, and how much it may have.
 package enum MemoryUse {
@@ -33,9 +34,6 @@ package enum MemoryUse {
     }
 
     private static func text(_ path: String) -> String {
-        guard let file = FileHandle(forReadingAtPath: path), let data = try? file.read(upToCount: 4096) else {
-            return ""
-        }
-        return String(decoding: data, as: UTF8.self)
+        String(decoding: FileManager.default.contents(atPath: path) ?? Data(), as: UTF8.self)
     }
 }

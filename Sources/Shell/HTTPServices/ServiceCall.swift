@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 package import HTTPServer
 import JSON
 package import Reactor

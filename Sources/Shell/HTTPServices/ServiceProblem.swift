@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 package import HTTPServer
 
 /// Why a request was not served: problem details (RFC 9457), thrown by handlers.

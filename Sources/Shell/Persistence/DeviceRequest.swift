@@ -1,5 +1,5 @@
 import Bytes
-import Foundation
+import FoundationEssentials
 package import Timekeeping
 
 /// A GUID in the form that .NET and others write: 32 hexadecimal digits in five groups.

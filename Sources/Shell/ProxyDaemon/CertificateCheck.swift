@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 package import Timekeeping
 
 /// What `sippushd cert check` says of the certificates that phones are shown.

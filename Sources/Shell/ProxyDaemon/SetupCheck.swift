@@ -1,6 +1,6 @@
 import Addressing
 import Crypto
-import Foundation
+import FoundationEssentials
 import HTTPServices
 import ProxyCore
 import ProxyRuntime

@@ -1,4 +1,5 @@
-import Foundation
+import Bytes
+import FoundationEssentials
 import ProxyDaemon
 
 func timeText(_ seconds: Int64) -> String {
@@ -7,7 +8,11 @@ func timeText(_ seconds: Int64) -> String {
 }
 
 func pathSegment(_ text: String) -> String {
-    text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+    var bytes: [UInt8] = []
+    for byte in text.utf8 {
+        if byte.isASCIIDigit || byte.isASCIILetter { bytes.append(byte) } else { bytes.append(percentEncoded: byte) }
+    }
+    return String(decoding: bytes, as: UTF8.self)
 }
 
 /// What help calls an address of record.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Settings
 
 /// One subcommand: what it is called, what it takes, and what it does.

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import HTTP1Connections
 import HTTPClient
 import HTTPServices

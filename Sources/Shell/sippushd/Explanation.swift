@@ -1,5 +1,5 @@
 import Control
-import Foundation
+import FoundationEssentials
 import Timekeeping
 
 /// A report in words: who could be woken, what was done for each call, and what to do about what went wrong.

@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 import Telemetry
 
 // All that commands print. Values come from callers, phones and providers, and a terminal obeys what it is sent: so they are
@@ -18,7 +18,13 @@ func say(json: String) { print(TerminalText.escapedJSON(json)) }
 func complain(_ lines: [String]) {
     guard let first = lines.first else { return }
     let rest = lines.dropFirst().map { TerminalText.escaped($0) + "\n" }.joined()
-    FileHandle.standardError.write(Data("sippushd: \(TerminalText.escaped(first))\n\(rest)".utf8))
+    var bytes = Array("sippushd: \(TerminalText.escaped(first))\n\(rest)".utf8)[...]
+    while !bytes.isEmpty {
+        let count = unsafe bytes.withUnsafeBytes { unsafe write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { return }
+        bytes = bytes.dropFirst(count)
+    }
 }
 
 /// Rows under heads, each column as wide as it says, and the last as long as it is.

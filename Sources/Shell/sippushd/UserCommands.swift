@@ -1,5 +1,5 @@
 import Control
-import Foundation
+import Glibc
 import ProxyDaemon
 import ProxyRuntime
 

@@ -1,7 +1,7 @@
 import Addressing
 import Bytes
 import Crypto
-import Foundation
+import FoundationEssentials
 import HTTPServer
 import JSON
 import Persistence

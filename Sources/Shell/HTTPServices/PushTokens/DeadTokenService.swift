@@ -1,5 +1,5 @@
 import Bytes
-import Foundation
+import FoundationEssentials
 import HTTPServer
 import Persistence
 import PushDelivery

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 import Reactor
 import Storage
@@ -45,7 +45,7 @@ final class StoreLock {
                 return
             } catch {
                 switch error {
-                case .held(_, Holder.command.rawValue): Thread.sleep(forTimeInterval: Self.pause)
+                case .held(_, Holder.command.rawValue): usleep(Self.pause)
                 case .held(let process, _): throw StoreError(Self.sentence(path, file, process), isInUse: true)
                 case .system(let reason): throw StoreError("the store's lock \(file) cannot be made: \(reason)")
                 }
@@ -100,5 +100,6 @@ final class StoreLock {
 
     private static let interval: Duration = .seconds(1)
     private static let patience = 100
-    private static let pause = 0.05
+    /// In microseconds.
+    private static let pause: UInt32 = 50_000
 }
