@@ -48,6 +48,10 @@ func program(
 // instructions for both. Debug builds are without it, as the sanitizers bring their own.
 let allocator = (library: "mimalloc", debian: "libmimalloc-dev")
 
+// etc/release says which commit is built. What comes from elsewhere must be no more than a name.
+let commit = Context.environment["SIPPUSHD_COMMIT"] ?? ""
+let isCommit = !commit.isEmpty && commit.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "+") }
+
 func tests(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency]) -> Target {
     .testTarget(
         name: name, dependencies: dependencies, path: "Tests/\(floor.rawValue)/\(name)", swiftSettings: strict)
@@ -79,6 +83,10 @@ let package = Package(
         // Not a system library: its allocators need a thread's own state, which is a few lines of C.
         .target(
             name: "COsip2", path: "Sources/CLibraries/COsip2", linkerSettings: [.linkedLibrary("osipparser2")]),
+        // What etc/release says of the build, in a C file, since Swift takes no texts from the command line.
+        .target(
+            name: "CVersion", path: "Sources/CLibraries/CVersion",
+            cSettings: [.define("SIPPUSHD_COMMIT", to: "\"\(isCommit ? commit : "unknown")\"")]),
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
         // It has no description for pkg-config.
         library("CWSlay", pkgConfig: nil, debian: "libwslay-dev"),
@@ -145,8 +153,9 @@ let package = Package(
         module(
             "ProxyRuntime", on: .shell,
             [
-                "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "WebSocket",
-                "Resolver", "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing",
+                "CVersion", "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer",
+                "WebSocket", "Resolver", "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes",
+                "Addressing",
                 "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
         module(

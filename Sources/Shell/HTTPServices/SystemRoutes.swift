@@ -21,6 +21,7 @@ package struct SystemRoutes {
 
     fileprivate struct VersionReport: Codable {
         let version: String
+        let commit: String
     }
 
     package func register(in router: inout ServiceRouter) {
@@ -34,7 +35,7 @@ package struct SystemRoutes {
             call.answer(Readiness(status: detail == nil ? "ready" : "degraded", detail: detail))
         }
         router.add("GET", "/version", scope: nil, described: .version) { call throws(ServiceProblem) in
-            call.answer(VersionReport(version: Version.current))
+            call.answer(VersionReport(version: Version.current, commit: Version.commit))
         }
     }
 }
@@ -57,6 +58,8 @@ extension RouteDescription {
                 optional: ["detail": .words("What fails, while it is degraded.")])
         )
         .problem(503, "The store cannot be written, or has fallen behind, or the daemon is about to stop.")
-    fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
-        .answer(200, "The version", SystemRoutes.VersionReport.self)
+    fileprivate static let version = RouteDescription(
+        "getVersion", "The daemon's version, and the commit it was built from"
+    )
+    .answer(200, "The version", SystemRoutes.VersionReport.self)
 }

@@ -52,7 +52,7 @@ struct Program {
         // "help user add" is "user add --help".
         if first == "help" { return try await run(words.dropFirst() + ["--help"]) }
         if first == "--version" {
-            say("sippushd \(Version.current)")
+            say("sippushd \(Version.current) (commit \(Version.commit))")
             return
         }
         let group = commands.filter { $0.name.hasPrefix(first + " ") }

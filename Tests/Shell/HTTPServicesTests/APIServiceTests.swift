@@ -177,7 +177,9 @@ struct APIServiceTests {
                 #expect(response.status == 200)
             }
             let version = try await api.response("GET", "/version")
-            #expect(String(decoding: version.body, as: UTF8.self) == #"{"version":"\#(Version.current)"}"#)
+            let report = try JSONDecoder().decode([String: String].self, from: Data(version.body))
+            #expect(report == ["version": Version.current, "commit": Version.commit])
+            #expect(!Version.commit.isEmpty)
         }
         try await withAPI(ready: false) { api in
             let statuses = try await (api.response("GET", "/healthz").status, api.response("GET", "/readyz").status)
