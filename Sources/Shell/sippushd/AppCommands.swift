@@ -14,7 +14,9 @@ let appAddCommand = Command(
         Command.Option(
             name: "--user", value: "TEMPLATE", help: "The address that a UserId stands for (default: {{user}})."),
         Command.Option(name: "--apns-param", value: "PARAM", help: "The pn-param of ApnsDeviceTokens."),
-        Command.Option(name: "--apns-provider", value: "PROVIDER", help: "apns (default), or apns.dev."),
+        Command.Option(
+            name: "--apns-provider", value: "PROVIDER", help: "apns (default), or apns.dev.",
+            choices: ["apns", "apns.dev"]),
         Command.Option(name: "--fcm-param", value: "PARAM", help: "The pn-param of FcmDeviceTokens."),
     ]
 ) { invocation throws(Command.Failure) in

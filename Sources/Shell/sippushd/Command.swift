@@ -16,6 +16,8 @@ struct Command: Sendable {
         /// `nil` for a switch.
         let value: String?
         let help: String
+        /// The values there are, when they are few.
+        var choices: [String] = []
     }
 
     /// The words a user typed, sorted into options and the rest.

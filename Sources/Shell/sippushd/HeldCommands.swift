@@ -29,7 +29,8 @@ let heldEndCommand = Command(
     options: [
         Command.configOption,
         Command.Option(
-            name: "--status", value: "STATUS", help: "What the caller gets: 480 (default), 486, 600 or 603."),
+            name: "--status", value: "STATUS", help: "What the caller gets: 480 (default), 486, 600 or 603.",
+            choices: ["480", "486", "600", "603"]),
     ]
 ) { invocation throws(Command.Failure) in
     let id = try invocation.onlyArgument("CALL or CALL-ID")

@@ -6,7 +6,8 @@ import ProxyRuntime
 
 private let scopeOption = Command.Option(
     name: "--scope", value: "SCOPES",
-    help: "What the key may do, with commas: \(APIScope.allCases.map(\.rawValue).joined(separator: ", ")).")
+    help: "What the key may do, with commas: \(APIScope.allCases.map(\.rawValue).joined(separator: ", ")).",
+    choices: APIScope.allCases.map(\.rawValue))
 
 let keyAddCommand = Command(
     name: "apikey add", summary: "Make a key for the HTTP API and print it; it cannot be shown again.",

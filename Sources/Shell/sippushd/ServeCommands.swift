@@ -35,7 +35,8 @@ let serveCommand = Command(
 }
 
 private let logFormatOption = Command.Option(
-    name: "--log-format", value: "FORMAT", help: "text, json or journal, whatever the configuration says.")
+    name: "--log-format", value: "FORMAT", help: "text, json or journal, whatever the configuration says.",
+    choices: LogFormat.allCases.map(\.rawValue))
 
 let checkConfigCommand = Command(
     name: "check-config", summary: "Check a configuration file, or print the sample or the manual of all settings.",

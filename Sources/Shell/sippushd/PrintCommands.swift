@@ -1,0 +1,23 @@
+// What a package is made of besides the program, printed by the program itself.
+
+let completionCommand = Command(
+    name: "completion", summary: "Print what a shell needs to complete the words of this command.",
+    arguments: Completion.allCases.map(\.rawValue).joined(separator: "|"), options: []
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("the name of a shell")
+    guard let shell = Completion(rawValue: name) else {
+        throw .usage("expected \(Completion.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    say(text: shell.script)
+}
+
+let manPageCommand = Command(
+    name: "man-page", summary: "Print a manual page, of this command or of its settings, for man -l.",
+    arguments: ManPage.allCases.map(\.rawValue).joined(separator: "|"), options: []
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("the name of a page")
+    guard let page = ManPage(rawValue: name) else {
+        throw .usage("expected \(ManPage.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    say(text: page.text(date: ManPage.date))
+}
