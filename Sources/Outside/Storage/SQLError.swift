@@ -77,7 +77,7 @@ package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible 
     package var description: String {
         switch self {
         case .newerSchema(let found, let known):
-            "the file has schema \(found), which a newer program made; this one knows schemas up to \(known)"
+            "the file has schema \(found), which a newer program made; this one knows schemas up to \(known). Install the newer one again, or put back a backup that this one made"
         case .foreignFile(let applicationID): "the file belongs to another program (application id \(applicationID))"
         case .failed(let version, let error): "the change to schema \(version) failed: \(error)"
         }
