@@ -10,7 +10,7 @@ build_packages() {
 run_packages() { echo sip-tester curl openssl; }
 
 # What the checks need besides, and what they only use when it is there.
-check_packages() { echo openssl curl sqlite3 sip-tester python3-venv valgrind binutils; }
+check_packages() { echo openssl curl sqlite3 sip-tester python3-venv valgrind binutils cmark-gfm; }
 optional_check_packages() { echo nghttp2-client nghttp2-server baresip-core linphone-cli kamailio chromium strace; }
 
 missing_packages() {
