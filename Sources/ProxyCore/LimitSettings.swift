@@ -74,7 +74,7 @@ package struct LimitSettings: SettingsGroup {
         .integer(
             "memory", in: 0...1_099_511_627_776, \.memory,
             "Bytes of memory that the process may have; with four fifths of them it takes no more connections, but those of trusted peers. 0: what its control group may have (MemoryMax= in the unit), or no limit."
-        ),
+        ).taken(.atRestart),
         .duration(
             "queueing", in: .zero ... .seconds(10), \.queueing,
             "How long requests may wait until they are looked at and written to the disk. While it is longer, new work gets 503 with Retry-After: first REGISTERs of users without a contact, then requests over HTTP, then other REGISTERs, then INVITEs; calls under way are served. 0s: nothing is refused."
@@ -82,10 +82,10 @@ package struct LimitSettings: SettingsGroup {
         .integer(
             "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,
             "Wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64, over SIP and HTTP together; beyond it passwords and ApiTokens from there are not looked at, and the answer is 503 (HTTP: 429) with Retry-After. Trusted peers have no such limit. 0 is no limit. Raise it when many phones share one address, or a proxy stands before the HTTP API."
-        ),
+        ).taken(.atRestart),
         .integer(
             "wrong-logins-per-user", in: 0...1_000_000, \.wrongLoginsPerUser,
             "Wrong passwords a minute for one user, whoever shows them; beyond it the user's password is not looked at, but from where the user has shown it before. 0 is no limit. More than wrong-logins-per-source, so that one address cannot lock a user out of other places."
-        ),
+        ).taken(.atRestart),
     ]
 }

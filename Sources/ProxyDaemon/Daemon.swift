@@ -266,9 +266,9 @@ package final class Daemon: @unchecked Sendable {
             log.error("settings not reloaded, the old ones stay", [.reason: .text(error.description)])
             return
         }
-        let fixed = settings.fixedDifferences(from: changed)
-        for key in fixed { log.warning("this setting needs a restart", [.setting: .text(key)]) }
-        settings.takeReloadable(from: changed)
+        for key in settings.reload(from: changed) {
+            log.warning("this setting needs a restart", [.setting: .text(key)])
+        }
         log.setLevel(settings.log.level)
         let engineSettings = settings.with(push).engineSettings
         await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }

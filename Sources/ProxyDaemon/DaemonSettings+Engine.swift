@@ -49,49 +49,6 @@ extension DaemonSettings {
     /// The domains of the users whom operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
 
-    /// The keys that differ and can only change with a restart.
-    func fixedDifferences(from other: DaemonSettings) -> [String] {
-        var keys: [String] = []
-        if domains != other.domains { keys.append("domains") }
-        if listen != other.listen { keys.append("listen") }
-        if loadBalancers != other.loadBalancers { keys.append("load-balancers") }
-        if advertise != other.advertise { keys.append("advertise") }
-        if store != other.store { keys.append("store") }
-        if calls != other.calls { keys.append("calls") }
-        if control != other.control { keys.append("control") }
-        if digest != other.digest { keys.append("digest") }
-        if registrar != other.registrar { keys.append("registrar") }
-        if bucket != other.bucket { keys.append("bucket") }
-        if push != other.push { keys.append("push") }
-        if api != other.api { keys.append("api") }
-        if admin != other.admin { keys.append("admin") }
-        if webSocket != other.webSocket { keys.append("websocket") }
-        if log.format != other.log.format { keys.append("log.format") }
-        if limits.wrongLoginsPerSource != other.limits.wrongLoginsPerSource {
-            keys.append("limits.wrong-logins-per-source")
-        }
-        if limits.memory != other.limits.memory { keys.append("limits.memory") }
-        if limits.wrongLoginsPerUser != other.limits.wrongLoginsPerUser { keys.append("limits.wrong-logins-per-user") }
-        return keys
-    }
-
-    mutating func takeReloadable(from other: DaemonSettings) {
-        auth = other.auth
-        trusted = other.trusted
-        stripHeaders = other.stripHeaders
-        upstream = other.upstream
-        upstreamHosts = other.upstreamHosts
-        upstreamCheck = other.upstreamCheck
-        tls = other.tls
-        call = other.call
-        messages = other.messages
-        log.level = other.log.level
-        shutdown = other.shutdown
-        let (perSource, perUser) = (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser)
-        limits = other.limits
-        (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)
-    }
-
     /// The limits of TCP connections, in a process that may open so many descriptors: some are left to the HTTP
     /// interfaces, the store and the providers, so that a crowd of connections leaves nobody without.
     func flowLimits(descriptors: Int) -> FlowLimits {

@@ -97,38 +97,40 @@ package struct DaemonSettings: SettingsGroup {
             "The folder that keeps calls over a restart (call.journal). Without it they are in a folder beside the store. It is written while calls are served: in memory (tmpfs) they do not wait for a slow disk. It must stay when the daemon ends: for /run/sippushd, set RuntimeDirectoryPreserve=yes in systemd's unit."
         ),
         .path("control", \.control, "The Unix socket that commands talk to a running daemon over."),
-        .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),
+        .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks.").taken(.atOnce),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
             "The PBX's addresses: CIDR blocks, address:port when it shares its address with phones, or the name in its certificate (tls.client-ca-file). INVITEs from there go to our users without a challenge. Over WebSocket the certificate alone counts."
-        ),
+        ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
             "Header fields that are removed from requests and responses of whoever is not trusted, beside those of identity (docs/Trust.md, T9.7): names, with * at the end for all that begin so. Put here what the PBX acts on."
-        ),
+        ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
             "Where calls from phones go: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without it phones call each other directly."
-        ),
+        ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
             "Hosts in a Request-URI that stand for the first domain: what the PBX writes into From, and phones redial. Without this setting they are the host of upstream and its addresses; [] is none."
-        ),
-        .group("upstream-check", \.upstreamCheck, "How it is found out whether the upstream is there."),
-        .group("tls", \.tls, "TLS for SIP."),
+        ).taken(.atOnce),
+        .group("upstream-check", \.upstreamCheck, "How it is found out whether the upstream is there.").taken(.atOnce),
+        .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
-        .group("call", \.call, "Calls."),
+        .group("call", \.call, "Calls.").taken(.atOnce),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
-        .group("messages", \.messages, "Messages, and other requests that are no calls, for phones that sleep."),
+        .group("messages", \.messages, "Messages, and other requests that are no calls, for phones that sleep.")
+            .taken(.atOnce),
         .group("bucket", \.bucket, "The missed-call bucket."),
-        .group("missed-calls", \.missedCalls, "What phones are told of calls that they missed."),
+        .group("missed-calls", \.missedCalls, "What phones are told of calls that they missed.").taken(.atOnce),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
         .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),
         .group("log", \.log, "The log on standard error."),
-        .group("limits", \.limits, "Limits that protect the daemon."),
-        .group("shutdown", \.shutdown, "How the daemon ends; docs/Operations.md, Restarts and upgrades."),
+        .group("limits", \.limits, "Limits that protect the daemon.").taken(.atOnce),
+        .group("shutdown", \.shutdown, "How the daemon ends; docs/Operations.md, Restarts and upgrades.")
+            .taken(.atOnce),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -3,6 +3,8 @@ struct SettingLine: Sendable {
     let key: String
     let help: String
     let isRequired: Bool
+    /// When a change is taken; `nil`: when the group's is.
+    let moment: ChangeMoment?
     let outline: SettingOutline
 }
 
@@ -22,7 +24,8 @@ extension SettingsGroup {
     var outline: [SettingLine] {
         Self.schema.map { setting in
             SettingLine(
-                key: setting.key, help: setting.help, isRequired: setting.isRequired, outline: setting.outline(self))
+                key: setting.key, help: setting.help, isRequired: setting.isRequired, moment: setting.ownMoment,
+                outline: setting.outline(self))
         }
     }
 }

@@ -84,7 +84,9 @@ extension Setting {
     package static func group<Inner: SettingsGroup>(
         _ key: String, _ path: SettingPath<Group, Inner>, _ help: String
     ) -> Setting {
-        Setting(key, help) { node, group, problems in
+        Setting(key, help) { wished, group, moment in
+            group[keyPath: path].reload(from: wished[keyPath: path], moment).map { ".\($0)" }
+        } read: { node, group, problems in
             group[keyPath: path] = Inner(reading: node, at: node.position, &problems)
         } outline: { group in
             .group(group[keyPath: path].outline)
@@ -101,11 +103,11 @@ extension Setting {
     ///   - example: the group shown under that name.
     ///   - help: what the groups are for.
     /// - Returns: the setting.
-    package static func named<Inner: SettingsGroup>(
+    package static func named<Inner: SettingsGroup & Equatable>(
         _ key: String, _ path: SettingPath<Group, [String: Inner]>, atMost limit: Int = 100,
         exampleName: String, example: Inner = Inner(), _ help: String
     ) -> Setting {
-        Setting(key, help) { node, group, problems in
+        Setting(key, help, reload: reload(of: path)) { node, group, problems in
             guard let entries = node.namedGroups(of: key, atMost: limit, &problems) else { return }
             var named: [String: Inner] = [:]
             for entry in entries {

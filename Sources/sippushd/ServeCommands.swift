@@ -44,6 +44,9 @@ let checkConfigCommand = Command(
         Command.configOption,
         Command.Option(name: "--print-sample", value: nil, help: "Print a sample file with every key and its default."),
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
+        Command.Option(
+            name: "--print-reload", value: nil,
+            help: "Print the settings whose changes are taken at SIGHUP, as Markdown."),
     ]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
@@ -54,7 +57,13 @@ let checkConfigCommand = Command(
     if invocation.has("--print-manual") {
         say(
             text: DaemonSettings.manual(
-                title: "Settings", introduction: "Every key of the configuration file, made from the program."))
+                title: "Settings",
+                introduction:
+                    "Every key of the configuration file, made from the program. *Taken at* says when a change holds."))
+        return
+    }
+    if invocation.has("--print-reload") {
+        say(text: DaemonSettings.keysTakenAtOnce + "\n")
         return
     }
     let settings = try invocation.settings()
