@@ -69,13 +69,7 @@ extension DaemonSettings {
     /// The files of certificates that we show, each once.
     fileprivate var shownCertificates: [String] {
         var files = [tls.certFile] + tls.certificates.values.map(\.certFile) + [api.certFile, admin.certFile]
-        if push.apns.enabled {
-            for app in [push.apns] + push.apns.apps.values where app.enabled {
-                files.append(app.certFile)
-                if app.feedback.endpoint != nil { files.append(app.feedback.certFile) }
-            }
-        }
-        if push.http.enabled { files += push.http.apps.values.map(\.certFile) }
+        for case .certificate(let file, _) in push.services.filter(\.enabled).flatMap(\.files) { files.append(file) }
         return Set(files.compactMap { $0 }).sorted()
     }
 }

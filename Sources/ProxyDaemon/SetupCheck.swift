@@ -34,37 +34,8 @@ package enum SetupCheck {
         var notes: [String] = []
         let push = settings.push
         if push.enabledProviders.isEmpty { notes.append("push: no provider is enabled, so no phone is woken") }
-        if push.apns.enabled {
-            notes += unreachable(
-                push.apns.apps.filter(\.value.enabled).mapValues(\.topics), first: push.apns.topics, "push.apns",
-                "topics")
-            for topic in push.apns.topics + push.apns.apps.values.flatMap(\.topics) where topic.hasSuffix(".voip") {
-                notes.append("push.apns: topics: \(topic): expected the bundle identifier without .voip")
-            }
-        }
-        if push.fcm.enabled {
-            notes += unreachable(
-                push.fcm.apps.filter(\.value.enabled).mapValues(\.params), first: push.fcm.params, "push.fcm", "params")
-        }
+        notes += push.services.filter(\.enabled).flatMap(\.notes)
         return notes + distrustedWebSockets(settings)
-    }
-
-    /// Apps that no device comes to, because none of their names is theirs alone.
-    private static func unreachable(
-        _ apps: [String: [String]], first: [String], _ group: String, _ key: String
-    ) -> [String] {
-        var notes: [String] = []
-        var owners = Dictionary(first.map { ($0, group) }) { one, _ in one }
-        for (name, topics) in apps.sorted(by: { $0.key < $1.key }) {
-            let app = "\(group).apps.\(name)"
-            if topics.isEmpty { notes.append("\(app): without \(key) no device comes to this app") }
-            for topic in topics {
-                if let other = owners.updateValue(app, forKey: topic) {
-                    notes.append("\(app): \(key): \(topic) stands in \(other), too; its devices come to the last one")
-                }
-            }
-        }
-        return notes
     }
 
     /// The addresses that other programs have, a line each. Not to be asked while this daemon runs.
@@ -112,31 +83,12 @@ package enum SetupCheck {
         // MARK: What is read
 
         mutating func push(_ push: PushSettings) {
-            if push.apns.enabled {
-                for app in [push.apns] + push.apns.apps.values where app.enabled {
-                    key(app.keyFile, "key-file")
-                    certificate(app.certFile, app.certKeyFile, "cert-file")
-                    authority(app.caFile)
-                    guard app.feedback.endpoint != nil else { continue }
-                    certificate(app.feedback.certFile, app.feedback.certKeyFile, "cert-file")
-                    authority(app.feedback.caFile)
-                }
-            }
-            if push.fcm.enabled {
-                for app in [push.fcm] + push.fcm.apps.values where app.enabled {
-                    if app.bodyFormat == .v1 { account(app.serviceAccountFile) }
-                    authority(app.caFile)
-                }
-            }
-            if push.webPush.enabled {
-                key(push.webPush.keyFile, "vapid-key-file")
-                authority(push.webPush.caFile)
-            }
-            if push.acrobits.enabled { authority(push.acrobits.caFile) }
-            if push.http.enabled {
-                for app in push.http.apps.values {
-                    certificate(app.certFile, app.certKeyFile, "cert-file")
-                    authority(app.caFile)
+            for file in push.services.filter(\.enabled).flatMap(\.files) {
+                switch file {
+                case .signingKey(let path, let name): key(path, name)
+                case .certificate(let path, let key): certificate(path, key, "cert-file")
+                case .authorities(let path): authority(path)
+                case .serviceAccount(let path): account(path)
                 }
             }
         }
@@ -149,18 +101,15 @@ package enum SetupCheck {
             }
         }
 
-        private mutating func key(_ path: String?, _ name: String) {
-            guard let path else { return }
+        private mutating func key(_ path: String, _ name: String) {
             attempt(path, name) { _ in _ = try ProviderKey(.file(path), for: .es256) }
         }
 
-        private mutating func account(_ path: String?) {
-            guard let path else { return }
+        private mutating func account(_ path: String) {
             attempt(path, "service-account-file") { _ in _ = try ServiceAccount(file: path) }
         }
 
-        private mutating func certificate(_ path: String?, _ key: String?, _ name: String) {
-            guard let path else { return }
+        private mutating func certificate(_ path: String, _ key: String?, _ name: String) {
             attempt(path, name, with: key.map { ($0, "cert-key-file") }) { date in
                 _ = try TLSContext.client(certificate: .file(path), key: .file(key ?? path))
                 try Self.expectLife(of: path, on: date)

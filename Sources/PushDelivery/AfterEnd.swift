@@ -9,27 +9,8 @@ package enum AfterEnd: String, Hashable, Sendable, CaseIterable {
     case none
 }
 
-extension PushApp {
-    /// What the settings say or, where they say nothing, what suits the app.
-    ///
-    /// An app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call after a VoIP
-    /// push. So does Linphone, which is used to it from Flexisip.
-    package func afterEnd(of token: PushToken) -> AfterEnd {
-        switch service {
-        case .apns(let settings):
-            if let wished = settings.afterEnd { return wished }
-            let tokens = try? APNsToken(token, withoutService: settings.tokenService)
-            return tokens?.voip != nil || settings.payload == .linphone ? .inviteCancel : .none
-        case .fcm(let settings): return settings.afterEnd ?? (settings.payload == .linphone ? .inviteCancel : .none)
-        case .webPush(let settings): return settings.afterEnd
-        case .acrobits(let settings): return settings.afterEnd
-        case .http(let settings): return settings.afterEnd
-        }
-    }
-}
-
 extension PushDirectory {
     package func afterEnd(of token: PushToken) -> AfterEnd {
-        app(for: token).flatMap { self[$0] }?.afterEnd(of: token) ?? .none
+        app(for: token).flatMap { self[$0] }?.rules.afterEnd(of: token) ?? .none
     }
 }

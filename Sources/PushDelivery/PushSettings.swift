@@ -40,18 +40,26 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("texts", \.payload.texts, "Words that phones show, in payloads that carry any (10d, linphone)."),
     ]
 
-    package func isEnabled(_ provider: PushProvider) -> Bool {
-        switch provider {
-        case .apns, .apnsDevelopment: apns.enabled
-        case .fcm: fcm.enabled
-        case .webPush: webPush.enabled
-        case .acrobits: acrobits.enabled
-        case .http: http.enabled
-        }
+    /// All services.
+    package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, http] }
+
+    /// The service that tokens of this provider are for.
+    package func service(of provider: PushProvider) -> (any PushServiceSettings)? {
+        services.first { type(of: $0).providers.contains(provider) }
     }
 
     /// The providers that devices may register with now.
-    package var enabledProviders: Set<PushProvider> { Set(PushProvider.allCases.filter { isEnabled($0) }) }
+    package var enabledProviders: Set<PushProvider> {
+        Set(services.filter(\.enabled).flatMap { type(of: $0).providers })
+    }
+
+    /// The providers of that platform's devices.
+    package static func providers(on platform: PushPlatform) -> Set<PushProvider> {
+        Set(
+            PushSettings().services.filter { type(of: $0).platforms.contains(platform) }.flatMap {
+                type(of: $0).providers
+            })
+    }
 }
 
 extension SettingType<IPAddress> {

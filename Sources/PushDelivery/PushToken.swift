@@ -26,19 +26,32 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Hashed by its place. Otherwise it would be by its name, for each token.
-    package func hash(into hasher: inout Hasher) {
-        let place: UInt8 =
-            switch self {
-            case .apns: 0
-            case .apnsDevelopment: 1
-            case .fcm: 2
-            case .webPush: 3
-            case .acrobits: 4
-            case .http: 5
-            }
-        hasher.combine(place)
+    /// A small number for compact records, counted from 1. It is never stored or sent.
+    package var number: UInt8 {
+        switch self {
+        case .apns: 1
+        case .apnsDevelopment: 2
+        case .fcm: 3
+        case .webPush: 4
+        case .acrobits: 5
+        case .http: 6
+        }
     }
+
+    package init?(number: UInt8) {
+        switch number {
+        case 1: self = .apns
+        case 2: self = .apnsDevelopment
+        case 3: self = .fcm
+        case 4: self = .webPush
+        case 5: self = .acrobits
+        case 6: self = .http
+        default: return nil
+        }
+    }
+
+    /// Hashed by its number. Otherwise it would be by its name, for each token.
+    package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
 /// The three parameters of RFC 8599 that let a provider reach one installation of an app, compared as decoded bytes.

@@ -2,6 +2,7 @@ import Crypto
 import HTTPClient
 import JSON
 import PushDelivery
+import Settings
 import Telemetry
 import Timekeeping
 
@@ -80,4 +81,15 @@ struct GoogleTokenClient {
     }
 
     private static func refusal(_ words: String) -> Answer { .failure(.credentialsRefused(words), words) }
+}
+
+extension FCMApp: CredentialedApp {
+    func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
+        guard let key = GoogleTokenClient.Key(settings), let account = makers.accounts[key.accountFile] else {
+            return settings.serverKey.map { .fixed("key=" + $0.reveal()) } ?? .none
+        }
+        let client = GoogleTokenClient(
+            key, account, http: makers.http, timeout: makers.requestTimeout, log: makers.log)
+        return try makers.made(for: key) { () throws(PushSetupError) in .google(client) }
+    }
 }

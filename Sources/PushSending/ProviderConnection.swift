@@ -50,22 +50,11 @@ struct ProviderConnection {
     init(to app: PushApp, group: String) {
         var route = HTTPRoute()
         route.group = group
-        var secrets: [Secret?] = []
-        switch app.service {
-        case .apns(let settings):
-            route.authorityFile = settings.caFile
-            route.certificateFile = settings.certFile
-            route.keyFile = settings.certKeyFile
-        case .fcm(let settings): route.authorityFile = settings.caFile
-        case .webPush(let settings): route.authorityFile = settings.caFile
-        case .acrobits(let settings): route.authorityFile = settings.caFile
-        case .http(let settings):
-            route.authorityFile = settings.caFile
-            route.certificateFile = settings.certFile
-            route.keyFile = settings.certKeyFile
-            secrets = [settings.secret, settings.previousSecret]
-        }
-        self.secrets = secrets.compactMap { $0.map { Array($0.reveal().utf8) } }
+        let settings = app.rules.connection
+        route.authorityFile = settings.authorityFile
+        route.certificateFile = settings.certificateFile
+        route.keyFile = settings.keyFile
+        secrets = settings.secrets.map { Array($0.reveal().utf8) }
         var model = HTTPClientRequest(url: "")
         model.route = route
         model.responseLimit = 64 << 10

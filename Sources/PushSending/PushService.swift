@@ -193,11 +193,8 @@ package final class PushService: @unchecked Sendable {
         let now = loop.moment
         do throws(CryptoError) {
             switch makers.all[order.number] {
-            case .apple(let signer):
-                dispatcher.credentialMade(order, try signer.credential(at: now.date), now: now)
-            case .webPush(let signer):
-                let credential = try signer.credential(for: order.origin ?? "", at: now.date)
-                dispatcher.credentialMade(order, credential, now: now)
+            case .signer(_, let sign):
+                dispatcher.credentialMade(order, try sign(order.origin, now.date), now: now)
             case .google(let client):
                 try client.ask(at: now.date) { [weak self] in self?.answered(order, $0) }
             }

@@ -41,3 +41,15 @@ struct VAPIDTokenSigner {
         return "vapid t=\(token), k=\(publicKey)"
     }
 }
+
+extension WebPushApp: CredentialedApp {
+    func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
+        let signer = try VAPIDTokenSigner(settings)
+        makers.vapidKey = signer.publicKey
+        return try makers.made(for: signer.publicKey) { () throws(PushSetupError) in
+            .signer(.webPush) { (origin, date) throws(CryptoError) in
+                try signer.credential(for: origin ?? "", at: date)
+            }
+        }
+    }
+}

@@ -3,7 +3,7 @@ package import Settings
 import Timekeeping
 
 /// How REGISTER requests are judged.
-package struct RegistrarSettings: SettingsGroup, Hashable {
+package struct RegistrarSettings: SettingsGroup, Equatable {
     /// What happens to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
     /// ECSS-10 does not say. RFC 8599 allows 555 to whoever knows that nobody further on serves it: the app then knows that

@@ -358,20 +358,11 @@ struct DeviceExplanation {
         return "push.\(provider)" + (parts.count == 2 ? ".apps.\(parts[1])" : "")
     }
 
-    private var foreignKeys: String {
-        switch provider {
-        case "apns": "topics and environment"
-        case "fcm": "params and the project of service-account-file"
-        default: "the settings"
-        }
+    private var service: (any PushServiceSettings.Type)? {
+        PushProvider(rawValue: provider).flatMap { PushSettings().service(of: $0) }.map { type(of: $0) }
     }
 
-    private var credentialKeys: String {
-        switch provider {
-        case "apns": ".key-id, team-id and key-file"
-        case "fcm": ".service-account-file"
-        case "webpush": ".vapid-key-file"
-        default: ""
-        }
-    }
+    private var foreignKeys: String { service?.tokenKeys ?? "the settings" }
+
+    private var credentialKeys: String { service?.credentialKeys ?? "" }
 }

@@ -363,8 +363,9 @@ struct AfterEndTests {
         push.webPush.payload = payload
         push.acrobits.enabled = true
         let app = try #require(PushDirectory(push).apps.first { $0.provider.rawValue == provider })
-        #expect(app.afterLateInvite(nil) == standard)
-        #expect(app.afterLateInvite(.list) == .list && app.afterLateInvite(AfterLateInvite.none) == wishedNone)
+        #expect(app.rules.afterLateInvite(nil) == standard)
+        #expect(
+            app.rules.afterLateInvite(.list) == .list && app.rules.afterLateInvite(AfterLateInvite.none) == wishedNone)
     }
 
     @Test(arguments: [

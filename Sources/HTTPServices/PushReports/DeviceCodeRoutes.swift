@@ -66,9 +66,9 @@ struct DeviceCodeRoutes {
 
     private static func providers(_ platform: String) -> Set<PushProvider>? {
         switch platform {
-        case "android": [.fcm, .http]
-        case "ios", "ios_sandbox": [.apns, .apnsDevelopment, .http]
-        case "web": [.webPush, .http]
+        case "android": PushSettings.providers(on: .android)
+        case "ios", "ios_sandbox": PushSettings.providers(on: .apple)
+        case "web": PushSettings.providers(on: .web)
         case "messenger": []
         default: nil
         }

@@ -1,8 +1,8 @@
 import Bytes
 
 /// Which of Apple's tokens are those of our apps.
-struct APNsAcceptance: Hashable {
-    private struct App: Hashable {
+struct APNsAcceptance: TokenAcceptance {
+    private struct App {
         let topics: APNsTopics
         let team: ByteString?
     }
@@ -26,6 +26,10 @@ struct APNsAcceptance: Hashable {
         guard !meant.isEmpty else { return .appleTopic }
         guard let team = name.team else { return nil }
         return meant.contains { $0.team == nil || $0.team == team } ? nil : .appleTeam
+    }
+
+    func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID? {
+        APNsTopics.Name(token.param).names.lazy.compactMap { apps[$0] }.first
     }
 }
 

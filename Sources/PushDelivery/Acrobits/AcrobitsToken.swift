@@ -53,14 +53,6 @@ package struct AcrobitsToken: Hashable, Sendable {
         self.other = other.map { Address(appID: otherApp, deviceToken: $0) }
     }
 
-    /// Why a device with this token cannot be pushed; `nil` when it can.
-    static func problem(with token: PushToken) -> TokenProblem? {
-        guard !token.param.isEmpty else { return .acrobitsParamMissing }
-        guard let read = try? AcrobitsToken(token) else { return .acrobitsToken }
-        let tokens = [read.calls, read.other].compactMap { $0?.deviceToken }
-        return tokens.allSatisfy(\.isBase64Text) ? nil : .acrobitsToken
-    }
-
     // MARK: pn-prid
 
     private enum Use: String {
@@ -94,7 +86,7 @@ package struct AcrobitsToken: Hashable, Sendable {
 
 extension ByteString {
     /// Whether it has nothing but what base64 has in either alphabet.
-    fileprivate var isBase64Text: Bool {
+    var isBase64Text: Bool {
         allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "+/-_=".utf8.contains($0) }
     }
 }

@@ -12,7 +12,8 @@ extension ReportedTokens {
             guard let read = try? APNsToken(stored) else { return [] }
             return [read.remote, read.voip].compactMap(\.self)
         case .fcm: return [stored.prid]
-        case .webPush, .http: return []
+        // Nobody reports others.
+        default: return []
         }
     }
 
@@ -49,7 +50,8 @@ extension ReportedTokens {
             guard let read = try? APNsToken(stored), read.remote == name else { return .forCallsOnly }
             return read.bundle == nil || read.bundle == bundle(appID) ? .forMessages : .ofAnotherApp
         case .fcm: return stored.param.isEmpty || stored.param == appID ? .forMessages : .ofAnotherApp
-        case .webPush, .http: return .ofAnotherApp
+        // Nobody reports others.
+        default: return .ofAnotherApp
         }
     }
 }

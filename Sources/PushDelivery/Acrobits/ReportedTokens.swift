@@ -62,7 +62,8 @@ package struct ReportedTokens: Hashable, Sendable {
                 return hex == read.remote || hex == read.voip
             }
         case .fcm: return mine.contains { Decoded($0) == .google(stored.prid) }
-        case .webPush, .http: return false
+        // Nobody reports others.
+        default: return false
         }
     }
 

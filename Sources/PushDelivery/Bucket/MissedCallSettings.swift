@@ -23,32 +23,10 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     ]
 }
 
-extension PushApp {
-    /// The `wish` is what the settings say. ECSS-10 knows no exception to R22, so its apps get the list. Linphone and Acrobits'
-    /// apps keep a list of calls by themselves, and would show the call twice. Of other apps nobody knows that: a call that is
-    /// told twice does less harm than one that is never told.
-    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
-        switch service {
-        case .apns(let settings): settings.payload.afterLateInvite(wish)
-        case .fcm(let settings): settings.payload.afterLateInvite(wish)
-        case .webPush(let settings): settings.payload.afterLateInvite(wish)
-        case .acrobits: wish ?? .none
-        case .http: wish ?? .list
-        }
-    }
-
-    /// Whether a push to that token can carry a list of missed calls (A28).
-    package func carriesLists(_ token: PushToken) -> Bool {
-        switch service {
-        case .apns(let settings): (try? APNsToken(token, withoutService: settings.tokenService))?.remote != nil
-        case .acrobits: (try? AcrobitsToken(token))?.other != nil
-        case .fcm, .webPush, .http: true
-        }
-    }
-}
-
 extension PayloadProfile {
-    fileprivate func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
+    /// ECSS-10 knows no exception to R22, so its apps get the list. Linphone and Acrobits' apps keep a list of calls by themselves, and
+    /// would show the call twice. Of other apps nobody knows that: a call that is told twice does less harm than one that is never told.
+    func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10: .list
         case .tenDarts: wish ?? .list
@@ -59,11 +37,11 @@ extension PayloadProfile {
 
 extension PushDirectory {
     package func afterLateInvite(to token: PushToken, _ wish: AfterLateInvite?) -> AfterLateInvite {
-        app(for: token).flatMap { self[$0] }?.afterLateInvite(wish) ?? .list
+        app(for: token).flatMap { self[$0] }?.rules.afterLateInvite(wish) ?? .list
     }
 
     /// True also where no app is meant by the token: then the push says what is wrong.
     package func carriesLists(_ token: PushToken) -> Bool {
-        app(for: token).flatMap { self[$0] }?.carriesLists(token) ?? true
+        app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }
 }

@@ -1,7 +1,7 @@
 import Bytes
 
 /// Which of Google's tokens are those of our projects.
-struct FCMAcceptance: Hashable {
+struct FCMAcceptance: TokenAcceptance {
     /// All values of `pn-param` that mean one of them.
     private var names = Set<ByteString>()
     /// Whether these are all: a list says so, or there are several to choose from.

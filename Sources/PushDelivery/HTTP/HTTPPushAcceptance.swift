@@ -1,7 +1,7 @@
 import Bytes
 
 /// Which tokens are those of the operator's own servers.
-struct HTTPPushAcceptance: Hashable {
+struct HTTPPushAcceptance: TokenAcceptance {
     private let apps: Set<ByteString>
 
     init(_ settings: HTTPPushSettings) { apps = Set(settings.apps.keys.map { ByteString($0) }) }

@@ -20,7 +20,7 @@ enum ApplePushType: String {
 }
 
 /// What a payload is made of.
-struct PayloadContext {
+package struct PayloadContext {
     let push: PushRequest
     /// The code by which the app names the device in its reports.
     var deviceCode: ByteString?
