@@ -90,7 +90,7 @@ struct JournalEntry {
             case .over: .over(call: call)
             case .missed: reader.missedCall().map { .missed($0) }
             }
-        return reader.isBroken ? nil : change
+        return reader.isBroken || !reader.isAtEnd ? nil : change
     }
 }
 

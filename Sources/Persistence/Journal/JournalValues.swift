@@ -15,6 +15,8 @@ struct JournalReader {
     private let end: Int
     /// Whether something was not there, or was no value.
     private(set) var isBroken = false
+    /// Whether everything was read.
+    var isAtEnd: Bool { place >= end }
 
     init(_ source: [UInt8], _ range: Range<Int>) {
         self.source = source
@@ -165,7 +167,9 @@ extension JournalReader {
         let device = flags[4] ? DeviceID(rawValue: number()) : nil
         let contact = flags[5] ? DeviceID(rawValue: number()) : nil
         let code = flags[6] ? PushCode(high: number(), low: number()) : nil
-        let (end, status) = (byte(), Status(code: UInt16(number(bytes: 2))))
+        let (endCode, status) = (byte(), Status(code: UInt16(number(bytes: 2))))
+        let end = ForkBranch.End(code: endCode, status)
+        guard endCode == 0 || end != nil else { return nil }
         var sent: StoredCall.SentINVITE?
         if flags[7] {
             guard let read = sentINVITE() else { return nil }
@@ -174,7 +178,7 @@ extension JournalReader {
         return StoredCall.Branch(
             stage: stage, device: device, contact: contact, wasPushed: flags[0], wasWoken: flags[1],
             deviceKnows: flags[2], hasMoved: flags[3], record: nil, code: code,
-            end: ForkBranch.End(code: end, status), sent: sent, former: list { $0.bytes() })
+            end: end, sent: sent, former: list { $0.bytes() })
     }
 
     private mutating func sentINVITE() -> StoredCall.SentINVITE? {
