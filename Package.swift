@@ -14,7 +14,8 @@ let strict: [SwiftSetting] = [
 
 // Swift's libraries stand inside the programs. A call goes through much code, each piece of it seldom: with every jump into
 // another library through a table, and to another page, it takes a seventh more of the processor.
-let inside = ["-static-stdlib"]
+// Tests that are built in release mode are not such programs.
+let inside = Context.environment["SIPPUSHD_TESTS"] == nil ? ["-static-stdlib"] : []
 
 // Whether two accesses to one place overlap is checked in debug builds, which the tests run. It costs each message six percent.
 // Nor does each closure ask once more whether it runs on its actor: `assumeIsolated`, which calls it, has just asked.
@@ -298,3 +299,16 @@ let package = Package(
         tests("TimekeepingTests", ["TestSupport", "Timekeeping"]),
     ]
 )
+
+// Some tests alone, with what they need: etc/check builds those of sockets and of the engine in other ways, too.
+if let names = Context.environment["SIPPUSHD_TESTS"] {
+    let targets = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
+    var needed: Set<String> = []
+    var waiting = names.split(separator: " ").map(String.init)
+    while let name = waiting.popLast() {
+        guard needed.insert(name).inserted, let target = targets[name] else { continue }
+        for case .byNameItem(let name, _) in target.dependencies { waiting.append(name) }
+    }
+    package.targets.removeAll { !needed.contains($0.name) }
+    package.products.removeAll()
+}
