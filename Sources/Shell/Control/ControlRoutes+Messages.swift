@@ -8,7 +8,7 @@ import ProxyRuntime
 import Registration
 import Timekeeping
 
-/// Messages that wait for phones. What they say is shown to nobody.
+/// Messages that wait for phones. Their text is never shown.
 extension ControlRoutes {
     func registerMessages(in router: inout ServiceRouter) {
         router.add("GET", "/v1/messages", scope: .admin, described: .messages) { call throws(ServiceProblem) in

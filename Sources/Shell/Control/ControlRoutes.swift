@@ -11,15 +11,15 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// What operators ask and order, over the control socket and over the admin API: calls, providers, and the parts in
+/// Operations for operators, over the control socket and the admin API: calls and providers here, others in
 /// `ControlRoutes+Users` and `+Devices`.
 ///
-/// Nothing here walks through all contacts or users on the loop: lists come in pages.
+/// No operation walks through all contacts or users on the loop: lists come in pages.
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
     let push: PushService
-    /// Where users may be, and the realm of their passwords. They cannot change while the daemon runs.
+    /// The domains of users, and the realm of their passwords. They cannot change while the daemon runs.
     let realms: UserRealms
 
     static let pageLimits = 1...1000
@@ -77,8 +77,8 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses that an operator may end a call with. None is worse than what the cancelled phones answer, which
-    /// the caller would otherwise get in its place.
+    /// The statuses that an operator can end a call with. Each is at least as good as the responses of the cancelled
+    /// phones; otherwise the caller would get one of those.
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Providers
@@ -111,7 +111,7 @@ struct ControlRoutes {
 
     // MARK: Helpers
 
-    /// Returns when the changes are on the disk, and throws when they cannot be written.
+    /// Returns after the changes are persisted. Throws if they cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
         let isStored = await withCheckedContinuation { asker in
             store.commit(changes) { asker.resume(returning: $0.isStored) }
@@ -119,7 +119,7 @@ struct ControlRoutes {
         if !isStored { throw .notStored }
     }
 
-    /// Reads `user@domain`, or the same after `sip:`; `nil` for a text without `@`.
+    /// Reads `user@domain`, with or without `sip:`; `nil` for a text without `@`.
     static func aor(_ name: String) -> AddressOfRecord? {
         let bare = name.hasPrefix("sip:") ? String(name.dropFirst(4)) : name
         guard let at = bare.lastIndex(of: "@") else { return nil }
@@ -134,7 +134,7 @@ extension ServiceCall {
         try number("limit", in: ControlRoutes.pageLimits) ?? ControlRoutes.defaultPage
     }
 
-    /// The first parameter as the address of a user.
+    /// The first parameter as an address-of-record.
     nonisolated func aor() throws(ServiceProblem) -> AddressOfRecord {
         guard let aor = ControlRoutes.aor(parameter()) else { throw ServiceProblem(404, "expected user@domain") }
         return aor
@@ -142,7 +142,7 @@ extension ServiceCall {
 }
 
 extension ServiceProblem {
-    static var notStored: ServiceProblem { ServiceProblem(503, "the store takes no changes") }
+    static var notStored: ServiceProblem { ServiceProblem(503, "the store cannot write changes") }
 }
 
 extension HeldCallReport {

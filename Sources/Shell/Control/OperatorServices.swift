@@ -8,7 +8,7 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// All that operators ask and order: the same over the control socket and over the admin API.
+/// All operations for operators: the same over the control socket and over the admin API.
 package struct OperatorServices {
     private let door: ShardDoor
     private let store: any ProxyStore
@@ -24,9 +24,9 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let drain: @Sendable (Duration) async -> Int
 
-    /// `feedback` is Apple's feedback service, where it is set. `figures` gives the figures of all parts but the
-    /// engine, and is called on the loop, as is `certificates`, which tells when they end. `drain` ends the daemon when its calls have ended, or after that time, and gives
-    /// their number.
+    /// `feedback` is Apple's feedback service, if it is configured. `figures` returns the metrics of all parts except
+    /// the engine; it is called on the loop, as is `certificates`, which returns when they expire. `drain` stops the
+    /// daemon when its calls have ended or after the given time, and returns the number of calls.
     package init(
         door: ShardDoor, store: any ProxyStore, push: PushService, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
@@ -58,7 +58,7 @@ package struct OperatorServices {
         }
     }
 
-    /// The routes of the control socket: those of the admin API, and backups, which are not for callers from afar.
+    /// The routes of the control socket: the routes of the admin API, and backups, which remote callers may not order.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

@@ -10,12 +10,12 @@ package import Telemetry
 
 /// All services of the HTTP API, for application servers and apps.
 ///
-/// - `@unchecked Sendable` because it is made before its loop runs, and used on that loop alone afterwards.
+/// - `@unchecked Sendable` because it is made before its loop runs, and afterwards used only on that loop.
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the timeline is kept. Without it nothing is known of a push after its end, so that the paths which tell
-    /// of pushes are not served.
+    /// Whether the timeline is kept. Without it, nothing is stored about a push after its end, and the routes that
+    /// report on pushes are not served.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
     private let push: PushService
@@ -26,7 +26,7 @@ package final class ApplicationServices: @unchecked Sendable {
     private var deadTokens: DeadTokenService?
     private var deviceRegistration: DeviceRegistrationService?
 
-    /// Reads the apps and the key of the device codes from the store; `domains` are those where apps may have their users.
+    /// Reads the apps and the key of the device codes from the store. `domains` are the domains of the apps' users.
     package init(
         settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, push: PushService,
         loop: EventLoop, log: Log
@@ -36,7 +36,7 @@ package final class ApplicationServices: @unchecked Sendable {
         apps = MobileApps(settings.mobileApps, domains: domains)
         for app in try await StartError.wrapping(store.mobileApps) {
             if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
-                log.warning("a stored app is not used", [.topic: .text(app.name), .reason: .text(conflict)])
+                log.warning("a stored app is ignored", [.topic: .text(app.name), .reason: .text(conflict)])
             } else {
                 apps.add(app)
             }
@@ -47,10 +47,10 @@ package final class ApplicationServices: @unchecked Sendable {
         dryRuns = DryRuns(loop: loop) { push.send($0) }
     }
 
-    /// Takes the outcome of a push; returns false when these services did not send it.
+    /// Handles the outcome of a push. Returns false if these services did not send it.
     package func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool { dryRuns.finished(id, outcome) }
 
-    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, which webhooks may never go to.
+    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, to which webhooks may never go.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -77,8 +77,8 @@ package final class ApplicationServices: @unchecked Sendable {
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }
 
-    /// Serves device registration even while there are no apps, since operators may add some at any time. Until then
-    /// every request is answered like one that shows a wrong token.
+    /// Serves device registration even without apps, because operators can add apps at any time. Until then every
+    /// request gets the answer for a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -87,7 +87,7 @@ package final class ApplicationServices: @unchecked Sendable {
         do throws(SystemError) {
             resolver = try DNSResolver(on: loop)
         } catch {
-            throw StartError("no resolver: \(error)")
+            throw StartError("cannot create a resolver: \(error)")
         }
         let service = try DeviceRegistrationService(
             settings: settings, apps: apps, loop: loop, directory: DeviceDirectory(door), store: store,

@@ -10,14 +10,15 @@ import Registration
 import SIPGrammar
 
 extension DaemonSettings {
-    /// The same with what the push service has read in the files that they name: the projects of service accounts.
+    /// The same settings, completed with values that the push service read from files: the projects of service
+    /// accounts.
     func with(_ push: PushService) -> DaemonSettings {
         var settings = self
         settings.push = push.settings
         return settings
     }
 
-    /// What the engine needs of the configuration.
+    /// The part of the configuration that the engine needs.
     var engineSettings: ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
@@ -46,10 +47,10 @@ extension DaemonSettings {
         return engine
     }
 
-    /// The domains of the users whom operators add, and the realm of their passwords.
+    /// The domains of users that operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
 
-    /// The keys that differ and can only change with a restart.
+    /// The keys that differ and need a restart.
     func fixedDifferences(from other: DaemonSettings) -> [String] {
         var keys: [String] = []
         if domains != other.domains { keys.append("domains") }
@@ -92,8 +93,8 @@ extension DaemonSettings {
         (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)
     }
 
-    /// The limits of TCP connections, in a process that may open so many descriptors: some are left to the HTTP
-    /// interfaces, the store and the providers, so that a crowd of connections leaves nobody without.
+    /// The limits for TCP connections in a process that may open `descriptors` file descriptors. Some descriptors are
+    /// reserved for the HTTP interfaces, the store and the providers, so that many connections cannot take them.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)
         let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)

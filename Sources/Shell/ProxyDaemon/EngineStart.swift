@@ -11,7 +11,7 @@ import Telemetry
 import Timekeeping
 
 extension Daemon {
-    /// The engine with all that was stored, ready for the first message.
+    /// The engine with the stored state, ready for the first message.
     static func makeEngine(
         _ settings: DaemonSettings, listeners: [Listener], store: any ProxyStore, seal: TextSealer, vapidKey: String?,
         log: Log, now: Moment
@@ -22,7 +22,7 @@ extension Daemon {
         do throws(StoreError) {
             let cutOff = try await store.cutOffOpenCalls(
                 at: now.date, isKept: settings.push.timeline.maximumRecords > 0)
-            if cutOff > 0 { log.warning("calls were under way when the last run ended", [.count: .number(cutOff)]) }
+            if cutOff > 0 { log.warning("calls were active when the last run ended", [.count: .number(cutOff)]) }
             let engine = ProxyEngine(
                 settings: engineSettings,
                 identity: LocalIdentity(
@@ -36,7 +36,7 @@ extension Daemon {
         }
     }
 
-    /// Brings back what was stored, some of it at a time: all at once it would be in memory twice.
+    /// Restores the stored state in portions: all at once would be in memory twice.
     private static func restore(
         _ engine: ProxyEngine, from store: any ProxyStore, unreadAge: Duration, now: Moment
     ) async throws(StoreError) {
@@ -46,7 +46,7 @@ extension Daemon {
         var refused: [EngineChange] = []
         var rows = try await store.bindings(after: nil, limit: restoreLimit)
         while let last = rows.last?.id {
-            // The store's thread reads the next rows meanwhile.
+            // Meanwhile the store's thread reads the next rows.
             async let next = bindings(after: last, in: store)
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
             rows = try await next.get()

@@ -6,8 +6,8 @@ import Registration
 import SIPGrammar
 import SIPMessage
 
-/// Makes the functions that the engine cannot have itself because they need a library: seals, digests, random numbers,
-/// and the reader of SIP messages.
+/// Creates the functions that the engine cannot have itself because they need a library: seals, digests, random
+/// numbers, and the reader of SIP messages.
 package enum EngineFunctions {
     package static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
@@ -41,13 +41,13 @@ package enum EngineFunctions {
         do {
             return try KeyBox(RandomBytes.make(32))
         } catch {
-            throw StartError("no random key: \(error)")
+            throw StartError("cannot create a random key: \(error)")
         }
     }
 
-    /// Holds an HMAC key, which changes inside while it makes a code.
+    /// Holds an HMAC key, whose internal state changes while it computes a code.
     ///
-    /// - `@unchecked Sendable` because the engine's thread alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the engine's thread.
     private final class KeyBox: @unchecked Sendable {
         private var key: HMACKey
 
@@ -56,9 +56,9 @@ package enum EngineFunctions {
         func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 
-    /// Numbers nobody can guess, which are taken from the system many at a time.
+    /// Unpredictable numbers, taken from the system in large portions.
     ///
-    /// - `@unchecked Sendable` because the engine's thread alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the engine's thread.
     private final class RandomNumbers: @unchecked Sendable {
         private var numbers: [UInt64] = []
 
@@ -83,7 +83,7 @@ package enum EngineFunctions {
 }
 
 extension DialogSeal {
-    /// Each token is bound to the Call-ID and to the tag of whoever made its dialog.
+    /// Each token is bound to the Call-ID and to the tag of the dialog's creator.
     init(_ sealer: TextSealer) {
         self.init(
             seal: { sealer.seal($0, with: $1, $2) },

@@ -3,13 +3,13 @@ import PushDelivery
 import Settings
 import Telemetry
 
-/// Why the push side cannot start: a sentence for the operator.
+/// Why push sending cannot start: a sentence for the operator.
 package struct PushSetupError: Error, CustomStringConvertible {
     package let description: String
     package init(_ sentence: String) { description = sentence }
 }
 
-/// What makes an app's credential: a key of ours, or Google's token service.
+/// The source of an app's credential: a key of ours, or Google's token service.
 enum CredentialMaker {
     case apple(AppleTokenSigner)
     case google(GoogleTokenClient)
@@ -24,12 +24,12 @@ enum CredentialMaker {
     }
 }
 
-/// The makers of all apps' credentials. Apps with the same key share a maker.
+/// The sources of all apps' credentials. Apps with the same key share one.
 struct CredentialMakers {
-    /// Where each app's credential comes from, by the app's place in the directory.
+    /// The source of each app's credential, by the app's place in the directory.
     private(set) var sources: [PushCredentials.Source] = []
     private(set) var all: [CredentialMaker] = []
-    /// The public key that web push subscriptions are to be made for, base64url.
+    /// The public key for web push subscriptions, base64url.
     private(set) var vapidKey: String?
 
     init(

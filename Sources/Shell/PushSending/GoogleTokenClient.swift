@@ -5,14 +5,14 @@ import PushDelivery
 import Telemetry
 import Timekeeping
 
-/// Asks Google's token service for the access token of one service account.
+/// Requests the access token of one service account from Google's token service.
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
         let tokenEndpoint: String?
         let authorityFile: String?
 
-        /// `nil` for the old interface, which has a fixed key.
+        /// `nil` for the legacy interface, which has a fixed key.
         init?(_ settings: FCMSettings) {
             guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
             accountFile = file
@@ -24,7 +24,7 @@ struct GoogleTokenClient {
     enum Answer {
         /// The value of `authorization`.
         case credential(String, life: Duration)
-        /// Why there is none, for pushes and in words.
+        /// Why the token is missing: the outcome for pushes, and a sentence.
         case failure(PushOutcome, String)
     }
 
@@ -42,7 +42,7 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// `done` is called once, on the loop, later.
+    /// `done` is called once, later, on the loop.
     func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
         var request = try account.grantRequest(
             endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)

@@ -9,18 +9,19 @@ package import Reactor
 package import Telemetry
 import Timekeeping
 
-/// Sends pushes: it does over HTTP what ``PushDispatcher`` decides.
+/// Sends pushes: performs over HTTP the actions that ``PushDispatcher`` decides.
 ///
-/// Lives on its shard's loop and never blocks it.
+/// Used only on its shard's loop, which it never blocks.
 ///
-/// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
+/// - `@unchecked Sendable` because it is used only on the loop's thread; posted work comes back there.
 package final class PushService: @unchecked Sendable {
-    /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
-    /// ``cancel(_:)``, and not at all for a push that was withdrawn.
+    /// The final outcome of a push. Called once for each push, on the loop, never from within ``send(_:)`` or
+    /// ``cancel(_:)``. Not called for a withdrawn push.
     package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
-    /// The steps of pushes, as they happen, also from within orders. The last of each is `finished` or `withdrawn`.
+    /// The steps of pushes as they happen, also from within orders. The last step of each push is `finished` or
+    /// `withdrawn`.
     package var noted: ([PushNote]) -> Void = { _ in }
-    /// How an app that got a push is to name its device to us, by the device's number.
+    /// The code by which an app names its device to the daemon, by the device's number.
     package var deviceCode: (DeviceID) -> ByteString? {
         get { dispatcher.deviceCode }
         set { dispatcher.deviceCode = newValue }
@@ -33,14 +34,14 @@ package final class PushService: @unchecked Sendable {
     private let makers: CredentialMakers
     private var connections: ProviderConnections
     private var timer: LoopTimer?
-    /// The actions that are being run. The array stays, so that its room is used again.
+    /// The actions that are being run. The array is kept, so that its memory is reused.
     private var actions: [PushDispatcher.Action] = []
     private var isRunningActions = false
-    /// The steps that were taken meanwhile.
+    /// The steps that happened meanwhile.
     private var notes: [PushNote] = []
     private var isTelling = false
 
-    /// How many connections to one provider there may be. With HTTP/2 one is enough until its streams are used up.
+    /// The maximum number of connections to one provider. With HTTP/2 one is enough until its streams are used up.
     private static let connectionLimit = 32
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
@@ -64,18 +65,18 @@ package final class PushService: @unchecked Sendable {
         do throws(SystemError) {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
         } catch {
-            throw PushSetupError("no timer: \(error)")
+            throw PushSetupError("cannot create a timer: \(error)")
         }
     }
 
     /// The settings, with the projects of the service accounts.
     package let settings: PushSettings
 
-    /// The public key that web push subscriptions are to be made for, base64url.
+    /// The public key for web push subscriptions, base64url.
     package var vapidKey: String? { makers.vapidKey }
 
-    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on; a connection
-    /// to each provider is opened and kept.
+    /// Prepares for the first call: fetches access tokens now and later before they expire, and opens a connection to
+    /// each provider and keeps it open.
     package func start() {
         dispatcher.started(now: loop.moment)
         runActions()
@@ -92,22 +93,23 @@ package final class PushService: @unchecked Sendable {
         tellLater()
     }
 
-    /// Takes a push back: the call is over, or its device has come. What has left for the provider is heard to its end.
+    /// Withdraws a push: the call is over, or the device registered. The answer to a request that was already sent is
+    /// still processed.
     package func cancel(_ id: PushID) {
         dispatcher.cancelled(id, now: loop.moment)
         runActions()
         tellLater()
     }
 
-    /// How many notifications are taken now.
+    /// How many more notifications are accepted now.
     package var notificationRoom: Int { dispatcher.notificationRoom }
 
-    /// Whether a push could be sent, as far as can be known without sending it.
+    /// Whether a push could be sent, as far as this can be known without sending it.
     package func verdict(on request: PushRequest) -> PushVerdict {
         directory.verdict(on: request, now: loop.moment.date)
     }
 
-    /// Ends all requests; nothing is reported any more.
+    /// Ends all requests. No outcome is reported any more.
     package func close() {
         finished = { _, _ in }
         dispatcher.stopped()
@@ -115,20 +117,19 @@ package final class PushService: @unchecked Sendable {
         http.close()
     }
 
-    /// Counters, and gauges as they stand.
+    /// Counters, and the current values of gauges.
     package var counters: CounterSet { dispatcher.figures }
 
-    /// How each app's pushes fare, in the order of the directory.
+    /// The push statistics of each app, in the order of the directory.
     package var reports: [(app: PushApp, report: PushAppReport)] { dispatcher.reports }
 
     // MARK: Actions
 
-    /// The one place where the dispatcher's decisions become I/O. Whoever is told of a step may give orders from
-    /// within.
+    /// The only place where the dispatcher's decisions become I/O. A callback for a step may give new orders.
     private func runActions() {
         guard !isRunningActions else { return }
         isRunningActions = true
-        // A push is queued and sent at once, answered and finished at once.
+        // A push is queued and sent in one step, answered and finished in another.
         notes.reserveCapacity(2)
         dispatcher.takeActions(into: &actions)
         while !actions.isEmpty {
@@ -219,13 +220,13 @@ package final class PushService: @unchecked Sendable {
 
     // MARK: Outcomes
 
-    /// Tells outcomes later, because whoever gave the order is in the middle of its own work now.
+    /// Reports outcomes later, because the caller is in the middle of its own work.
     private func tellLater() {
         guard dispatcher.hasOutcomes else { return }
         loop.post { [weak self] in self?.tell() }
     }
 
-    /// Tells outcomes. Whoever is told may give new orders at once, and their outcomes are told in the same loop.
+    /// Reports outcomes. A callback may give new orders, whose outcomes are reported in the same loop.
     private func tell() {
         guard !isTelling else { return }
         isTelling = true

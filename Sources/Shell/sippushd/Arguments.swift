@@ -10,11 +10,11 @@ func pathSegment(_ text: String) -> String {
     text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
 }
 
-/// What help calls an address of record.
+/// The name for an address-of-record in help texts.
 let userArgument = "USER[@DOMAIN]"
 
 extension Command.Invocation {
-    /// An argument as an address of record; a user without a domain is one of the daemon's first.
+    /// An argument as an address-of-record. A user without a domain belongs to the daemon's first domain.
     func user(_ index: Int) throws(Command.Failure) -> String {
         let text = arguments[index]
         guard !text.contains("@"), !text.isEmpty, let domain = try settings().domains.first else { return text }

@@ -27,7 +27,7 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// For orders that take the daemon longer than a request usually lasts.
+    /// For orders that can take the daemon longer than the usual timeout of a request.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {
@@ -68,11 +68,11 @@ struct ControlConnection {
         return response.body
     }
 
-    /// The failure of an exchange. The HTTP client does not tell why it could not connect, so that the system is asked.
+    /// The failure of an exchange. The HTTP client does not report why it could not connect; the system does.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
             guard try UnixSocket.isListening(at: path) else {
-                return .failed("no daemon answers on \(path): nobody listens there")
+                return .failed("no daemon answers on \(path): is it running?")
             }
             return .failed("the daemon on the control socket \(path) does not answer: \(error.sentence)")
         } catch {
@@ -85,8 +85,8 @@ struct ControlConnection {
         return "the control socket \(path) cannot be used: \(error.reason)\(hint)"
     }
 
-    /// Whether a daemon is listening. One that is there and does not answer is a failure: its store must not be changed
-    /// behind its back.
+    /// Whether a daemon is listening. A daemon that listens and does not answer is a failure: the store must not be changed
+    /// while it runs.
     var isAlive: Bool {
         get throws(Command.Failure) {
             do throws(SystemError) {

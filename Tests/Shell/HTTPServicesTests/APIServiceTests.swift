@@ -260,7 +260,8 @@ struct APIServiceTests {
                 try Data("none".utf8).write(to: URL(filePath: paths.cert))
                 await api.reloadCertificate(loop)
                 #expect(try await isServed("second", api))
-                #expect(api.logSink.lines.contains { $0.contains("certificate not reloaded, the old one stays") })
+                #expect(
+                    api.logSink.lines.contains { $0.contains("certificate not reloaded, the old one stays in use") })
                 await api.close(loop)
             }
         }

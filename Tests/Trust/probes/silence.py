@@ -154,7 +154,7 @@ def store_gone(t):
     """A store that was used and is not there is a question, and no empty start."""
     daemon = quiet(t, "storeless").start()
     path = daemon.settings()["store"]
-    check(line_with(daemon, "made a new store", path), "the first start does not say that it made a new store")
+    check(line_with(daemon, "created a new store", path), "the first start does not say that it created a new store")
     name, password = daemon.user()
     daemon.stop()
     for end in ("", "-wal", "-shm"):

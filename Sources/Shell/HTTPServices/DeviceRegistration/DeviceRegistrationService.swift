@@ -17,16 +17,16 @@ final class DeviceRegistrationService {
 
     /// - Parameters:
     ///   - settings: of the API.
-    ///   - apps: whose servers may ask.
+    ///   - apps: the apps whose servers may send requests.
     ///   - loop: the shard's.
     ///   - directory: the users' devices.
     ///   - store: for requests and outcomes.
-    ///   - dryRuns: pushes that show whether a token is good.
-    ///   - wrongLogins: counts API tokens that are no app's.
-    ///   - log: for what goes wrong.
+    ///   - dryRuns: pushes that test whether a token is valid.
+    ///   - wrongLogins: counts API tokens that belong to no app.
+    ///   - log: receives failures.
     ///   - ownEndpoints: the daemon's own listeners; webhooks never go there.
-    ///   - resolve: gives the addresses of webhook receivers.
-    /// - Throws: when there is no timer.
+    ///   - resolve: resolves the host names of webhook receivers.
+    /// - Throws: if a timer cannot be created.
     init(
         settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: any ProxyStore,
         dryRuns: DryRuns, wrongLogins: WrongLogins, log: Log,
@@ -48,14 +48,14 @@ final class DeviceRegistrationService {
             wrongLogins: wrongLogins)
     }
 
-    /// Takes up what was accepted before the last stop.
+    /// Resumes the requests that were accepted before the last stop.
     func resume() async throws(StartError) {
         queue.resume(try await StartError.wrapping(store.openDeviceRequests))
     }
 
     func register(in router: inout ServiceRouter) { routes.register(in: &router) }
 
-    /// How many requests are accepted and not done.
+    /// How many accepted requests are not finished.
     var openRequests: Int { queue.count }
 
     func prune() { queue.prune() }
@@ -64,7 +64,7 @@ final class DeviceRegistrationService {
 }
 
 extension DeviceDirectory {
-    /// Asks and orders the engine, through its door.
+    /// Uses the engine through its door.
     init(_ door: ShardDoor) {
         self.init(
             report: { device, aor in

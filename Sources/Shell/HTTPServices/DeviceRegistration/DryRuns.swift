@@ -3,18 +3,18 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Silent pushes that show whether a provider takes a token.
+/// Silent pushes that test whether a provider accepts a token.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class DryRuns: @unchecked Sendable {
     private let loop: EventLoop
     private let send: (PushRequest) -> Void
     private var waiting: [PushID: CheckedContinuation<Bool, Never>] = [:]
     private var last = mark
 
-    /// The bit that is set in the numbers of these pushes; those of the engine count from 1 and never have it.
+    /// The bit that marks the numbers of these pushes. Numbers of the engine count from 1 and never have it.
     private static let mark: UInt64 = 1 << 63
-    /// How long a push may take with all its tries; a token must not wait longer for a provider that is down.
+    /// The time limit for such a push with all its retries: a token must not wait longer for a provider that is down.
     private static let patience: Duration = .seconds(30)
 
     init(loop: EventLoop, send: @escaping (PushRequest) -> Void) {
@@ -22,8 +22,8 @@ final class DryRuns: @unchecked Sendable {
         self.send = send
     }
 
-    /// Sends a silent push to the token. Returns whether that was accepted, or could not be because the token is for
-    /// calls alone.
+    /// Sends a silent push to the token. Returns true if the provider accepted it, or if the token is for calls only
+    /// and cannot be tested.
     func canBePushed(_ token: PushToken) async -> Bool {
         if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
             return false
@@ -40,13 +40,13 @@ final class DryRuns: @unchecked Sendable {
         }
     }
 
-    /// Takes the outcome of a push; returns false when it is none of these.
+    /// Handles the outcome of a push. Returns false for a push of another sender.
     func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool {
         guard id.rawValue & Self.mark != 0 else { return false }
         let canBePushed =
             switch outcome {
             case .accepted, .acceptedWithNewToken: true
-            // A PushKit token: Apple ends apps whose VoIP push is no call.
+            // A PushKit token: iOS ends apps that get a VoIP push without a call.
             case .noSuitableToken: true
             case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection,
                 .payloadRefused:

@@ -10,14 +10,13 @@ import Resolver
 import SIPGrammar
 import Telemetry
 
-/// Posts outcomes to callback URLs: each once, whatever comes of it.
+/// Posts outcomes to callback URLs, each exactly once, without retries.
 ///
-/// The host's name is looked up here, and the connection goes to the address that was checked; redirects are not
-/// followed.
+/// The host name is resolved here, and the connection goes to the checked address. Redirects are not followed.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class WebhookSender: @unchecked Sendable {
-    /// Gives all addresses of a name; called back once, on the loop.
+    /// Resolves a name to all of its addresses. Calls back once, on the loop.
     typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
 
     private struct Webhook {
@@ -42,12 +41,12 @@ final class WebhookSender: @unchecked Sendable {
     private static let answerLimit = 64 << 10
 
     /// - Parameters:
-    ///   - settings: where webhooks may go.
+    ///   - settings: the allowed destinations of webhooks.
     ///   - timeout: from the connection to the end of the answer.
     ///   - loop: the shard's.
-    ///   - log: for webhooks that are lost.
+    ///   - log: receives lost webhooks.
     ///   - ownEndpoints: the daemon's own listeners.
-    ///   - resolve: gives the addresses of receivers.
+    ///   - resolve: resolves the host names of receivers.
     init(
         settings: DeviceRegistrationSettings, timeout: Duration = .seconds(10), loop: EventLoop, log: Log,
         ownEndpoints: @escaping () -> [Endpoint], resolve: @escaping Resolve
@@ -65,12 +64,12 @@ final class WebhookSender: @unchecked Sendable {
     }
 
     func post(_ outcome: DeviceOutcome, to callback: DeviceCallback) {
-        guard waiting.count < Self.waitingLimit else { return note("too many wait") }
+        guard waiting.count < Self.waitingLimit else { return note("the queue is full") }
         waiting.append(Webhook(callback: callback, outcome: outcome))
         sendWaiting()
     }
 
-    /// How many webhooks wait to be sent, or for their answer.
+    /// How many webhooks wait in the queue or for their answer.
     var openWebhooks: Int { waiting.count + inFlight }
 
     func close() {
@@ -87,7 +86,7 @@ final class WebhookSender: @unchecked Sendable {
 
     private func begin(_ webhook: Webhook) {
         guard let url = CallbackURL(webhook.callback.url), url.isSecure || rules.allowsPlain else {
-            return ended("the callback URL is not taken")
+            return ended("the callback URL has a form that is not accepted")
         }
         if let address = IPAddress(url.host) { return post(webhook, to: url, at: [address]) }
         resolve(url.host) { [weak self] addresses in self?.post(webhook, to: url, at: addresses) }
@@ -133,11 +132,11 @@ final class WebhookSender: @unchecked Sendable {
         return body
     }
 
-    /// To be called once for each webhook when it is over. `problem` is `nil` when it was delivered.
+    /// Called once for each webhook at its end. `problem` is `nil` if it was delivered.
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
-        // Posted, since a long queue of URLs that are not taken would otherwise make as deep a stack.
+        // Posted to the loop, because a long queue of refused URLs would otherwise need as deep a stack.
         if !waiting.isEmpty { loop.post { self.sendWaiting() } }
     }
 
@@ -149,9 +148,9 @@ final class WebhookSender: @unchecked Sendable {
 }
 
 extension DNSResolver {
-    /// Asks for all addresses of a host.
+    /// Resolves all addresses of a host.
     func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
-        // A query with a port asks for addresses alone, not for NAPTR and SRV.
+        // A query with a port asks only for addresses, not for NAPTR and SRV.
         resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in
             done(((try? outcome.get()) ?? []).map(\.endpoint.address))
         }

@@ -3,7 +3,7 @@ import JSON
 import Persistence
 import Timekeeping
 
-/// A question of an application server about how pushes fared, and its answer as JSON or CSV.
+/// An application server's question for push statistics, and its answer as JSON or CSV.
 struct PushStatistics: Sendable {
     static let pageLimits = 1...10_000
 
@@ -17,7 +17,7 @@ extension PushStatistics {
     init(_ call: ServiceCall) throws(ServiceProblem) {
         if let text = call.request.query("by") {
             guard let by = StatisticsQuestion.Grouping(rawValue: text) else {
-                throw ServiceProblem(400, "by is push, app or day")
+                throw ServiceProblem(400, "by must be push, app or day")
             }
             question.by = by
         }
@@ -30,12 +30,12 @@ extension PushStatistics {
         case "csv": isCSV = true
         case "json": isCSV = false
         case nil: isCSV = (call.request.field("accept") ?? "").lowercased().contains("text/csv")
-        case _?: throw ServiceProblem(400, "format is json or csv")
+        case _?: throw ServiceProblem(400, "format must be json or csv")
         }
     }
 
-    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21, which stands for its beginning, or with
-    /// `isEnd` for its end.
+    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21, which means its start, or its end if
+    /// `isEnd`.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
         let latest: Int64 = 253_402_300_800  // the year 10000
@@ -46,12 +46,13 @@ extension PushStatistics {
             let year = Int64(parts[0]), year >= 1970,
             let month = Int64(parts[1]), let day = Int64(parts[2])
         else {
-            throw ServiceProblem(400, "\(name) is no time", detail: "expected Unix seconds, or a day as 2026-11-21")
+            throw ServiceProblem(
+                400, "\(name) is not a time", detail: "expected Unix seconds, or a day such as 2026-11-21")
         }
         let days = CivilDate.days(year, month, day)
         let civil = UnixTime(seconds: days * 86_400).civil
         guard civil.year == year, civil.month == month, civil.day == day else {
-            throw ServiceProblem(400, "\(name) is no day of the calendar")
+            throw ServiceProblem(400, "\(name) is not a day of the calendar")
         }
         return UnixTime(seconds: (days + (isEnd ? 1 : 0)) * 86_400)
     }
@@ -94,7 +95,7 @@ extension PushStatistics {
         return out
     }
 
-    /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the order of the members is always this.
+    /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the members always have this order.
     private func json(_ rows: [StatisticsRow], next: Int64?) -> [UInt8] {
         var out = Array("{\"by\":\"\(question.by.rawValue)\",\"statistics\":[".utf8)
         for (index, row) in rows.enumerated() {
@@ -138,7 +139,7 @@ extension PushStatistics {
         return Array(out.utf8)
     }
 
-    /// Quoted where it must be. What a spreadsheet would take for a formula gets an apostrophe, which makes it text.
+    /// Quoted if necessary. A field that a spreadsheet would read as a formula gets an apostrophe, which makes it text.
     static func csvField(_ text: String) -> String {
         var field = text
         if let first = text.unicodeScalars.first, "=+-@\t\r\n".unicodeScalars.contains(first) { field = "'" + field }
@@ -153,7 +154,7 @@ extension StatisticsRow.Subject {
         case number(Int64)
     }
 
-    /// The columns that tell what the figures of a row are about.
+    /// The columns that name the subject of a row.
     var columns: [(name: String, value: Value)] {
         switch self {
         case .push(let push):

@@ -7,9 +7,9 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Tells application servers which tokens are dead, and forgets old ones.
+/// Reports dead tokens to application servers, and deletes old ones.
 ///
-/// Asking takes nothing away, unlike Apple's feedback service: each client remembers what it has seen.
+/// Unlike with Apple's feedback service, reading deletes nothing: each client remembers its position.
 final class DeadTokenService {
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -19,7 +19,7 @@ final class DeadTokenService {
     private static let pageLimit = 10_000
     private static let defaultPage = 1000
     private static let pruneInterval: Duration = .seconds(3600)
-    /// How many dead tokens are kept at most, whatever their age.
+    /// The maximum number of stored dead tokens, of any age.
     private static let rowLimit = 1_000_000
 
     init(store: any ProxyStore, loop: EventLoop, age: Duration) throws(SystemError) {
@@ -48,13 +48,13 @@ final class DeadTokenService {
     }
 
     private static let description = RouteDescription(
-        "listDeadTokens", "Tokens whose contacts were dropped because the app is gone",
-        detail: "In the order in which they were dropped. Asking takes nothing away."
+        "listDeadTokens", "Tokens whose contacts were removed because the provider no longer knows the app",
+        detail: "In the order of their removal. Reading deletes nothing."
     )
     .query("since", "Unix seconds: only tokens recorded at that time or later.", .number(0...Int64.max / 1000))
-    .query("after", "The `next` of the page before.", .number(0...Int64.max))
-    .query("limit", "Tokens on a page.", .number(1...Int64(pageLimit)))
-    .query("format", "The form of the answer; without it the Accept field says.", .choice(["json", "binary"]))
+    .query("after", "The `next` of the previous page.", .number(0...Int64.max))
+    .query("limit", "The maximum number of tokens on a page.", .number(1...Int64(pageLimit)))
+    .query("format", "The form of the answer. Default: from the Accept field.", .choice(["json", "binary"]))
     .answer(200, "A page of tokens", DeadTokenPage.Report.self)
     .answer(200, "A page of tokens", .text, type: "application/octet-stream")
     .notRead()
@@ -85,9 +85,9 @@ struct DeadTokenPage: Sendable {
         let next: Int64?
     }
 
-    /// Tokens that were recorded then or later.
+    /// Tokens that were recorded at this time or later.
     let since: UnixTime
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     let after: PageCursor
     let limit: Int
     private let isBinary: Bool
@@ -101,7 +101,7 @@ struct DeadTokenPage: Sendable {
         case "json": isBinary = false
         case nil:
             isBinary = (call.request.field("accept") ?? "").lowercased().contains("application/octet-stream")
-        case _?: throw ServiceProblem(400, "format is json or binary")
+        case _?: throw ServiceProblem(400, "format must be json or binary")
         }
     }
 

@@ -2,28 +2,28 @@ package import ProxyCore
 package import PushDelivery
 package import Timekeeping
 
-/// One change to write. The byte strings in it must be compacted.
+/// One change to write. Its byte strings must be compacted.
 package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)
     case service(ServiceChange)
-    /// Calls that are over and whose records were dropped. Their rows as calls under way are removed.
+    /// Calls that are over and whose records were dropped. Their rows in the table of open calls are removed.
     case callsClosed([RecordID])
-    /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more
-    /// than the `limit` oldest.
+    /// Deletes records of the timeline that began before this time, and the oldest ones beyond this number. Examines at
+    /// most the `limit` oldest records.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
 }
 
-/// Names changes that were handed over together, and who waits for them.
+/// Names a group of changes that were submitted together, and who waits for them.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
-    /// The ticket of a service; ``SQLiteStore`` gives the number.
+    /// The ticket of a service. ``SQLiteStore`` assigns the number.
     case service(UInt64)
 }
 
-/// What became of changes that were handed over together.
+/// The result of changes that were submitted together.
 package struct StoreResult: Hashable, Sendable {
-    /// `nil` for changes that nobody waits for.
+    /// `nil` for changes without a ticket.
     package let ticket: StoreTicket?
     package let isStored: Bool
     /// See ``WriteResult``.

@@ -11,7 +11,7 @@ extension Connection {
             dead.source.rawValue)
     }
 
-    /// The tokens of a page, in the order in which they were written.
+    /// The tokens of a page, in the order of their records.
     func deadTokens(
         since date: UnixTime, after cursor: PageCursor, limit: Int
     ) throws(SQLError) -> Page<DeadToken> {
@@ -30,7 +30,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for one that this program cannot have written.
+    /// The row as a value; `nil` for a row that this program cannot have written.
     fileprivate var storedDeadToken: DeadToken? {
         guard let provider = PushProvider(rawValue: text(3)), let source = DeadToken.Source(rawValue: text(6)) else {
             return nil

@@ -2,7 +2,7 @@ import PushDelivery
 import Storage
 import Timekeeping
 
-/// Calls under way as SQL, and what becomes of them when the daemon ended without being stopped.
+/// Active calls as SQL, and their end if the daemon ended without a shutdown.
 extension Connection {
     func writeOpenCall(_ record: TimelineRecord) throws(SQLError) {
         try run("INSERT OR REPLACE INTO open_call VALUES (?,?,?,?,?,?,?,?,?,?)") { values in
@@ -23,9 +23,9 @@ extension Connection {
 
     func removeOpenCalls() throws(SQLError) { try execute("DELETE FROM open_call") }
 
-    /// Makes records of the calls that were under way when an earlier run ended without being stopped.
+    /// Creates records of the calls that were active when an earlier run ended without a shutdown.
     ///
-    /// - Returns: how many.
+    /// - Returns: the number of records.
     func cutOffOpenCalls(at date: UnixTime, isKept: Bool) throws(SQLError) -> Int {
         try transaction { () throws(SQLError) in
             let rows = try statement("SELECT * FROM open_call ORDER BY requested_at, id")

@@ -9,7 +9,7 @@ import Storage
 extension Connection {
     /// Writes one change.
     ///
-    /// - Returns: false for a change of a row that is not there.
+    /// - Returns: false for a change of a row that does not exist.
     func apply(_ change: RowChange) throws(SQLError) -> Bool {
         switch change {
         case .engine(let change): try write(change)
@@ -25,7 +25,7 @@ extension Connection {
         return true
     }
 
-    /// Keeps all of the changes, or none.
+    /// Writes all of the changes, or none.
     func keep(_ changes: [ServiceChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.service(change)) }
@@ -88,12 +88,12 @@ extension Connection {
     }
 }
 
-/// Rows as values. A row that this program cannot have written stays where it is, and is left out.
+/// Rows as values. A row that this program cannot have written stays in the store and is skipped.
 extension Connection {
     func values<Value>(
         of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
     ) throws(SQLError) -> [Value] {
-        // What is left of the rows would keep the log from being shortened.
+        // Unread rows would keep SQLite from shortening the log.
         defer { rows.reset() }
         var values: [Value] = []
         while values.count < limit, try rows.step() {
@@ -102,7 +102,7 @@ extension Connection {
         return values
     }
 
-    /// Makes a page of rows, which come in the order of the number in their first column.
+    /// Makes a page of rows. They come in the order of the number in their first column.
     func page<Element>(
         of rows: Statement, limit: Int, _ value: (Statement) -> Element?
     ) throws(SQLError) -> Page<Element> {
