@@ -1,10 +1,10 @@
 package import Bytes
 package import PushDelivery
 
-/// The Feature-Caps values of RFC 8599: which push services a proxy serves (RFC 6809 for the syntax).
+/// The Feature-Caps values of RFC 8599: the push services that a proxy supports (RFC 6809 for the syntax).
 package enum FeatureCaps {
-    /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` when seconds are given (rule P5), and
-    /// for web push with the key in `+sip.vapid`.
+    /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` if seconds are given (rule P5), and
+    /// with the key in `+sip.vapid` for web push.
     package static func value(
         for provider: PushProvider, refresh: UInt32? = nil, vapidKey: String? = nil
     ) -> ByteString {
@@ -25,9 +25,9 @@ package enum FeatureCaps {
         return ByteString(out)
     }
 
-    /// The names of the push services that proxies nearer to the device have announced in this REGISTER (rule P1).
+    /// The names of the push services that proxies nearer to the device announced in this REGISTER (rule P1).
     ///
-    /// It reads every `+sip.pns="..."` of the rows. The leading `*` may be missing, and a quoted value may be a list.
+    /// Reads every `+sip.pns="..."` of the rows. The leading `*` may be missing, and a quoted value may be a list.
     package static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {
@@ -42,7 +42,7 @@ package enum FeatureCaps {
         return found
     }
 
-    /// Whether one of the names means that service, be it spelled with an alias or in another case.
+    /// Whether one of the names is that service, including aliases and other cases.
     static func names(_ names: [ByteString], include provider: ByteString) -> Bool {
         names.contains { name in
             if let known = PushProvider(name) { return known == PushProvider(provider) }
