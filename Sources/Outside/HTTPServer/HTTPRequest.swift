@@ -14,9 +14,9 @@ package struct HTTPField: Hashable, Sendable {
 /// A complete request.
 package struct HTTPRequest: Sendable {
     package let method: String
-    /// As it came, with query and percent encoding.
+    /// Unchanged, with query and percent encoding.
     package let target: String
-    /// The path's segments, each decoded by itself: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
+    /// The path's segments, each decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
     ///
     /// Nothing is normalised, so `..` and empty segments match no route.
     package let path: [String]
@@ -24,11 +24,11 @@ package struct HTTPRequest: Sendable {
     package let query: [HTTPField]
     package let fields: [HTTPField]
     package let body: [UInt8]
-    /// `0.0.0.0:0` when it came over a Unix-domain socket.
+    /// `0.0.0.0:0` if it arrived on a Unix-domain socket.
     package let remote: Endpoint
-    /// The number of the connection that it came on, which no other has.
+    /// The unique number of its connection.
     package let connection: UInt64
-    /// Of a Unix-domain socket: the number of the user who has connected to it, by the kernel's word.
+    /// For a Unix-domain socket: the user who connected to it, as the kernel reports.
     package let peerUser: UInt32?
 
     package init(
@@ -53,7 +53,7 @@ package struct HTTPRequest: Sendable {
         return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
     }
 
-    /// What `Content-Type` names, in lower case and without parameters; empty when there is none.
+    /// The media type in `Content-Type`, in lower case and without parameters; empty if missing.
     package var mediaType: String {
         let ends = [UInt8(ascii: ";"), UInt8(ascii: " "), UInt8(ascii: "\t")]
         return Substring((field("content-type") ?? "").utf8.prefix { !ends.contains($0) }).lowercased()

@@ -1,19 +1,19 @@
-/// What a phone gets when it was pushed for a call and has not come before the call's end.
+/// The message for a phone that was pushed for a call and registers only after the call's end.
 package enum AfterEnd: String, Hashable, Sendable, CaseIterable {
-    /// If the phone is back within a minute, it gets the INVITE and at once its CANCEL with the Reason, so that an app
-    /// which had to show a call learns how it ended.
+    /// If the phone registers within a minute, it gets the INVITE and immediately its CANCEL with the Reason, so that
+    /// an app which had to show a call learns how it ended.
     case inviteCancel = "invite-cancel"
-    /// It gets a push that tells of the end as soon as the call is over.
+    /// It gets a push about the end as soon as the call is over.
     case push
     /// It gets nothing. The call is in its list of missed calls.
     case none
 }
 
 extension PushApp {
-    /// What the settings say or, where they say nothing, what suits the app.
+    /// The value of the settings or, if they have none, the default for the app.
     ///
-    /// An app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call after a VoIP
-    /// push. So does Linphone, which is used to it from Flexisip.
+    /// An app with a VoIP token gets INVITE and CANCEL, because iOS ends apps that do not show a call after a VoIP
+    /// push. So does Linphone, which expects them from Flexisip.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         switch service {
         case .apns(let settings):

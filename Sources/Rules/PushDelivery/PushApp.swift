@@ -1,15 +1,15 @@
 package import Bytes
 package import Timekeeping
 
-/// One app at one provider: where its pushes go, how they are worded, and how many are sent at a time.
+/// One app at one provider: the server of its pushes, their form, and its limits.
 ///
-/// A class, because it is looked at for each push, and never changes.
+/// A class, because it is read for each push, and never changes.
 package final class PushApp: Sendable {
     /// Its place in the ``PushDirectory``.
     package struct ID: Hashable, Sendable { package let index: Int }
 
-    /// The settings of the provider. How its requests are written and what its answers mean is in the folder of its
-    /// name.
+    /// The settings of the provider. The folder with its name has the form of its requests and the meaning of its
+    /// answers.
     package enum Service: Sendable {
         case apns(APNsSettings)
         case fcm(FCMSettings)
@@ -26,7 +26,7 @@ package final class PushApp: Sendable {
     let payload: PayloadSettings
     private let form: Form
 
-    /// What the requests have in common, made once.
+    /// The parts that all requests share, made once.
     private enum Form {
         case apns(APNsRequest)
         case fcm(FCMRequest)
@@ -59,10 +59,10 @@ package final class PushApp: Sendable {
     /// Writes the request of one try.
     ///
     /// - Parameters:
-    ///   - push: what to say to whom; its token belongs to this app.
-    ///   - deviceCode: the name of the device that the app uses in its reports to us, if it ``asksForDeviceCode``.
+    ///   - push: the message and its device; its token belongs to this app.
+    ///   - deviceCode: the name of the device in the app's reports, if the app ``asksForDeviceCode``.
     ///   - now: the time of the try, from which lifetimes are counted.
-    /// - Returns: the request, or the outcome of the push if there can be none.
+    /// - Returns: the request, or the outcome of the push if none is possible.
     package func render(_ push: PushRequest, deviceCode: ByteString? = nil, now: UnixTime) -> PushRendering {
         let context = PayloadContext(push: push, deviceCode: deviceCode, settings: payload, now: now)
         switch form {
@@ -75,7 +75,7 @@ package final class PushApp: Sendable {
         }
     }
 
-    /// Whether payloads carry a code by which the app names the device when it reports what became of a push.
+    /// Whether payloads contain a code by which the app names the device in its reports.
     package var asksForDeviceCode: Bool {
         switch service {
         case .apns(let settings): settings.payload == .tenDarts
@@ -85,13 +85,13 @@ package final class PushApp: Sendable {
         }
     }
 
-    /// What an answer means for the push.
+    /// The outcome that an answer means.
     ///
     /// - Parameters:
     ///   - answer: the answer to a request that ``render(_:deviceCode:now:)`` made.
-    ///   - isProven: whether the provider has accepted a push of this app before. As long as it has not, an answer that
+    ///   - isProven: whether the provider has accepted a push of this app before. Until then, an answer that
     ///     calls the token foreign is blamed on our settings, so that no contact is lost to a wrong setting.
-    ///   - now: the time, which a `Retry-After` with a date is compared to.
+    ///   - now: the time, to which a date in `Retry-After` is compared.
     /// - Returns: the outcome of this try.
     package func outcome(of answer: ProviderAnswer, isProven: Bool, now: UnixTime) -> PushOutcome {
         let retryAfter = answer.retryAfter.flatMap { RetryAfter.duration($0, now: now) }
@@ -106,8 +106,7 @@ package final class PushApp: Sendable {
         }
     }
 
-    /// Scheme, host and port of the server that all requests go to; `nil` if each token names its own, see
-    /// ``origin(of:)``.
+    /// Scheme, host and port of the server for all requests; `nil` if each token names its own, see ``origin(of:)``.
     package var baseURL: String? {
         switch service {
         case .apns(let settings): settings.url(of: provider)
@@ -118,8 +117,8 @@ package final class PushApp: Sendable {
         }
     }
 
-    /// The server that this token names, if the app has no ``baseURL``: scheme, host, and the port unless it is the
-    /// standard one. It is `nil`, too, for a token that cannot be pushed.
+    /// The server in this token, if the app has no ``baseURL``: scheme, host, and the port unless it is the standard
+    /// one. Also `nil` for a token that cannot be pushed.
     package func origin(of token: PushToken) -> String? {
         switch service {
         case .webPush(let settings): WebPushToken(token, allowedAt: settings.hosts)?.origin
@@ -127,7 +126,7 @@ package final class PushApp: Sendable {
         }
     }
 
-    /// Whether a connection is opened ahead of the first push. It is if all pushes go to one server over TLS.
+    /// Whether a connection is opened before the first push: if all pushes go to one server over TLS.
     package var keepsConnection: Bool { baseURL?.hasPrefix("https:") == true }
 
     package var limits: PushLimits {

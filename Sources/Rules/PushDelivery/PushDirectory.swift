@@ -1,9 +1,9 @@
 import Bytes
 
-/// All apps that are switched on, and which of them a token belongs to.
+/// All enabled apps, and the mapping from tokens to apps.
 package struct PushDirectory: Sendable {
     package private(set) var apps: [PushApp] = []
-    /// The app for tokens that name no app, and may.
+    /// The app for tokens that may omit the app.
     private var fallbacks: [PushProvider: PushApp.ID] = [:]
     private var named: [PushProvider: [ByteString: PushApp.ID]] = [:]
     private let acceptance: PushAcceptance
@@ -40,8 +40,8 @@ package struct PushDirectory: Sendable {
 
     package subscript(id: PushApp.ID) -> PushApp? { apps.indices.contains(id.index) ? apps[id.index] : nil }
 
-    /// The app that a token belongs to; `nil` when its provider is switched off, or when it is none of an app of ours: it
-    /// may be in the store from before the settings changed.
+    /// The app of a token; `nil` if its provider is switched off, or if no app matches: it may have been stored before
+    /// the settings changed.
     package func app(for token: PushToken) -> PushApp.ID? {
         guard acceptance.problem(with: token) == nil else { return nil }
         return namedApp(for: token) ?? fallbacks[token.provider]
@@ -74,7 +74,7 @@ package struct PushDirectory: Sendable {
         }
         guard let fallback = append(first, provider.rawValue) else { return }
         fallbacks[provider] = fallback
-        // With one app there is nothing to choose.
+        // With one app no choice is needed.
         guard !others.isEmpty else { return }
         var known: [ByteString: PushApp.ID] = [:]
         for name in first[keyPath: names] { known[ByteString(name)] = fallback }

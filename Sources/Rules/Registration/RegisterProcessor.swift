@@ -143,7 +143,7 @@ package struct RegisterProcessor: Sendable {
     /// REGISTER must not restore a contact that the device has left.
     ///
     /// Only while they are fresh. Otherwise a client that restarts its CSeq under a fixed Call-ID would be locked out
-    /// for ever by a contact that never ends.
+    /// forever by a contact that never ends.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)

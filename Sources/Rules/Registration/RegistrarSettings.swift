@@ -137,7 +137,7 @@ struct ExpiryLimits: Sendable {
 }
 
 extension Instant {
-    /// Avoids the 128-bit arithmetic of `Duration`, because it runs for every REGISTER.
+    /// Avoids the 128-bit arithmetic of `Duration`, because it runs forevery REGISTER.
     func adding(seconds: UInt32) -> Instant {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
         return overflow ? .distantFuture : Instant(nanoseconds: sum)

@@ -1,7 +1,7 @@
 import Crypto
 import Foundation
 
-/// Certificate and keys in a folder, made once.
+/// Certificate and keys in a folder, created once.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
     /// An app's certificate with its key, for Apple's feedback service.
@@ -30,7 +30,7 @@ struct StateFiles {
         }
     }
 
-    /// Google's file, with this stand-in as its token service.
+    /// A file in Google's format, with this sandbox as its token service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
         let fields = [
@@ -45,7 +45,7 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // Never half a file, nor a key that others may read for a moment.
+        // The file is never incomplete, and a key is never readable by others.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

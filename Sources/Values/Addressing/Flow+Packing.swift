@@ -1,9 +1,9 @@
-/// A flow in few bytes, for tables that hold very many: nine for UDP over IPv4.
+/// A flow in few bytes, for large tables: nine bytes for UDP over IPv4.
 extension Flow {
     private enum Form {
         static let transport: UInt8 = 7
         static let isV6: UInt8 = 8
-        /// It has the number of a connection.
+        /// Marks a flow with a connection number.
         static let hasConnection: UInt8 = 16
         static let isElsewhere: UInt8 = 32
     }
@@ -29,7 +29,7 @@ extension Flow {
         bytes.append(holder.shard)
     }
 
-    /// Reads what ``pack(into:)`` wrote at `index`, which moves behind it; `nil` for something else.
+    /// Reads the bytes of ``pack(into:)`` at `index`, which advances behind them; `nil` for anything else.
     package init?(packed bytes: Span<UInt8>, from index: inout Int) {
         guard index < bytes.count else { return nil }
         let form = bytes[index]
@@ -61,14 +61,14 @@ extension Flow {
 }
 
 extension [UInt8] {
-    /// The lower bytes of a number, the lowest first.
+    /// The lower bytes of a number, lowest first.
     fileprivate mutating func append(_ number: UInt64, bytes count: Int) {
         for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
     }
 }
 
 extension Span<UInt8> {
-    // Told apart by the number of bytes when it is compiled.
+    // The compiler specialises it by the number of bytes.
     @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }

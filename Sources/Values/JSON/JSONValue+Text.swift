@@ -3,21 +3,22 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     package init(dictionaryLiteral members: (String, JSONValue)...) { self = .members(members) }
 
-    /// An object whose members stand in this order.
+    /// An object with its members in this order.
     package static func members(_ members: [(String, JSONValue)]) -> JSONValue {
         .object(members.map { Member(key: $0.0, value: $0.1) })
     }
 
     package static func number(_ number: Int64) -> JSONValue { .number("\(number)") }
 
-    /// The value as JSON text, without blanks: numbers as they were written, strings escaped anew.
+    /// The value as JSON text, without blanks: numbers unchanged, strings escaped again.
     package var bytes: [UInt8] {
         var out: [UInt8] = []
         append(to: &out)
         return out
     }
 
-    /// Appends the value as JSON text. It calls itself, but no deeper than the reader that made the value allowed.
+    /// Appends the value as JSON text. It is recursive, but at most as deep as the limit of the reader that made the
+    /// value.
     package func append(to out: inout [UInt8]) {
         switch self {
         case .null: out += "null".utf8

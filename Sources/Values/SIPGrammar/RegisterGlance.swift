@@ -1,14 +1,14 @@
 package import Addressing
 import Bytes
 
-/// A REGISTER as seen at a glance: where the rows stand that its refusal repeats, and nothing more. For a time in which
-/// there is more to refuse than could be read.
+/// Finds only the rows of a REGISTER that a refusal repeats. For overload, when more REGISTERs arrive than can be
+/// parsed and refused.
 ///
-/// It knows what phones usually send over UDP, and leaves all else to those who read properly: several Vias, folded rows,
-/// a client that does not ask for `rport`.
+/// It recognises the usual form of phones over UDP, and leaves other forms to the full parser: several Vias, folded
+/// rows, a client that does not ask for `rport`.
 package struct RegisterGlance {
     private let via, from, to, callID, cseq: Range<Int>
-    /// Where `;rport` ends in the Via.
+    /// The end of `;rport` in the Via.
     private let rportEnd: Int
     private let uri: Range<Int>
 
@@ -31,7 +31,7 @@ package struct RegisterGlance {
                 case UInt8(ascii: "i"): Self.take(row, "i", "i", bytes, &callID)
                 case UInt8(ascii: "c"):
                     Self.take(row, "call-id", "call-id", bytes, &callID) && Self.take(row, "cseq", "cseq", bytes, &cseq)
-                // A fold, or what only looks like one.
+                // A fold, or a line that resembles one.
                 case 0x20...0x2f: false
                 default: true
                 }
@@ -45,7 +45,7 @@ package struct RegisterGlance {
         (self.uri, self.rportEnd) = (uri, rportEnd)
     }
 
-    /// Notes a row that has one of two names; false when there was such a row already.
+    /// Records a row that has one of two names; false if such a row was already found.
     private static func take(
         _ row: Range<Int>, _ name: StaticString, _ short: StaticString, _ bytes: Span<UInt8>, _ found: inout Range<Int>?
     ) -> Bool {
@@ -58,7 +58,7 @@ package struct RegisterGlance {
         return true
     }
 
-    /// The URI in To, which has no tag: a REGISTER is in no dialog.
+    /// The URI in To, which has no tag: a REGISTER is not in a dialog.
     private static func uri(in row: Range<Int>, _ bytes: Span<UInt8>) -> Range<Int>? {
         var begin: Int?
         for index in row {
@@ -66,7 +66,7 @@ package struct RegisterGlance {
                 guard begin == nil else { return nil }
                 begin = index + 1
             } else if bytes[index] == UInt8(ascii: ">"), let begin {
-                // Nothing behind it but the row's end.
+                // Only the row's end may follow it.
                 return index + 3 == row.upperBound ? begin..<index : nil
             } else if bytes[index] == UInt8(ascii: "\"") {
                 return nil
@@ -123,7 +123,8 @@ package struct RegisterGlance {
 }
 
 extension Span<UInt8> {
-    /// Whether these letters stand there in whatever case, and then that byte if one is given. The letters are lower case.
+    /// Whether these letters are at this place in any case, followed by that byte if one is given. The letters are
+    /// lower case.
     fileprivate func hasPrefix(_ text: StaticString, at start: Int, before next: Unicode.Scalar? = nil) -> Bool {
         let count = text.utf8CodeUnitCount
         guard start + count < self.count else { return false }

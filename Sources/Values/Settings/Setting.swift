@@ -1,17 +1,17 @@
-/// Where a setting's value goes in its group.
+/// The place of a setting's value in its group.
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
-/// One key of a group: the one declaration that feeds the YAML reader, the sample file and the manual.
+/// One key of a group: the single declaration for the YAML reader, the sample file and the manual.
 ///
 /// The default is the property's initial value in the group, so a group made in code equals one read from an empty
 /// file.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
-    /// What the setting is for, in one or more sentences. They name the unit only if the type does not.
+    /// The purpose of the setting, in one or more sentences. They name the unit only if the type does not.
     package let help: String
     /// Whether a file without the key is refused.
     package private(set) var isRequired = false
-    /// Whether it is made from the group's other keys, and so is read after them.
+    /// Whether it is computed from the group's other keys, and therefore read after them.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let outline: @Sendable (Group) -> SettingOutline
@@ -40,10 +40,10 @@ package struct Setting<Group: Sendable>: Sendable {
     ///
     /// - Parameters:
     ///   - key: lower case with hyphens.
-    ///   - path: where the value goes; its initial value is the default.
-    ///   - type: what may be written.
-    ///   - example: YAML shown in the sample in place of an empty default.
-    ///   - help: what the setting is for.
+    ///   - path: the place of the value; its initial value is the default.
+    ///   - type: the allowed values.
+    ///   - example: YAML for the sample instead of an empty default.
+    ///   - help: the purpose of the setting.
     /// - Returns: the setting.
     package static func value<Value>(
         _ key: String, _ path: SettingPath<Group, Value>, _ type: SettingType<Value>,
@@ -62,7 +62,7 @@ package struct Setting<Group: Sendable>: Sendable {
         }
     }
 
-    /// A value that may be absent; a key with nothing behind it means none.
+    /// An optional value. A key without a value means none.
     package static func value<Value>(
         _ key: String, _ path: SettingPath<Group, Value?>, _ type: SettingType<Value>,
         example: String? = nil, _ help: String

@@ -12,7 +12,7 @@ indirect enum SettingOutline: Sendable {
         let lines: [SettingLine]
     }
 
-    /// `text` is `nil` when there is no value; `example` is shown in its place.
+    /// `text` is `nil` without a value; `example` is shown instead.
     case value(type: String, text: String?, example: String?)
     case group([SettingLine])
     case named([Named], example: Named)

@@ -1,16 +1,17 @@
 extension Setting where Group: SettingsGroup {
     /// Variants of the group itself under names that the operator chooses: each begins as a copy of the group, so that
-    /// only what differs is written.
+    /// only differences need to be set.
     ///
-    /// The variants are read after all other keys of the group, wherever they stand, and have no variants of their own.
+    /// The variants are read after all other keys of the group, in any order in the file, and have no variants of their
+    /// own.
     ///
     /// - Parameters:
     ///   - key: lower case with hyphens.
-    ///   - path: where the variants go; empty by default.
-    ///   - limit: how many there may be.
+    ///   - path: the place of the variants; empty by default.
+    ///   - limit: the maximum number of variants.
     ///   - exampleName: the name shown in the sample.
     ///   - exampleKeys: the keys shown under it.
-    ///   - help: what the variants are for.
+    ///   - help: the purpose of the variants.
     /// - Returns: the setting.
     package static func variants(
         _ key: String, _ path: SettingPath<Group, [String: Group]>, atMost limit: Int = 100,

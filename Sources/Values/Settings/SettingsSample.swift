@@ -1,8 +1,8 @@
 extension SettingsGroup {
     /// A complete file: every key with its help and its default, commented out, so that reading it gives the defaults.
     ///
-    /// A required key stands there with its example, so that the file is accepted as it is.
-    /// Help begins with `# `, a commented key with `#` alone: taking each such `#` away leaves valid YAML.
+    /// A required key has its example, so that the file is accepted unchanged. Help begins with `# `, a commented key
+    /// with only `#`: removing each such `#` leaves valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
     /// - Returns: YAML.
@@ -10,7 +10,7 @@ extension SettingsGroup {
         var writer = SampleWriter()
         writer.comment(title, indent: 0)
         writer.comment(
-            "Every key may be left out; the commented ones show what then holds, or an example where nothing does. "
+            "Every key is optional. A commented key shows its default, or an example if it has none. "
                 + "Durations: 300ms, 30s, 5m, 1h, 7d.", indent: 0)
         writer.lines(Self().outline, indent: 0)
         return writer.out

@@ -84,7 +84,7 @@ struct SQLiteStoreTests {
                 store.journal(.begun(call))
                 store.flushJournal()
             }
-            while try await !lines.next().contains("calls cannot be written") {}
+            while try await !lines.next().contains("the call journal cannot be written") {}
             try FileManager.default.removeItem(atPath: calls)
             while try await !lines.next().contains("the call journal is written again") {}
             let secret = try await store.secrets(named: JournalKey.name).first

@@ -8,7 +8,8 @@ import SIPMessage
 package import Telemetry
 package import Timekeeping
 
-/// An engine as the simulated network has it: one UDP and one TCP listener, on request TLS and WebSocket as well, a trusted PBX, FCM for pushes, no passwords.
+/// An engine for the simulated network: one UDP and one TCP listener, optionally TLS and WebSocket, a trusted PBX, FCM
+/// for pushes, no passwords.
 package enum EngineFixture {
     package static func engine(
         _ stored: StoredState, seed: UInt64, log: Log = .silent, hasTLS: Bool = false,

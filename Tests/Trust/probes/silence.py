@@ -403,6 +403,6 @@ def provider_away(t):
     server = QuietServer(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     wake()
-    check(line_with(daemon, "push provider is reached again", "fcm", timeout=15), "no line when the circuit closes")
+    check(line_with(daemon, "push provider can be reached again", "fcm", timeout=15), "no line when the circuit closes")
     server.shutdown()
     return "a line when the circuit opens and when it closes, and provider list has the last error"

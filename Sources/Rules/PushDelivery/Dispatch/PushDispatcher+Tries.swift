@@ -2,24 +2,24 @@ import Addressing
 import Telemetry
 package import Timekeeping
 
-/// The tries of a push: the request that leaves, and what becomes of it.
+/// The tries of a push: the request that is sent, and its result.
 extension PushDispatcher {
     // MARK: What happened
 
-    /// The request is on its way.
+    /// The request was sent.
     package func requestLeft(_ slot: Int) {
         guard slots.indices.contains(slot), let entry = slots[slot] else { return }
         entry.server.standing.report.sent += 1
         tell(entry.request.id, .sent)
     }
 
-    /// There is no request that could be sent.
+    /// The request could not be sent.
     package func requestFailed(_ slot: Int, _ outcome: PushOutcome, now: Moment) {
         guard slots.indices.contains(slot), let entry = slots[slot] else { return }
         abandon(entry, outcome, now: now)
     }
 
-    /// The provider has answered after that time.
+    /// The provider answered after that duration.
     package func answered(
         _ slot: Int, of id: PushID, with answer: ProviderAnswer, after time: Duration, now: Moment
     ) {
@@ -37,7 +37,7 @@ extension PushDispatcher {
         ended(entry, outcome, isFailure: answer.isFailureOfProvider, now: now)
     }
 
-    /// The provider was not reached, or did not answer; `words` for the operator.
+    /// The provider could not be reached, or did not answer; `words` is for the operator.
     package func unanswered(_ slot: Int, of id: PushID, _ outcome: PushOutcome, _ words: String, now: Moment) {
         guard let entry = entry(slot, id) else { return }
         journal.notReached(entry.server.app, words, now: now.instant)
@@ -56,7 +56,7 @@ extension PushDispatcher {
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
-        // Nobody tries again with a new credential where the push is not wanted any more; others need one all the same.
+        // A push that is no longer needed is not retried with a new credential, but other pushes need one.
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }
@@ -128,7 +128,7 @@ extension PushDispatcher {
     }
 }
 
-/// Random numbers that spread tries, without a system call for each (SplitMix64). No secret is made of them.
+/// Random numbers that spread retries, without a system call for each (SplitMix64). They are not used for secrets.
 struct ChanceGenerator: RandomNumberGenerator {
     private var state: UInt64
 

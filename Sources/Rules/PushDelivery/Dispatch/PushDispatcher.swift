@@ -3,47 +3,46 @@ package import Bytes
 package import Telemetry
 package import Timekeeping
 
-/// Sorts pushes: which server each goes to, when it has its turn, what it carries, whether it is tried again, and what its
-/// end is.
+/// Dispatches pushes: chooses the server of each, its turn, its contents and its retries, and determines its outcome.
 ///
-/// Pure: reads no clock, sends nothing. Feed it events, run the actions that it gives then, tell the outcomes, and come
-/// back at ``nextDeadline``.
+/// Pure: reads no clock, sends nothing. Report events to it, run the returned actions, fetch the outcomes, and call it
+/// again at ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
-        /// ``credentialMade(_:_:life:now:)`` or ``credentialFailed(_:_:problem:now:)`` is told, now or later.
+        /// ``credentialMade(_:_:life:now:)`` or ``credentialFailed(_:_:problem:now:)`` must be called, now or later.
         case makeCredential(PushCredentials.Order)
-        /// ``requestLeft(_:)`` or ``requestFailed(_:_:now:)`` is told at once; after the former an answer.
+        /// ``requestLeft(_:)`` or ``requestFailed(_:_:now:)`` must be called immediately; after the former, an answer.
         case send(Transmission)
         case tell(PushID, PushStep)
     }
 
-    /// One request, and where it goes.
+    /// One request, and its destination.
     package struct Transmission: Sendable {
-        /// The place of its push until the answer comes; then another push may have it.
+        /// The slot of its push until the answer arrives. Afterwards another push may use it.
         package let slot: Int
         package let id: PushID
         package let app: PushApp.ID
-        /// The number of a server that tokens name; `nil` for the app's own server.
+        /// The number of a server from a token; `nil` for the app's own server.
         package let server: Int?
         package let request: ProviderRequest
         /// The value of `authorization`.
         package let credential: String?
-        /// No answer counts after it.
+        /// An answer after it is ignored.
         package let end: Instant
     }
 
-    /// One push on its way.
+    /// One active push.
     final class Entry {
         let request: PushRequest
         let server: PushServer
-        /// Where the token has a server of its own.
+        /// The server of the token, if tokens name servers.
         let origin: String?
         let slot: Int
         var attempt: PushAttempt
-        /// It is one of those that its queue has let go.
+        /// Its queue has released it.
         var hasPlace = false
         let isNotification: Bool
-        /// It has passed its server's gate for notifications, and has not left the queue.
+        /// It passed its server's gate for notifications, and is still in the queue.
         var isInGate = false
         var credential: String?
         var pause = DeadlineID.none
@@ -58,7 +57,7 @@ package final class PushDispatcher {
         }
     }
 
-    /// How an app that got a push is to name its device to us, by the device's number.
+    /// The code by which an app names its device to the daemon, by the device's number.
     package var deviceCode: (DeviceID) -> ByteString? = { _ in nil }
 
     private let directory: PushDirectory
@@ -74,24 +73,24 @@ package final class PushDispatcher {
     var freeSlots: [Int] = []
     /// How many of the entries are notifications.
     var notifications = 0
-    /// Pushes that have their place and want a credential that is being made.
+    /// Released pushes whose credential is being made.
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
-    /// Outcomes not told yet.
+    /// Outcomes that are not fetched yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
 
-    /// Notifications at a time, those in pauses included; they take none of the places of other pushes.
+    /// The limit of simultaneous notifications, including those between two tries. They take no places of other pushes.
     private static let notificationLimit = 10_000
 
     /// - Parameters:
     ///   - directory: the apps.
-    ///   - credentials: what their requests carry.
-    ///   - answerTimeout: how long a provider may take to answer.
-    ///   - plainLimit: requests under way to a server without TLS.
-    ///   - seed: spreads the tries of pushes that failed together.
-    ///   - log: what became of pushes.
+    ///   - credentials: the credentials of their requests.
+    ///   - answerTimeout: the time limit for a provider's answer.
+    ///   - plainLimit: the limit of parallel requests to a server without TLS.
+    ///   - seed: spreads the retries of pushes that failed together.
+    ///   - log: receives the outcomes of pushes.
     package init(
         _ directory: PushDirectory, _ credentials: PushCredentials, answerTimeout: Duration, plainLimit: Int,
         seed: UInt64, log: Log
@@ -104,14 +103,15 @@ package final class PushDispatcher {
         chances = ChanceGenerator(seed: seed)
     }
 
-    /// The actions since the last call, in their order; what the array held is dropped, and its room used again.
+    /// The actions since the last call, in their order. The previous contents of the array are dropped, and its memory
+    /// is reused.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
-    /// The next push that has ended, and its last word, in the order of the ends. Pushes that were withdrawn have none. To
-    /// be asked until it says `nil`.
+    /// The next ended push and its outcome, in the order of the ends. Withdrawn pushes have none. Call until it returns
+    /// `nil`.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -124,7 +124,7 @@ package final class PushDispatcher {
 
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
-    /// When ``timePassed(now:)`` is to be told.
+    /// When to call ``timePassed(now:)``.
     package var nextDeadline: Instant? {
         var deadline = pauses.nextDeadline ?? .distantFuture
         for server in servers.all { deadline = min(deadline, server.queue.nextProbe ?? .distantFuture) }
@@ -132,10 +132,10 @@ package final class PushDispatcher {
         return deadline == .distantFuture ? nil : deadline
     }
 
-    /// Notifications that are taken now.
+    /// The number of notifications that are accepted now.
     package var notificationRoom: Int { max(0, Self.notificationLimit - notifications) }
 
-    /// Counters, and gauges as they stand.
+    /// Counters, and the current values of gauges.
     package var figures: CounterSet {
         var figures = journal.figures
         figures.set(.pushQueue, to: servers.all.reduce(0) { $0 + $1.waiting })
@@ -143,18 +143,18 @@ package final class PushDispatcher {
         return figures
     }
 
-    /// How each app's pushes fare, in the order of the directory.
+    /// The push statistics of each app, in the order of the directory.
     package var reports: [(app: PushApp, report: PushAppReport)] { servers.reports }
 
     // MARK: What happened
 
-    /// From now on, credentials that have to be fetched are fetched before the old ones end.
+    /// From now on, credentials are fetched before the old ones expire.
     package func started(now: Moment) {
         keepsCredentials = true
         renewCredentials(now: now)
     }
 
-    /// A push is to be sent, if there is an app for its token and room in the queue.
+    /// Sends a push, if its token belongs to an app and the queue has room.
     package func pushAsked(_ request: PushRequest, now: Moment) {
         guard let app = directory.app(for: request.token) else {
             journal.figures.count(.pushWithoutApp)
@@ -184,8 +184,8 @@ package final class PushDispatcher {
         settled.append((request.id, .retry(after: nil)))
     }
 
-    /// The push is taken back: the call is over, or its device has come. One that has left for its provider stays under way
-    /// until that has answered, and is not tried again; one that has ended keeps its end.
+    /// Withdraws the push: the call is over, or its device has registered. A request in flight stays until the provider
+    /// answers, and is not retried. A push that has ended keeps its outcome.
     package func cancelled(_ id: PushID, now: Moment) {
         guard let entry = entries[id], entry.attempt.cancelled() else { return }
         forget(entry)
@@ -222,7 +222,7 @@ package final class PushDispatcher {
 
     func tell(_ id: PushID, _ step: PushStep) { actions.append(.tell(id, step)) }
 
-    /// No push is known any more, and no answer counts.
+    /// Drops all pushes and ignores later answers.
     package func stopped() {
         entries = [:]
         slots = []

@@ -1,4 +1,4 @@
-/// Which web push subscriptions are taken: those whose URL leads to one of the hosts of the settings (T12).
+/// Decides which web push subscriptions are accepted: their URL must lead to one of the hosts in the settings (T12).
 struct WebPushAcceptance: Hashable {
     private let hosts: [WebPushHost]
 

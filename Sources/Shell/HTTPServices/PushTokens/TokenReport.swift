@@ -39,7 +39,7 @@ struct TokenReport {
             case .selector: "The account on the device."
             case .callsToken: "The token for calls; also `pushTokenIncomingCall`."
             case .callsApp: "The app id of the token for calls; also `pushappid_incoming_call`."
-            case .otherToken: "The token for everything else; also `pushTokenOther`, `pushToken`, `token`."
+            case .otherToken: "The token foreverything else; also `pushTokenOther`, `pushToken`, `token`."
             case .otherApp: "The app id of that token; also `pushappid_other`, `pushappid`, `appid`."
             }
         }

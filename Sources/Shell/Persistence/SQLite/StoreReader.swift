@@ -62,7 +62,7 @@ actor StoreReader {
     }
 
     private func openConnection() throws(SQLError) -> Connection {
-        // Otherwise a removed log would be read for ever.
+        // Otherwise a removed log would be read forever.
         let found = StoreFiles(path)
         if let connection, found == files { return connection }
         files = found

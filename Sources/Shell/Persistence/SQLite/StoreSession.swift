@@ -148,7 +148,7 @@ actor StoreSession {
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
-            // Lazy rows that fail now would be retried for ever.
+            // Lazy rows that fail now would be retried forever.
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
@@ -306,7 +306,7 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
         let isOver = !error.isOfSystem
-        // Changes that fail because of their statements would fail for ever.
+        // Changes that fail because of their statements would fail forever.
         if isOver {
             deferred.clear()
         } else {
