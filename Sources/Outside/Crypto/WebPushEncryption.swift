@@ -75,7 +75,7 @@ package enum WebPushEncryption {
             let end = record.lastIndex(where: { $0 != 0 }), record[end] == lastDelimiter
         else {
             ERR_clear_error()
-            throw CryptoError(.undecryptable, "Not encrypted for this key and secret, or changed on its way.")
+            throw CryptoError(.undecryptable, "Not encrypted for this key and secret, or modified.")
         }
         return Array(record[..<end])
     }

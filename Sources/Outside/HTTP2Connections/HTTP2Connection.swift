@@ -231,7 +231,7 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection. Active requests fail; those that were not sent yet are sent again on another connection.
+    /// Ends the connection. Active requests fail; unsent ones are sent on another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
         // The server's answers so far still count.

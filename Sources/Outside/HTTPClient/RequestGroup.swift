@@ -30,7 +30,7 @@ final class RequestGroup {
 
     func send(_ exchange: HTTPExchange) throws(HTTPClientError) {
         guard deadlines.count < limits.requests else {
-            throw HTTPClientError(.failed, detail: "too many requests under way")
+            throw HTTPClientError(.failed, detail: "too many active requests")
         }
         let end = exchange.started + exchange.request.timeout
         exchange.joined(self, number: sentCount, deadline: deadlines.schedule(exchange, at: end))

@@ -236,7 +236,7 @@ package final class HTTPListener: @unchecked Sendable {
     /// Requests that were received and are unanswered.
     package var waitingCount: Int { waiting.count }
 
-    /// Requests since the start, including those that were refused before they were complete.
+    /// Requests since the start, including requests that were refused before they were complete.
     package private(set) var requestCount: UInt64 = 0
     /// How many of them were answered with 400 or more.
     package private(set) var refusedCount: UInt64 = 0

@@ -60,7 +60,7 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // A manager that does not receive the message is gone or has no room. Neither is an error of ours.
+                // A manager that does not receive the message is gone or has no room. Both are the manager's concern.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

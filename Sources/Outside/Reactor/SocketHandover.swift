@@ -2,8 +2,8 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// Sockets that outlive the process: those that systemd opened for it or kept from its last run, and those that it
-/// opens itself and can store in systemd for the next run.
+/// Sockets that outlive the process. systemd opened them for it or kept them from its last run, or the process opens
+/// them itself and can store them in systemd for the next run.
 ///
 /// A part that binds an address on the loop gets the passed socket for it. Thus no client is refused while the program
 /// restarts: connections and datagrams wait in the kernel. The protocol consists of a few variables (sd_listen_fds(3)),

@@ -27,7 +27,7 @@ package struct StreamFramer: Sendable {
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// What is at the front of the bytes. The caller then drops that part, and passes the rest. `head` becomes the head
+    /// Determines the frame at the front of the bytes. The caller then drops that part, and passes the rest. `head` becomes the head
     /// of a complete message, and otherwise stays unchanged.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }

@@ -25,7 +25,7 @@ package struct WebSocketHandshake: Hashable, Sendable {
     /// The relevant fields of the request.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of each field in their original order; those of `Origin` in lower case.
+        /// The values of each field in their original order. `Origin` is in lower case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []

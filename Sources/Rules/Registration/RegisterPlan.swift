@@ -17,7 +17,7 @@ package final class RegisterPlan {
     /// The changes that must be persisted before the 200. Empty if nothing changed that a restart could lose: a push
     /// contact that was only refreshed is restored from its old row just as well.
     package internal(set) var persist: [BindingChange] = []
-    /// The devices of which only expiry, CSeq and Call-ID changed. Their rows, from ``BindingTable/stored(_:now:)``,
+    /// The devices whose only changes are expiry, CSeq and Call-ID. Their rows, from ``BindingTable/stored(_:now:)``,
     /// may be written later.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
     /// The devices that registered. After the 200 their held calls are released, and their missed calls are reported.

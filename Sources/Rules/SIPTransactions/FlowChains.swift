@@ -1,6 +1,6 @@
 import Addressing
 
-/// The client transactions of each flow, to find those that end with a connection. They are lists linked through the
+/// The client transactions of each flow, to find the ones that end with a connection. They are lists linked through the
 /// records themselves.
 struct FlowChains: Sendable {
     private var heads = [Int32](repeating: -1, count: 4096)

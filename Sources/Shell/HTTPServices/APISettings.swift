@@ -64,7 +64,7 @@ package struct APISettings: SettingsGroup, Equatable {
     }
 }
 
-/// What the daemon does with tokens that apps report.
+/// The settings for tokens that apps report.
 package struct PushTokenSettings: SettingsGroup, Hashable {
     package var provider = ReportedTokens.Form.acrobits
 

@@ -77,7 +77,7 @@ package actor ServiceCall {
     /// Names the object that the request changes, for the audit line: a user, a device, a key. Never a secret.
     ///
     /// - Parameters:
-    ///   - names: of the changed objects.
+    ///   - names: the names of the changed objects.
     ///   - actor: the sender, if only the body names it.
     package nonisolated func changes(_ names: String..., by actor: String? = nil) { changes(names, by: actor) }
 

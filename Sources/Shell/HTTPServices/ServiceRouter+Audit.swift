@@ -26,7 +26,7 @@ extension ServiceRouter.Route {
     /// body is logged, because they can contain tokens.
     ///
     /// - Parameters:
-    ///   - name: of the caller.
+    ///   - name: the name of the caller.
     ///   - request: the request.
     ///   - log: receives the line.
     /// - Returns: a function that writes the line. Call it with the answer's status and the change that the handler

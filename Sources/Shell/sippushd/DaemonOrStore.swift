@@ -53,7 +53,7 @@ extension Command {
     /// A command that removes the object that its argument names.
     ///
     /// - Parameters:
-    ///   - name: of the command.
+    ///   - name: the name of the command.
     ///   - summary: for its help.
     ///   - argument: the word for the name in the help.
     ///   - resource: the path above the name, in the daemon's API.

@@ -46,7 +46,7 @@ extension DeviceExplanation {
         case .foreignDomain:
             "The caller must use a domain that is listed under domains, or this daemon's address: \(record.aor) is neither."
         case .otherIdentity:
-            "The phone must call as the user whose password it has: check its user name and authentication name."
+            "The phone must call as the user whose password it has. Check its user name and authentication name."
         case .forgedRoute:
             "The caller repeats the Route of another call, or of a store that was deleted. A new call has no such Route."
         case .needsTrust, .command: "If \(address) is your PBX, list it under trusted and send SIGHUP."

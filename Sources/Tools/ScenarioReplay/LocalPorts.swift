@@ -28,7 +28,7 @@ struct LocalPorts {
     /// Whether a program accepts connections there.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
-    /// The local ports in one of the kernel's tables, except those that are only reserved.
+    /// The local ports in one of the kernel's tables, except ports that are only reserved.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
         // The kernel returns a long table in pieces, for any requested size.

@@ -8,7 +8,7 @@ package struct Replay {
     private let programs: URL
 
     /// - Parameters:
-    ///   - options: what to play, and with which daemon.
+    ///   - options: the scenarios, and the daemon.
     ///   - program: the path of this program; the others are in the same folder.
     package init(_ options: ReplayOptions, program: String) {
         self.options = options
@@ -100,7 +100,7 @@ package struct Replay {
         return places
     }
 
-    /// What this scenario needs and this machine or a running daemon lacks.
+    /// The first requirement of this scenario that this machine or a running daemon does not fulfil.
     func reasonToSkip(_ scenario: Scenario) -> String? {
         let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }

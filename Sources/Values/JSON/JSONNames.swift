@@ -2,7 +2,7 @@ import Bytes
 
 /// The names in the open objects of a text, to find duplicates.
 ///
-/// Of two programs, one might use the first value and the other the last. Names are compared by their characters:
+/// One program might use the first of two values, and another one the last. Names are compared by their characters:
 /// escapes make no difference, and names that Swift considers equal are equal.
 struct JSONNames {
     private struct Name {

@@ -11,7 +11,7 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     private static var mostPairs: Int { 131_072 }
 
     /// - Parameters:
-    ///   - share: of the events in a span of time; a whole of 0 means no limit.
+    ///   - share: the limits of events in a span of time; a whole of 0 means no limit.
     ///   - span: its length.
     ///   - limitsWhole: false if only the shares are limits, because beyond the whole the oldest event is dropped.
     package init(_ share: FairShare, in span: Duration = .seconds(60), limitsWhole: Bool = true) {

@@ -120,7 +120,7 @@ package struct SimulatedCall {
     var wasLost = false
     /// Phones whose response of 180 or more reached the daemon.
     var reached = Set<Int>()
-    /// Those of them that answered on a flow that had received the INVITE or was registered.
+    /// Phones among them that answered on a flow that had received the INVITE or was registered.
     var surelyReached = Set<Int>()
     /// The daemon sent its final response, which may still be in flight.
     var isOverForDaemon = false

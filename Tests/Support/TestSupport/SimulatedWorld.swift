@@ -26,7 +26,7 @@ package final class SimulatedWorld {
         package var refreshes = 0.3
         /// The share of phones that a push finds awake: they send a keep-alive instead of registering again.
         package var awake = 0.3
-        /// The share of phones that move soon after an INVITE arrived, and of those that restart.
+        /// The share of phones that move soon after an INVITE arrived, and among them of apps that restart.
         package var moves = 0.25
         package var restarts = 0.5
         /// The share of connections of absent phones whose end is not detected for a while.

@@ -73,7 +73,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip)."),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "What a phone gets if it was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
+            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
         ),
         .choice(
             "remote-push-type", \.remotePushType,
@@ -103,7 +103,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
-            "Further apps, for devices whose pn-param names one of their topics. Each inherits the settings above; set only those that differ."
+            "Further apps, for devices whose pn-param names one of their topics. Each inherits the settings above; set only the differences."
         ),
     ]
 

@@ -18,7 +18,7 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<MissedCallSettings>] = [
         .value(
             "after-late-invite", \.afterLateInvite, .choice, example: "none",
-            "Whether the list of missed calls contains a call whose INVITE and CANCEL were sent after its end (after-end: invite-cancel). list: yes, and the list is sent immediately. none: not if the phone answered that INVITE; the list waits two seconds for the answer. Default: none for the payload linphone and for Acrobits, whose apps add such a call to their own list; list for all others. Apps with the payload ecss10 always get the list."
+            "Whether the list of missed calls contains a call whose INVITE and CANCEL were sent after its end (see after-end). list: yes, and the list is sent immediately. none: not if the phone answered that INVITE; the list waits two seconds for the answer. Default: none for the payload linphone and for Acrobits, whose apps add such a call to their own list; list for all others. Apps with the payload ecss10 always get the list."
         )
     ]
 }

@@ -1,6 +1,6 @@
 import Collections
 
-/// Limits the number of notifications in a server's queue, so that a call never waits behind more of them.
+/// Limits the number of notifications in a server's queue, so that a call waits only behind these.
 ///
 /// It does no input or output itself: it receives events, and returns which notifications may enter the queue.
 package struct NotificationGate: Sendable {

@@ -39,7 +39,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip)."),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "What a phone gets if it was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for the payload linphone, else none."
+            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for the payload linphone, else none."
         ),
         .list(
             "params", \.params, example: "[my-project, \"123456789012\"]",
@@ -61,7 +61,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
-            "Further apps, for devices whose pn-param is their project's id or one of their params. Each inherits the settings above; set only those that differ."
+            "Further apps, for devices whose pn-param is their project's id or one of their params. Each inherits the settings above; set only the differences."
         ),
     ]
 

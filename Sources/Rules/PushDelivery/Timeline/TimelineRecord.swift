@@ -147,7 +147,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package let omission: Omission?
     package var delivery: Delivery
     package var answer: Answer?
-    /// What released the call; `nil` if the phone registered for it, got it in another way, or did not get it.
+    /// The sign that released the call; `nil` if the phone registered for it, got it in another way, or did not get it.
     package var sign: SignOfLife?
     package var end: End?
     /// Whether the store has a row for it as an open call, which must be deleted when the record is complete.

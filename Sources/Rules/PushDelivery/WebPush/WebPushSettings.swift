@@ -29,7 +29,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ),
         .choice(
             "after-end", \.afterEnd,
-            "What a phone gets if it was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing."
+            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",

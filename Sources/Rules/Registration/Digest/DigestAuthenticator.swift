@@ -119,7 +119,7 @@ package struct DigestAuthenticator: Sendable {
     ///   - request: the received request.
     ///   - role: selects the credentials to check.
     ///   - realm: credentials for other realms are ignored.
-    ///   - owner: the user that must have made the request: of a REGISTER the To user (RFC 3261 section 10.3 step 4);
+    ///   - owner: the user that must have made the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
     ///     `nil` when any user may.
     ///   - flow: the source of the request. A retransmission has the flow of the original.
     ///   - holder: the peer that sent the credentials.

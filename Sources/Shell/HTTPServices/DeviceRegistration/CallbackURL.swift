@@ -94,7 +94,7 @@ struct CallbackGuard: Sendable {
     ///
     /// - Parameters:
     ///   - addresses: all addresses of the URL's host. If one of them is not allowed, the whole host is refused.
-    ///   - port: of the URL.
+    ///   - port: the port of the URL.
     ///   - own: the daemon's own listeners.
     /// - Returns: the one address to connect to; `nil` if the host has none or is refused.
     func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {

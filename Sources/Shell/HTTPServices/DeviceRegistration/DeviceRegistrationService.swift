@@ -16,7 +16,7 @@ final class DeviceRegistrationService {
     private let webhooks: WebhookSender
 
     /// - Parameters:
-    ///   - settings: of the API.
+    ///   - settings: the settings of the API.
     ///   - apps: the apps whose servers may send requests.
     ///   - loop: the shard's.
     ///   - directory: the users' devices.

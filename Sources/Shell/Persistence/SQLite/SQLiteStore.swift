@@ -66,7 +66,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     /// - Parameters:
     ///   - path: the file.
     ///   - callsFolder: the folder of the call journal; beside the file if `nil`.
-    ///   - settings: of the timeline.
+    ///   - settings: the settings of the timeline.
     ///   - loop: the loop that the store is used on.
     ///   - log: receives later failures.
     /// - Throws: also if another process uses the store.
