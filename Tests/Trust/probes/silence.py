@@ -95,7 +95,7 @@ def each_refusal(t):
 
     refused(404, "unknown-user", "nobody")
     text = explained(daemon, "nobody", "404")
-    check("nobody is called" in text, f"explain by number says {text}")
+    check("no user is called" in text, f"explain by number says {text}")
 
     def foreign():
         request = pbx.make("INVITE", "sip:someone@elsewhere.example")
@@ -125,7 +125,7 @@ def flood_of_refusals(t):
     answer = caller.response(request.call_id)
     check(answer and answer.status == 404, f"control: the PBX got {answer}")
     check(line_with(daemon, "call refused", "status=404", request.call_id), "the PBX's refusal has no line")
-    check("nobody is called" in explained(daemon, request.call_id, "404"), "the PBX's refusal has no record")
+    check("no user is called" in explained(daemon, request.call_id, "404"), "the PBX's refusal has no record")
     time.sleep(4)
     lines = [line for line in daemon.log().splitlines() if "call refused" in line and "status=407" in line]
     check(0 < len(lines) <= 30, f"{len(lines)} lines for 1,000 calls")
@@ -384,7 +384,7 @@ def provider_away(t):
 
     for number in range(7):
         wake()
-    check(line_with(daemon, "push provider is not reached", "fcm", timeout=15), "no line when the circuit opens")
+    check(line_with(daemon, "push provider cannot be reached", "fcm", timeout=15), "no line when the circuit opens")
     text = daemon.command("provider", "list").stdout
     check("not reached" in text and "last error:" in text and "UNDER WAY" in text, f"provider list: {text}")
 
