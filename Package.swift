@@ -14,7 +14,8 @@ let strict: [SwiftSetting] = [
 
 // Swift's libraries stand inside the programs. A call goes through much code, each piece of it seldom: with every jump into
 // another library through a table, and to another page, it takes a seventh more of the processor.
-let inside = ["-static-stdlib"]
+// Tests that are built in release mode are not such programs.
+let inside = Context.environment["SIPPUSHD_TESTS"] == nil ? ["-static-stdlib"] : []
 
 // Whether two accesses to one place overlap is checked in debug builds, which the tests run. It costs each message six percent.
 // Nor does each closure ask once more whether it runs on its actor: `assumeIsolated`, which calls it, has just asked.
@@ -62,6 +63,10 @@ func library(_ name: String, pkgConfig: String?, debian: String) -> Target {
     .systemLibrary(name: name, path: "Sources/CLibraries/\(name)", pkgConfig: pkgConfig, providers: [.apt([debian])])
 }
 
+// etc/release says which commit is built. What comes from elsewhere must be no more than a name.
+let commit = Context.environment["SIPPUSHD_COMMIT"] ?? ""
+let isCommit = !commit.isEmpty && commit.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "+") }
+
 let package = Package(
     name: "sippushd",
     products: [
@@ -82,6 +87,9 @@ let package = Package(
         library("CSQLite", pkgConfig: "sqlite3", debian: "libsqlite3-dev"),
         // It has no description for pkg-config.
         library("CWSlay", pkgConfig: nil, debian: "libwslay-dev"),
+        .target(
+            name: "CVersion", path: "Sources/CLibraries/CVersion",
+            cSettings: [.define("SIPPUSHD_COMMIT", to: "\"\(isCommit ? commit : "unknown")\"")]),
         library("CYAML", pkgConfig: "yaml-0.1", debian: "libyaml-dev"),
 
         // Values
@@ -147,7 +155,7 @@ let package = Package(
             [
                 "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "WebSocket",
                 "Resolver", "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing",
-                "Collections", "Timekeeping", "Telemetry", "Settings",
+                "Collections", "Timekeeping", "Telemetry", "Settings", "CVersion",
             ]),
         module(
             "HTTPServices", on: .shell,
@@ -161,7 +169,7 @@ let package = Package(
             [
                 "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
                 "Registration", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing",
-                "Timekeeping", "Telemetry",
+                "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "ProxyDaemon", on: .shell,
@@ -174,12 +182,12 @@ let package = Package(
             "sippushd", on: .shell,
             [
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery",
-                "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping",
+                "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping", "JSON", "Bytes",
             ], libraries: [allocator.library]),
         module(
             "PushSandbox", on: .tools,
             ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
-        program("push-sandbox", on: .tools, ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+        program("push-sandbox", on: .tools, ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping", "JSON"]),
         module("ScenarioReplay", on: .tools, ["JSON", "Settings", "Timekeeping"]),
         program("scenario-replay", on: .tools, ["ScenarioReplay"]),
 
@@ -220,7 +228,7 @@ let package = Package(
             "ProxyCoreTests", on: .rules,
             [
                 "ProxyCore", "Crypto", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
-                "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+                "SIPGrammar", "Bytes", "Addressing", "Collections", "Telemetry", "Timekeeping",
             ]),
         support(
             "StoreTesting",
@@ -232,7 +240,8 @@ let package = Package(
             "PersistenceTests", on: .shell,
             [
                 "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
-                "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing", "Telemetry", "Timekeeping",
+                "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Telemetry",
+                "Timekeeping",
             ]),
         tests(
             "ProxyRuntimeTests", on: .shell,
@@ -247,7 +256,7 @@ let package = Package(
                 "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting", "PushSandbox",
                 "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer",
                 "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
-                "Telemetry",
+                "Telemetry", "Collections",
             ]),
         tests(
             "ControlTests", on: .shell,
@@ -308,7 +317,7 @@ let package = Package(
         tests("SIPMessageTests", on: .outside, ["TestSupport", "SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
         tests(
             "SIPTransactionsTests", on: .rules,
-            ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+            ["TestSupport", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Collections"]),
         tests("SettingsTests", on: .values, ["TestSupport", "Settings"]),
         tests("StorageTests", on: .outside, ["TestSupport", "Storage"]),
         tests(
@@ -319,3 +328,16 @@ let package = Package(
         tests("TimekeepingTests", on: .values, ["TestSupport", "Timekeeping"]),
     ]
 )
+
+// Some tests alone, with what they need: etc/check builds those of sockets and of the engine in other ways, too.
+if let names = Context.environment["SIPPUSHD_TESTS"] {
+    let targets = Dictionary(uniqueKeysWithValues: package.targets.map { ($0.name, $0) })
+    var needed: Set<String> = []
+    var waiting = names.split(separator: " ").map(String.init)
+    while let name = waiting.popLast() {
+        guard needed.insert(name).inserted, let target = targets[name] else { continue }
+        for case .byNameItem(let name, _) in target.dependencies { waiting.append(name) }
+    }
+    package.targets.removeAll { !needed.contains($0.name) }
+    package.products.removeAll()
+}

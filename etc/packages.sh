@@ -9,9 +9,12 @@ build_packages() {
 # What etc/run needs besides.
 run_packages() { echo sip-tester curl openssl; }
 
+# What etc/package needs besides.
+package_packages() { echo dpkg-dev debhelper; }
+
 # What the checks need besides, and what they only use when it is there.
-check_packages() { echo openssl curl sqlite3 sip-tester python3-venv valgrind binutils; }
-optional_check_packages() { echo nghttp2-client nghttp2-server baresip-core linphone-cli kamailio chromium strace; }
+check_packages() { echo openssl curl sqlite3 sip-tester python3-venv valgrind binutils cmark-gfm; }
+optional_check_packages() { echo nghttp2-client nghttp2-server baresip-core linphone-cli kamailio chromium strace $(package_packages) mmdebstrap lintian mandoc zsh fish umoci; }
 
 missing_packages() {
     local package

@@ -3,6 +3,8 @@
 
 # All modules are optimised as one program when it is linked, and no register is spent on the frame of each function.
 optimised=(-c release --experimental-lto-mode full --omit-frame-pointers)
+# All addresses of libraries are found at the start, and cannot be written afterwards.
+optimised+=(-Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now)
 # In a profile a function that is private to its module goes by the name of its file; not by that of the folder as well, which
 # is another one on each machine.
 optimised+=(-Xswiftc -Xllvm -Xswiftc -static-func-full-module-prefix=false)

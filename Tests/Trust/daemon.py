@@ -233,10 +233,14 @@ class Daemon:
             self.key = self.command("apikey", "add", "probe", "--scope", "admin").stdout.strip().splitlines()[-1]
         return self
 
+    def words(self):
+        """The program as it is run."""
+        return [self.suite.program]
+
     def launch(self):
         offset = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         more = self.manager.launch() if self.manager else {"preexec_fn": self.prepare} if self.prepare else {}
-        command = more.pop("before", []) + [self.suite.program, "serve", "--config", self.config, "--log-format", "text"]
+        command = more.pop("before", []) + self.words() + ["serve", "--config", self.config, "--log-format", "text"]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **more)
         limit = time.monotonic() + patience(30)
@@ -322,6 +326,29 @@ class Daemon:
             with open(f"/proc/{self.process.pid}/task/{task}/schedstat") as file:
                 total += int(file.read().split()[0])
         return total / 1e9
+
+
+class CountedDaemon(Daemon):
+    """A daemon whose instructions valgrind's callgrind counts: the count hardly varies with the machine and what else it does."""
+
+    tools = ("valgrind", "vgdb", "objcopy")
+
+    def words(self):
+        copy, count = os.path.join(self.folder, "sippushd"), os.path.join(self.folder, "count")
+        # Valgrind cannot read the debug information that Swift's compiler writes.
+        subprocess.run(["objcopy", "--strip-debug", self.suite.program, copy], check=True)
+        return ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={count}", copy]
+
+    def instructions(self):
+        """How many it has executed since it was asked last."""
+        before = set(os.listdir(self.folder))
+        subprocess.run(["vgdb", f"--pid={self.process.pid}", "dump"], check=True, capture_output=True, timeout=patience(60))
+        for name in set(os.listdir(self.folder)) - before:
+            with open(os.path.join(self.folder, name)) as file:
+                for line in file:
+                    if line.startswith("totals: "):
+                        return int(line.split()[1])
+        raise RuntimeError("callgrind counted nothing")
 
 
 def merge(base, more):

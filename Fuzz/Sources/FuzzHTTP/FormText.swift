@@ -1,1 +1,1 @@
-../../../Sources/HTTPServer/FormText.swift
+../../../Sources/Outside/HTTPServer/FormText.swift

@@ -1,1 +1,1 @@
-../../../Sources/HTTPServer/HTTPRequest.swift
+../../../Sources/Outside/HTTPServer/HTTPRequest.swift

@@ -1,1 +1,1 @@
-../../../Sources/HTTPServer/HTTPRequestHead.swift
+../../../Sources/Outside/HTTPServer/HTTPRequestHead.swift

@@ -1,1 +1,1 @@
-../../../Sources/HTTPServer/HTTPRequestReader.swift
+../../../Sources/Outside/HTTPServer/HTTPRequestReader.swift

@@ -1,16 +1,16 @@
 package import Bytes
 import CLZ4
 
-/// Writes bytes in fewer ones where they are like those of a sample: an LZ4 block, for which the sample is the dictionary.
+/// Compresses bytes that are similar to a sample: an LZ4 block with the sample as its dictionary.
 ///
-/// Whoever has the block needs the sample, to the byte, and the number of bytes that were written.
+/// Decompressing the block needs exactly the same sample, and the number of bytes.
 @safe package final class SampleCompressor {
-    /// How much of a sample counts: its first bytes.
+    /// How much of a sample is used: its first bytes.
     package static let sampleLimit = 4096
 
-    /// `nil` when there was no memory for it; nothing is compressed then.
+    /// `nil` if memory was lacking; nothing is compressed then.
     private let stream: UnsafeMutablePointer<LZ4_stream_t>?
-    /// Blocks are written here, since it is known afterwards how long they are.
+    /// Blocks are written here, because their length is known only afterwards.
     private var room: [UInt8] = []
 
     package init() { unsafe stream = LZ4_createStream() }
@@ -18,10 +18,10 @@ import CLZ4
     deinit { unsafe LZ4_freeStream(stream) }
 
     /// - Parameters:
-    ///   - bytes: what is to be written.
+    ///   - bytes: the bytes to compress.
     ///   - sample: may be empty.
-    ///   - limit: how long the block may be.
-    /// - Returns: `nil` when it would be longer.
+    ///   - limit: the maximum length of the block.
+    /// - Returns: `nil` if the block would be longer.
     package func block(of bytes: ByteString, like sample: ByteString, limit: Int) -> ByteString? {
         guard let stream = unsafe stream, limit > 0, limit <= Int32.max, !bytes.isEmpty else { return nil }
         if room.count < limit { room = [UInt8](repeating: 0, count: limit) }
@@ -30,7 +30,7 @@ import CLZ4
                 unsafe sample.withUnsafeBytes { sample in
                     unsafe bytes.withUnsafeBytes { bytes in
                         unsafe room.withUnsafeMutableBytes { room in
-                            // Forgets what it was used for before.
+                            // Drops the state of its previous use.
                             unsafe LZ4_loadDict(stream, Self.text(sample), Self.used(sample))
                             return unsafe LZ4_compress_fast_continue(
                                 stream, Self.text(bytes), room.baseAddress?.assumingMemoryBound(to: CChar.self),
@@ -48,10 +48,10 @@ import CLZ4
     /// Reads a block.
     ///
     /// - Parameters:
-    ///   - block: what ``block(of:like:limit:)`` gave.
-    ///   - count: how many bytes were written.
-    ///   - sample: the same.
-    /// - Returns: `nil` for anything else than such a block.
+    ///   - block: the result of ``block(of:like:limit:)``.
+    ///   - count: the number of the original bytes.
+    ///   - sample: the same sample.
+    /// - Returns: `nil` if it is not such a block.
     package static func bytes(of block: ByteString, count: Int, like sample: ByteString) -> ByteString? {
         guard count > 0, count <= Int32.max else { return nil }
         let storage = ByteStorage.make(capacity: count)

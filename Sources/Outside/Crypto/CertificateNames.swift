@@ -4,13 +4,13 @@ import COpenSSL
 struct CertificateNames {
     /// The domains of its `sip:` URIs.
     private(set) var domains: [String] = []
-    /// Its DNS names, or its common name when it has no alternative names.
+    /// Its DNS names, or its common name if it has no alternative names.
     private(set) var hosts: [String] = []
 
-    /// Whom it stands for in SIP (RFC 5922 section 7.1).
+    /// The identities that it certifies in SIP (RFC 5922 section 7.1).
     var forSIP: [String] { domains.isEmpty ? hosts : domains }
 
-    /// - Parameter each: is given what OpenSSL tells of each name.
+    /// - Parameter each: called with each name from OpenSSL.
     /// - Returns: the names.
     @unsafe
     static func collected(_ each: (tls_name_function, UnsafeMutableRawPointer) -> Void) -> CertificateNames {
@@ -29,7 +29,7 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // A NUL, or anything else that no name has, could hide what follows it from whoever compares.
+        // A NUL, or any other invalid character, could hide the rest of the name from a comparison.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }

@@ -2,24 +2,25 @@ import COpenSSL
 import Glibc
 package import Timekeeping
 
-/// What a server's certificate says, and what its clients would find wrong with it.
+/// The contents of a server's certificate, and the faults that its clients would find.
 package struct CertificateReport: Hashable, Sendable {
     /// Its DNS names and SIP domains, in lower case.
     package let names: [String]
     package let begins: UnixTime
     package let ends: UnixTime
-    /// What a client that believes the authorities finds wrong with it or its chain, in OpenSSL's words; `nil` for nothing.
+    /// The fault of the certificate or its chain for a client that trusts the authorities, in OpenSSL's words; `nil` if
+    /// none.
     package let chainFault: String?
-    /// The names asked for that it is not for.
+    /// The requested names that it does not cover.
     package let missingNames: [String]
 
-    /// Reads the certificate, and sees to it that the key belongs to it.
+    /// Reads the certificate, and checks that the key belongs to it.
     ///
     /// - Parameters:
     ///   - identity: certificate with chain, and key.
-    ///   - names: what it must be for: host names or addresses.
-    ///   - authorities: a file with those that clients believe; `nil` for the system's.
-    /// - Throws: when a file cannot be read, or the key is another one's.
+    ///   - names: the names that it must cover: host names or addresses.
+    ///   - authorities: a file of trusted authorities; `nil` for the system's.
+    /// - Throws: if a file cannot be read, or the key belongs to another certificate.
     package init(_ identity: TLSIdentity, for names: [String], authorities: String?) throws(TLSError) {
         _ = try TLSContext.server(identities: [identity])
         self = try unsafe identity.certificate.withCertificates { chain throws(TLSError) in

@@ -1,18 +1,18 @@
 import COpenSSL
 
-/// A key for GMAC (NIST SP 800-38D: AES-256-GCM over nothing but associated data), set up once. For much that must be
-/// authenticated cheaply: 1,000 bytes cost some 1,500 instructions, a twentieth of what HMAC-SHA256 needs.
+/// A key for GMAC (NIST SP 800-38D: AES-256-GCM with only associated data), set up once. It authenticates large amounts
+/// cheaply: 1,000 bytes cost some 1,500 instructions, a twentieth of HMAC-SHA256.
 ///
-/// Under one key no nonce may come twice for different bytes. Each value of this type gives nonces of its own.
+/// A key may never use a nonce twice for different bytes. Each value of this type generates its own nonces.
 @safe
 package struct GMACKey: ~Copyable {
     private let aes: OpaquePointer
     private let gcm: OpaquePointer
-    /// The next nonce: 8 bytes that are random at first, then a number that rises.
+    /// The next nonce: 8 bytes that are random at first, then a counter.
     private var nonce: (start: UInt64, count: UInt32)
 
     /// - Parameter key: 32 random bytes.
-    /// - Throws: also when the key has another length.
+    /// - Throws: also if the key has another length.
     package init(_ key: [UInt8]) throws(CryptoError) {
         guard key.count == Self.byteCount else { throw CryptoError(.wrongLength, "A GMAC key has 32 bytes.") }
         let nonce = try RandomBytes.make(8).reduce(0) { $0 << 8 | UInt64($1) }
@@ -33,13 +33,13 @@ package struct GMACKey: ~Copyable {
         unsafe EVP_CIPHER_CTX_free(aes)
     }
 
-    /// Writes a nonce and the tag of all bytes from `start` on, in the places before them that were left for it.
+    /// Writes a nonce and the tag of all bytes from `start` on into the reserved places before them.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
         let gcm = unsafe gcm
         let place = start - Self.sealCount
         nonce.count &+= 1
-        // After 4 billion seals it runs over into the random part, which is as good as another one.
+        // After 4 billion seals the counter overflows into the random part, which is as good as a new one.
         if nonce.count == 0 { nonce.start &+= 1 }
         let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
@@ -53,7 +53,7 @@ package struct GMACKey: ~Copyable {
         precondition(isDone, "a keyed GMAC takes any bytes")
     }
 
-    /// Whether the seal that stands directly before the range was made with this key for the bytes of the range.
+    /// Whether the seal directly before the range was made with this key for the bytes of the range.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
         let gcm = unsafe gcm
@@ -67,6 +67,6 @@ package struct GMACKey: ~Copyable {
 
     package static let byteCount = 32
     private static let nonceCount = 12
-    /// What stands before what is sealed: a nonce, and a tag of 16 bytes.
+    /// The length of the seal before the sealed bytes: a nonce, and a tag of 16 bytes.
     package static let sealCount = nonceCount + 16
 }

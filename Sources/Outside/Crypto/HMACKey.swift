@@ -5,7 +5,7 @@ import COpenSSL
 package struct HMACKey: ~Copyable {
     private let raw: OpaquePointer
 
-    /// A key of any length; at least 16 random bytes make sense.
+    /// A key of any length. Use at least 16 random bytes.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard let algorithm = unsafe FetchedMAC.hmac.pointer, let raw = unsafe EVP_MAC_CTX_new(algorithm) else {
             throw .library("HMAC")
@@ -20,9 +20,9 @@ package struct HMACKey: ~Copyable {
 
     deinit { unsafe EVP_MAC_CTX_free(raw) }
 
-    /// The 32 bytes that only the key's owner can make for these bytes.
+    /// The 32 bytes that only the key's owner can compute for these bytes.
     package mutating func code(for bytes: Span<UInt8>) -> [UInt8] {
-        // Without a key the context starts again with the one it has.
+        // Without a key the context restarts with its current one.
         let started = unsafe EVP_MAC_init(raw, nil, 0, nil)
         let updated = unsafe bytes.withUnsafeBufferPointer { unsafe EVP_MAC_update(raw, $0.baseAddress, $0.count) }
         precondition(started == 1 && updated == 1, "a keyed HMAC takes any bytes")

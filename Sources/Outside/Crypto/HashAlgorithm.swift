@@ -13,7 +13,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
         return context.finish()
     }
 
-    /// The digest in lower-case hex, as digest authentication compares it.
+    /// The digest in lower-case hexadecimal, as digest authentication compares it.
     package func hexDigest(of bytes: Span<UInt8>) -> [UInt8] {
         var context = HashContext(self)
         context.update(bytes)

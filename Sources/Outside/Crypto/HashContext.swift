@@ -1,8 +1,8 @@
 import Bytes
 import COpenSSL
 
-/// A digest that is being computed. After a finish it is ready for the next one, which saves the set-up where many are
-/// made.
+/// A digest that is being computed. After a finish it is ready for the next one, which saves the set-up for many
+/// digests.
 @safe
 package struct HashContext: ~Copyable {
     package let algorithm: HashAlgorithm
@@ -33,7 +33,7 @@ package struct HashContext: ~Copyable {
         return digest
     }
 
-    /// Lower-case hex, as digest authentication compares it.
+    /// Lower-case hexadecimal, as digest authentication compares it.
     package mutating func finishHex() -> [UInt8] { Hex.encode(finish().span) }
 
     private func start() {

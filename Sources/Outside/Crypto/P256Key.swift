@@ -26,14 +26,14 @@ package final class P256PublicKey: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// Whether the private key's owner made this ES256 signature, r and s side by side, for these bytes.
+    /// Whether the private key's owner made this ES256 signature, r and s in sequence, for these bytes.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = ECDSASignature.encoded(signature) else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 }
 
-/// A private key on P-256 with its public one, for agreeing on secrets with another pair's owner.
+/// A private key on P-256 with its public key, for agreeing on secrets with the owner of another pair.
 ///
 /// - `@unchecked Sendable` for the reason of ``P256PublicKey``.
 @safe
@@ -44,7 +44,7 @@ package final class P256KeyPair: @unchecked Sendable {
 
     package static let privateKeyLength = 32
 
-    /// Makes a fresh pair of keys.
+    /// Creates a new pair of keys.
     package init() throws(CryptoError) {
         ERR_clear_error()
         guard let raw = unsafe tls_make_p256_key() else { throw .library("a fresh key") }
@@ -52,7 +52,8 @@ package final class P256KeyPair: @unchecked Sendable {
         publicKey = try unsafe publicPoint(of: raw)
     }
 
-    /// - Throws: ``CryptoError/Code/unsuitableKey`` for another length than 32 bytes or a number outside the curve's range.
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` for a length other than 32 bytes or a number outside the curve's
+    ///   range.
     package init(privateKey: [UInt8]) throws(CryptoError) {
         var point = [UInt8](repeating: 0, count: P256PublicKey.pointLength)
         guard privateKey.count == Self.privateKeyLength, unsafe p256_multiply(privateKey, &point) == 1 else {
@@ -67,7 +68,8 @@ package final class P256KeyPair: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// What both owners get from their own private and the other's public key (ECDH): 32 bytes, the shared point's X.
+    /// The secret that both owners compute from their own private key and the other's public key (ECDH): 32 bytes, the
+    /// shared point's X.
     func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
         ERR_clear_error()
         guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }
@@ -88,7 +90,7 @@ func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
     return point
 }
 
-/// `signature` as OpenSSL encodes it: DER for a key on a curve.
+/// `signature` in OpenSSL's form: DER for a key on a curve.
 func isSHA256Signature(_ signature: [UInt8], for message: [UInt8], by key: OpaquePointer) -> Bool {
     guard let context = unsafe EVP_MD_CTX_new() else { return false }
     defer {

@@ -2,7 +2,7 @@ import COpenSSL
 import Glibc
 package import Timekeeping
 
-/// Where certificates or a key in PEM form come from.
+/// The source of certificates or a key in PEM form.
 package enum PEM: Hashable, Sendable {
     case file(String)
     case bytes([UInt8])
@@ -24,7 +24,7 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // The end of the file is an error to OpenSSL too.
+        // OpenSSL reports the end of the file as an error too.
         ERR_clear_error()
         guard unsafe !certificates.isEmpty else {
             throw .unreadable(source: name, reason: "no certificate in PEM form")
@@ -32,7 +32,7 @@ package enum PEM: Hashable, Sendable {
         return try unsafe body(certificates)
     }
 
-    /// When each of the certificates ends.
+    /// The expiry of each of the certificates.
     package func certificateEnds() throws(TLSError) -> [UnixTime] {
         try unsafe withCertificates { certificates throws(TLSError) in
             unsafe certificates.map { certificate in
@@ -61,7 +61,7 @@ package enum PEM: Hashable, Sendable {
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
-        // No pass phrase callback: a daemon has nobody to ask, and OpenSSL's default would read the terminal.
+        // No pass phrase callback: a daemon cannot ask anybody, and OpenSSL's default would read the terminal.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()
             throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")

@@ -7,7 +7,7 @@ import COpenSSL
 @safe
 package final class ProviderKey: @unchecked Sendable {
     package enum Algorithm: Sendable {
-        /// ECDSA over P-256 with SHA-256; the signature is r and s, 32 bytes each (RFC 7518 section 3.4). APNs.
+        /// ECDSA over P-256 with SHA-256. The signature is r and s, 32 bytes each (RFC 7518 section 3.4). APNs.
         case es256
         /// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518 section 3.3). Google's token service.
         case rs256
@@ -25,12 +25,12 @@ package final class ProviderKey: @unchecked Sendable {
     private let raw: OpaquePointer
 
     /// Reads an unencrypted private key (PKCS#8, or the older forms of OpenSSL) and checks that it suits the algorithm:
-    /// the curve P-256, or RSA with 2048 bits at least.
+    /// the curve P-256, or RSA with at least 2048 bits.
     package init(_ pem: PEM, for algorithm: Algorithm) throws(CryptoError) {
         let raw: OpaquePointer
         do throws(TLSError) {
             unsafe raw = try unsafe pem.withPrivateKey { key throws(TLSError) in
-                // The reader frees its own reference when the closure ends.
+                // The reader frees its own reference at the end of the closure.
                 guard unsafe EVP_PKEY_up_ref(key) == 1 else { throw .library(TLSError.pendingReason()) }
                 return unsafe key
             }
@@ -99,7 +99,7 @@ package final class ProviderKey: @unchecked Sendable {
     /// The public key's point, 65 bytes uncompressed: `k` of a web push's authorization (RFC 8292 section 3.2) and the
     /// value of `+sip.vapid`, both in base64url.
     ///
-    /// - Throws: ``CryptoError/Code/unsuitableKey`` when the key is on no curve.
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is not on a curve.
     package func publicPoint() throws(CryptoError) -> [UInt8] {
         guard algorithm == .es256 else { throw CryptoError(.unsuitableKey, "An RSA key has no point on a curve.") }
         return try unsafe Crypto.publicPoint(of: raw)
@@ -117,11 +117,11 @@ package final class ProviderKey: @unchecked Sendable {
     }
 }
 
-/// The two forms of an ECDSA signature over P-256: OpenSSL's DER, and r and s side by side.
+/// The two forms of an ECDSA signature over P-256: OpenSSL's DER, and r and s in sequence.
 package enum ECDSASignature {
     private static let half = 32
 
-    /// Pads r and s on the left: DER leaves their leading zero bytes out.
+    /// Pads r and s on the left: DER omits their leading zero bytes.
     package static func joined(_ der: [UInt8]) -> [UInt8]? {
         unsafe der.withUnsafeBufferPointer { der in
             var position = der.baseAddress

@@ -3,9 +3,20 @@ import COpenSSL
 /// A key for AES-128-SIV (RFC 5297): encrypts and authenticates without a nonce, so that the same text with the same
 /// associated data always becomes the same bytes and nothing has to be counted or stored.
 ///
-/// OpenSSL has this mode and CMAC, too, but their contexts are set up anew for each message, which costs four times what
-/// the ciphers do. Here the mode is made of OpenSSL's AES, block by block and in counter mode, whose contexts keep their
-/// keys, so that a message needs neither a set-up nor an allocation.
+/// OpenSSL has this mode and CMAC, too, but sets up their contexts anew for each message. Here both are made of OpenSSL's
+/// AES, whose contexts keep their keys, so that a message needs neither a set-up nor an allocation. User instructions of
+/// OpenSSL 3.0.19 for 48 bytes with 36 and 10 associated ones, by callgrind:
+///
+/// | | instructions |
+/// |---|---|
+/// | this type, to seal or to open | 3,300 |
+/// | `EVP` AES-128-SIV, to seal or to open | 34,000 |
+/// | the same from a copy of a keyed context | 15,400 |
+/// | a code of 36 bytes by this type; by `CMAC_Final`; by `EVP_MAC` | 1,000; 1,750; 2,150 |
+/// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
+///
+/// AES-GCM with a kept context takes 3,200 by `EVP` and 1,800 by `CRYPTO_gcm128`, but a nonce makes each token 16 letters
+/// longer, and the same token never comes twice. AES-GCM-SIV begins with OpenSSL 3.2.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
     /// By how many bytes a sealed text is longer.
@@ -25,7 +36,7 @@ package struct SIVKey: ~Copyable {
         }
         let mac = try BlockCode(key.extracting(0..<16))
         let cipher = try AESContext(key.extracting(16..<32))
-        start = mac.code(of: [UInt8](repeating: 0, count: 16).span)
+        start = mac.code(of: 0)
         chain = start
         self.mac = mac
         self.cipher = cipher
@@ -39,7 +50,7 @@ package struct SIVKey: ~Copyable {
     /// Appends the sealed text to `out`.
     package mutating func seal(_ plain: Span<UInt8>, into out: inout [UInt8]) {
         let tag = tag(of: plain)
-        tag.append(to: &out)
+        unsafe withUnsafeBytes(of: tag.bigEndian) { unsafe out.append(contentsOf: $0) }
         let begin = out.count
         unsafe plain.withUnsafeBufferPointer { unsafe out.append(contentsOf: $0) }
         apply(tag, to: &out, from: begin)
@@ -53,11 +64,12 @@ package struct SIVKey: ~Copyable {
             chain = start
             return false
         }
-        let given = Block(sealed)
+        let given = Block(first: sealed)
         let begin = plain.count
         unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
-        guard tag(of: plain.span.extracting(begin...)).differs(from: given) else { return true }
+        // Two numbers are compared in the same time wherever they differ.
+        if tag(of: plain.span.extracting(begin...)) == given { return true }
         plain.removeLast(plain.count - begin)
         return false
     }
@@ -66,36 +78,30 @@ package struct SIVKey: ~Copyable {
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
         guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
-        return mac.code(of: (chain.doubled ^ Block(padding: plain)).bytes.span)
+        return mac.code(of: chain.doubled ^ Block(padding: plain))
     }
 
     /// Counter mode, from the vector without the two bits that let implementations count in 32 bits (section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
-        var counter = Block(high: tag.high, low: tag.low & 0x7fff_ffff_7fff_ffff)
+        var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
-            var index = begin
-            while index < raw.count {
+            for index in stride(from: begin, to: raw.count, by: 64) {
                 // Four blocks, as many as most texts have, since a call of OpenSSL costs ten times what a block does.
-                var stream = [8 of UInt64](repeating: 0)
-                for block in 0..<4 {
-                    stream[2 * block] = counter.high.bigEndian
-                    stream[2 * block + 1] = counter.low.bigEndian
-                    counter = counter.next
-                }
+                var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
+                counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
                     unsafe cipher.encrypt(stream)
                     for place in 0..<min(stream.count, raw.count - index) {
                         unsafe raw[index + place] ^= stream[place]
                     }
                 }
-                index += 64
             }
         }
     }
 }
 
 /// Sixteen bytes in, sixteen other ones out, which nobody without the key can tell from random ones or turn into others of
-/// use: for small values that carry their own check, such as numbers that must be known here. A fifth of the cost of ``SIVKey``.
+/// use: for small values that carry their own check, such as numbers that must be known here. A fifteenth of the cost of ``SIVKey``.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
@@ -104,7 +110,9 @@ package struct BlockKey: ~Copyable {
         guard key.count == SIVKey.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
         }
-        let derived = try BlockCode(key.extracting(0..<16)).code(of: Array("sippushd block key".utf8).span).bytes
+        let code = try BlockCode(key.extracting(0..<16)).code(of: Array("sippushd block key".utf8).span)
+        var derived = [UInt8](repeating: 0, count: 16)
+        unsafe derived.withUnsafeMutableBytes { unsafe $0.storeBytes(of: code.bigEndian, as: Block.self) }
         let forward = try AESContext(derived.span)
         let backward = try AESContext(derived.span, decrypts: true)
         self.forward = forward
@@ -112,13 +120,11 @@ package struct BlockKey: ~Copyable {
     }
 
     package func sealed(_ high: UInt64, _ low: UInt64) -> (high: UInt64, low: UInt64) {
-        let block = forward.encrypted(Block(high: high, low: low))
-        return (block.high, block.low)
+        forward.encrypted(Block(high: high, low: low)).halves
     }
 
     package func opened(_ high: UInt64, _ low: UInt64) -> (high: UInt64, low: UInt64) {
-        let block = backward.encrypted(Block(high: high, low: low))
-        return (block.high, block.low)
+        backward.encrypted(Block(high: high, low: low)).halves
     }
 }
 
@@ -130,29 +136,26 @@ private struct BlockCode: ~Copyable {
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
         let cipher = try AESContext(key)
-        whole = cipher.encrypted(Block(high: 0, low: 0)).doubled
+        whole = cipher.encrypted(0).doubled
         filled = whole.doubled
         self.cipher = cipher
     }
 
+    /// The code of sixteen bytes.
+    func code(of block: Block) -> Block { cipher.encrypted(block ^ whole) }
+
     /// The code of the bytes, to whose last sixteen, of which there must be so many then, the addend was added (`xorend`
     /// of RFC 5297 section 2.1).
-    func code(of bytes: Span<UInt8>, addingToEnd addend: Block? = nil) -> Block {
-        let count = bytes.count
-        var state = Block(high: 0, low: 0)
-        var index = 0
-        while true {
-            let rest = count - index
-            let next = bytes.extracting(index..<min(index + 16, count))
-            var block = rest >= 16 ? Block(next) : Block(padding: next)
+    func code(of bytes: Span<UInt8>, addingToEnd addend: Block = 0) -> Block {
+        var state: Block = 0
+        var rest = bytes
+        while rest.count > 16 {
             // The addend's bytes lie over the last two blocks, unless the bytes are whole blocks.
-            if let addend { block = block ^ addend.moved(by: rest - 16) }
-            if rest <= 16 {
-                return cipher.encrypted(state ^ block ^ (rest == 16 ? whole : filled))
-            }
-            state = cipher.encrypted(state ^ block)
-            index += 16
+            state = cipher.encrypted(state ^ Block(first: rest) ^ addend >> (8 * (rest.count - 16)))
+            rest = rest.extracting(droppingFirst: 16)
         }
+        guard rest.count < 16 else { return code(of: state ^ Block(first: rest) ^ addend) }
+        return cipher.encrypted(state ^ Block(padding: rest) ^ addend << (8 * (16 - rest.count)) ^ filled)
     }
 }
 
@@ -181,9 +184,9 @@ private struct AESContext: ~Copyable {
 
     /// The block, encrypted, or decrypted where the context is made for that.
     func encrypted(_ block: Block) -> Block {
-        var words = (block.high.bigEndian, block.low.bigEndian)
-        unsafe withUnsafeMutableBytes(of: &words) { unsafe encrypt($0) }
-        return Block(high: UInt64(bigEndian: words.0), low: UInt64(bigEndian: words.1))
+        var bytes = block.bigEndian
+        unsafe withUnsafeMutableBytes(of: &bytes) { unsafe encrypt($0) }
+        return Block(bigEndian: bytes)
     }
 
     /// The same of some blocks in place.
@@ -195,72 +198,28 @@ private struct AESContext: ~Copyable {
     }
 }
 
-/// Sixteen bytes as a number of 128 bits, most significant first.
-private struct Block {
-    let high: UInt64
-    let low: UInt64
-}
+/// Sixteen bytes as a number, most significant first.
+private typealias Block = UInt128
 
 extension Block {
+    fileprivate init(high: UInt64, low: UInt64) { self = Block(high) << 64 | Block(low) }
+
+    fileprivate var halves: (high: UInt64, low: UInt64) {
+        (UInt64(truncatingIfNeeded: self >> 64), UInt64(truncatingIfNeeded: self))
+    }
+
     /// The first sixteen bytes.
-    init(_ bytes: Span<UInt8>) {
-        high = Self.number(bytes, 0)
-        low = Self.number(bytes, 8)
+    fileprivate init(first bytes: Span<UInt8>) {
+        self = unsafe Block(bigEndian: bytes.bytes.unsafeLoadUnaligned(as: Block.self))
     }
 
     /// Fewer than sixteen bytes, followed by a one bit and zeros (RFC 5297 section 2.1).
-    init(padding bytes: Span<UInt8>) {
-        self.init(high: Self.padded(bytes, from: 0), low: Self.padded(bytes, from: 8))
-    }
-
-    private static func padded(_ bytes: Span<UInt8>, from start: Int) -> UInt64 {
-        guard start + 8 > bytes.count else { return number(bytes, start) }
-        guard start <= bytes.count else { return 0 }
-        var word: UInt64 = 0
-        for index in start..<bytes.count { word = word << 8 | UInt64(bytes[index]) }
-        return (word << 8 | 0x80) << UInt64(8 * (start + 7 - bytes.count))
-    }
-
-    private static func number(_ bytes: Span<UInt8>, _ start: Int) -> UInt64 {
-        unsafe UInt64(bigEndian: bytes.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self))
+    fileprivate init(padding bytes: Span<UInt8>) {
+        self = 0
+        for index in bytes.indices { self = self << 8 | Block(bytes[index]) }
+        self = (self << 8 | 0x80) << (8 * (15 - bytes.count))
     }
 
     /// The number doubled in the field of 2 to the 128 elements (RFC 5297 section 2.3).
-    var doubled: Block {
-        let carry: UInt64 = high >> 63 == 1 ? 0x87 : 0
-        return Block(high: high << 1 | low >> 63, low: low << 1 ^ carry)
-    }
-
-    static func ^ (left: Block, right: Block) -> Block {
-        Block(high: left.high ^ right.high, low: left.low ^ right.low)
-    }
-
-    /// The number after it, of those with a zero as the highest bit of the lower half, which counters have.
-    var next: Block { Block(high: high, low: low &+ 1) }
-
-    /// Moved by so many bytes towards the end; by a negative number of them towards the begin. What leaves is lost.
-    func moved(by count: Int) -> Block {
-        guard abs(count) < 16 else { return Block(high: 0, low: 0) }
-        guard count < 0 else { return count == 0 ? self : Block(number >> UInt128(count * 8)) }
-        return Block(number << UInt128(-count * 8))
-    }
-
-    private init(_ number: UInt128) {
-        self.init(high: UInt64(truncatingIfNeeded: number >> 64), low: UInt64(truncatingIfNeeded: number))
-    }
-
-    private var number: UInt128 { UInt128(high) << 64 | UInt128(low) }
-
-    /// Compares in the same time wherever the difference is.
-    func differs(from other: Block) -> Bool { (high ^ other.high) | (low ^ other.low) != 0 }
-
-    var bytes: InlineArray<16, UInt8> {
-        InlineArray { index in
-            UInt8(truncatingIfNeeded: (index < 8 ? high : low) >> UInt64(56 - index % 8 * 8))
-        }
-    }
-
-    func append(to out: inout [UInt8]) {
-        unsafe withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { unsafe out.append(contentsOf: $0) }
-    }
+    fileprivate var doubled: Block { self << 1 ^ (self >> 127) * 0x87 }
 }

@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// A fresh P-256 key and a certificate that it signed itself, for sandboxes and tests; also usable as its own
+/// A new P-256 key and a certificate that it signed itself, for sandboxes and tests. It can also be used as its own
 /// authority.
 package struct SelfSignedCertificate: Sendable {
     package let certificate: [UInt8]
     package let key: [UInt8]
 
-    /// Makes a certificate for `hosts`, which are host names and IP addresses. All become alternative names, and the
-    /// first becomes the common name, too. A certificate for no days has already ended when it is made.
+    /// Creates a certificate for `hosts`, which are host names and IP addresses. All become alternative names, and the
+    /// first also becomes the common name. A certificate for no days has already expired when it is created.
     package init(hosts: [String], validDays: Int = 3650) throws(TLSError) {
         ERR_clear_error()
         guard let key = unsafe tls_make_p256_key() else { throw .library(TLSError.pendingReason()) }
@@ -19,7 +19,7 @@ package struct SelfSignedCertificate: Sendable {
         let days = min(max(validDays, 0), 36_500)
         guard unsafe X509_set_version(certificate, 2) == 1,
             unsafe ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial >> 1) == 1,
-            // A day back, for clocks that differ.
+            // One day earlier, for clocks that differ.
             unsafe X509_gmtime_adj(X509_getm_notBefore(certificate), -86_400) != nil,
             unsafe X509_gmtime_adj(X509_getm_notAfter(certificate), days * 86_400) != nil,
             unsafe X509_set_pubkey(certificate, key) == 1
@@ -63,9 +63,9 @@ package struct SelfSignedCertificate: Sendable {
     }
 }
 
-/// Fresh private keys as PEM, for sandboxes and tests.
+/// New private keys as PEM, for sandboxes and tests.
 package enum GeneratedKey {
-    /// RSA with 2048 bits, as Google's service accounts have it.
+    /// RSA with 2048 bits, as in Google's service accounts.
     package static func rsa() throws(TLSError) -> [UInt8] {
         ERR_clear_error()
         guard let key = unsafe tls_make_rsa_key() else { throw .library(TLSError.pendingReason()) }

@@ -11,12 +11,12 @@ package struct TLSIdentity: Hashable, Sendable {
     }
 }
 
-/// Certificates and rules from which TLS sessions are made: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers,
-/// no compression, no renegotiation.
+/// Certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression, no
+/// renegotiation.
 ///
-/// A changed certificate means a new context; sessions keep the old one as long as they live.
+/// A changed certificate needs a new context. Sessions keep their old one.
 ///
-/// - `@unchecked Sendable` because nothing changes it once it was made, and OpenSSL locks what it counts.
+/// - `@unchecked Sendable` because nothing changes it after its creation, and OpenSSL locks its reference counts.
 @safe
 package final class TLSContext: @unchecked Sendable {
     private let raw: OpaquePointer
@@ -50,7 +50,8 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
-        // A peer that closes TCP without close_notify has closed; SIP and HTTP know from their lengths what is missing.
+        // A peer that closes TCP without close_notify is treated as closed. SIP and HTTP detect missing bytes by their
+        // lengths.
         unsafe tls_set_strict_options(raw)
     }
 
@@ -58,9 +59,9 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Servers
 
-    /// A context for accepting. `certificate` holds the chain, the server's own first; `protocols` are ALPN names in our
-    /// order of preference, and a client that knows none of them is served without. With `clientAuthority`, clients must
-    /// show a certificate from it.
+    /// A context for accepting. `certificate` has the chain, the server's own certificate first. `protocols` are ALPN
+    /// names in our order of preference; a client that supports none of them is served without ALPN. With
+    /// `clientAuthority`, clients must present a certificate from it.
     package static func server(
         certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
     ) throws(TLSError) -> TLSContext {
@@ -69,8 +70,8 @@ package final class TLSContext: @unchecked Sendable {
             clients: clientAuthority.map { .mustShow($0) } ?? .unknown)
     }
 
-    /// A context for accepting under several names: a client that asks for one gets the first identity whose certificate
-    /// is for it, else the first of all (RFC 6066 section 3).
+    /// A context for accepting under several names. A client that asks for a name gets the first identity whose
+    /// certificate covers it, else the first identity (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil
@@ -89,11 +90,12 @@ package final class TLSContext: @unchecked Sendable {
         return first
     }
 
-    /// What clients are asked for.
+    /// The certificates that clients present.
     package enum ClientCertificates: Hashable, Sendable {
         /// Nothing.
         case unknown
-        /// A certificate, which says who they are when the authority vouches for it; none, or another, is as good as none.
+        /// An optional certificate, which identifies the client if the authority issued it. Any other certificate is
+        /// treated like none.
         case mayShow(PEM)
         /// A certificate from the authority.
         case mustShow(PEM)
@@ -104,16 +106,17 @@ package final class TLSContext: @unchecked Sendable {
         case .unknown: break
         case .mayShow(let authority):
             try trust(authority)
-            // Goes on with any certificate; what is wrong with it stays in the session.
+            // Accepts any certificate; the error stays in the session.
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, { _, _ in 1 })
         case .mustShow(let authority):
             try trust(authority)
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        // A ticket opens only under the authorities that it was made under.
+        // A ticket opens only with the authorities under which it was made.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // And whoever has shown a certificate shows it again: its dates, and those of its chain, are looked at each time.
+        // A client that presented a certificate is checked again: its dates and those of its chain are examined each
+        // time.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -137,8 +140,8 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// A context for connecting. `authority` replaces the system's list of certificate authorities; `certificate` and
-    /// `key` are for servers that want to know us. Without `verifiesPeer` anybody can pose as the server.
+    /// A context for connecting. `authority` replaces the system's list of certificate authorities. `certificate` and
+    /// `key` are for servers that ask for a client certificate. Without `verifiesPeer` anybody can pose as the server.
     package static func client(
         authority: PEM? = nil, certificate: PEM? = nil, key: PEM? = nil, protocols: [String] = [],
         verifiesPeer: Bool = true
@@ -155,7 +158,7 @@ package final class TLSContext: @unchecked Sendable {
         unsafe SSL_CTX_set_verify(context.raw, verifiesPeer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
         if !protocols.isEmpty {
             let wire = context.protocols.wire
-            // The one function of its family that gives 0 for success.
+            // The only function of its family that returns 0 for success.
             guard unsafe SSL_CTX_set_alpn_protos(context.raw, wire, UInt32(wire.count)) == 0 else {
                 throw .library("bad ALPN list")
             }
@@ -200,8 +203,8 @@ package final class TLSContext: @unchecked Sendable {
         return try unsafe TLSSession(SSL_new(raw), context: self, isServer: true)
     }
 
-    /// The connecting side of one connection to `host`, a name or an IP address: it is sent as the server name and the
-    /// server's certificate must be for it.
+    /// The client side of one connection to `host`, a name or an IP address. It is sent as the server name, and the
+    /// server's certificate must cover it.
     package func makeClientSession(host: String) throws(TLSError) -> TLSSession {
         precondition(!isServer, "a server context cannot connect")
         let session = try unsafe TLSSession(SSL_new(raw), context: self, isServer: false)
@@ -210,7 +213,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// ALPN names in the form of RFC 7301 section 3.1: each with its length before it.
+/// ALPN names in the form of RFC 7301 section 3.1: each preceded by its length.
 private final class ProtocolList: Sendable {
     let wire: [UInt8]
 
@@ -223,7 +226,8 @@ private final class ProtocolList: Sendable {
 }
 
 extension TLSContext.ClientCertificates {
-    /// What a session belongs to: a digest of what clients are asked for, and of the authorities that are believed.
+    /// Identifies the configuration of a session: a digest of the requirements for clients, and of the trusted
+    /// authorities.
     fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
         let (kind, authority): (UInt8, PEM?) =
             switch self {
@@ -237,7 +241,7 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client may go on from the session of its ticket.
+/// Whether a client may resume the session of its ticket.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0

@@ -1,12 +1,12 @@
 import COpenSSL
 import Glibc
 
-/// Why a TLS context or session could not be made; the text is OpenSSL's and holds no key material.
+/// Why a TLS context or session could not be created. The text is OpenSSL's and contains no key material.
 package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A certificate, key or authority that cannot be read. `source` is a file name or "PEM bytes".
     case unreadable(source: String, reason: String)
     case keyDoesNotMatchCertificate
-    /// The library refused, which means memory or a host name that is none.
+    /// The library failed: memory is lacking, or the host name is invalid.
     case library(String)
 
     package var description: String {
@@ -17,7 +17,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// OpenSSL's oldest pending error as text; empties the queue.
+    /// OpenSSL's oldest pending error as text. Empties the queue.
     static func pendingReason() -> String {
         let code = ERR_get_error()
         ERR_clear_error()

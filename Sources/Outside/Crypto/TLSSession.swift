@@ -1,10 +1,10 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The C library that moves the bytes holds its own reference, see
+/// The TLS state of one connection. The C library that transports the bytes holds its own reference, see
 /// ``retainedHandle()``.
 ///
-/// - `@unchecked Sendable` because the connection's loop is the only one to use it once the connection has it.
+/// - `@unchecked Sendable` because only the connection's loop uses it once the connection has it.
 @safe
 package final class TLSSession: @unchecked Sendable {
     private let raw: OpaquePointer
@@ -30,15 +30,15 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
-    /// Offers the server to go on from an earlier session with it, whose tickets have come: TLS 1.3 sends them behind the
-    /// handshake. Before the handshake.
+    /// Offers the server to resume an earlier session whose tickets have arrived: TLS 1.3 sends them after the
+    /// handshake. Call before the handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())
         }
     }
 
-    /// The `SSL` object with one reference that the caller owns and a C library will drop by `SSL_free`.
+    /// The `SSL` object with one reference, which the caller owns and a C library releases by `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {
         unsafe SSL_up_ref(raw)
@@ -47,28 +47,28 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: The handshake of a server
 
-    /// What is next in a handshake.
+    /// The next step of a handshake.
     package enum HandshakeStep: Hashable, Sendable {
         case done
         case wantsInput
         case wantsOutput
-        /// The client has closed the connection.
+        /// The client closed the connection.
         case ended
-        /// The connection failed, with that `errno`.
+        /// The connection failed with that `errno`.
         case broken(Int32)
-        /// Client and server do not agree, for OpenSSL's reason.
+        /// Client and server do not agree; the text is OpenSSL's reason.
         case failed(String)
     }
 
-    /// Before the first ``shakeHands()``: speaks to the client on a connected socket, which stays its owner's.
+    /// Before the first ``shakeHands()``: uses a connected socket, which still belongs to its owner.
     ///
-    /// - Returns: false for lack of memory.
+    /// - Returns: false if memory is lacking.
     package func accept(on socket: Int32) -> Bool {
         unsafe SSL_set_accept_state(raw)
         return unsafe SSL_set_fd(raw, socket) == 1
     }
 
-    /// Goes on as far as the client has sent and taken what it must; to be called again when it has.
+    /// Continues as far as the client's input and output allow. Call again when the socket is ready.
     package func shakeHands() -> HandshakeStep {
         ERR_clear_error()
         errno = 0
@@ -89,7 +89,7 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: After the handshake
 
-    /// The ALPN name both sides agreed on.
+    /// The ALPN name on which both sides agreed.
     package var applicationProtocol: String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -101,15 +101,15 @@ package final class TLSSession: @unchecked Sendable {
     /// "TLSv1.3"
     package var version: String { unsafe String(cString: SSL_get_version(raw)) }
 
-    /// Why the peer's certificate was refused; `nil` when it was not.
+    /// Why the peer's certificate was refused; `nil` if it was not.
     package var verificationFailure: String? {
         let code = unsafe SSL_get_verify_result(raw)
         guard code != X509_V_OK else { return nil }
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
-    /// Who the peer is by its certificate, in lower case (RFC 5922 section 7.1): the domains of its `sip:` URIs, else its
-    /// DNS names, else its common name. Empty without a certificate, and when it is not trusted.
+    /// The peer's identity by its certificate, in lower case (RFC 5922 section 7.1): the domains of its `sip:` URIs,
+    /// else its DNS names, else its common name. Empty without a trusted certificate.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }
         return unsafe CertificateNames.collected { found, context in
@@ -117,15 +117,15 @@ package final class TLSSession: @unchecked Sendable {
         }.forSIP
     }
 
-    /// Whether the handshake was short, because the client had a ticket.
+    /// Whether the handshake was abbreviated, because the client had a ticket.
     package var isResumed: Bool { unsafe SSL_session_reused(raw) == 1 }
 
-    /// A text for an error code that was taken from OpenSSL; `nil` when it tells of no error.
+    /// A text for an error code from OpenSSL; `nil` if it is not an error.
     package func reason(for code: UInt) -> String? {
         verificationFailure.map { "certificate not trusted: \($0)" } ?? (code == 0 ? nil : TLSError.reason(for: code))
     }
 
-    /// Tells the peer that nothing more will come (close_notify), and does not wait for its answer.
+    /// Tells the peer that no more data follows (close_notify), without waiting for its answer.
     package func shutDown() {
         ERR_clear_error()
         // SSL_shutdown during the handshake is an error and would send nothing.

@@ -1,20 +1,20 @@
 package import Bytes
 
-/// Seals small texts into URIs, so that nobody else can read, change or make them, and opens them again.
+/// Seals short texts into URIs, so that nobody else can read, change or make them, and opens them again.
 ///
-/// A sealed text is base64url of the number of the key and what AES-SIV makes of the text; it opens only with the two
-/// texts that it was bound to. The newest key seals; older ones open what they sealed. Once it is warm it allocates
-/// what it returns and nothing else.
+/// A sealed text is base64url of the key's number and the AES-SIV ciphertext. It opens only with the two texts to which
+/// it was bound. The newest key seals; older keys open the texts that they sealed. After the first use it allocates
+/// only its return values.
 ///
 /// - `@unchecked Sendable` because one thread uses it: its shard's.
 package final class TextSealer: @unchecked Sendable {
     package struct Opened {
         package let plain: [UInt8]
-        /// Of the sealed text: the number of its key in the upper eight bits, then the first bytes of its tag.
+        /// A digest of the sealed text: the number of its key in the upper eight bits, then the first bytes of its tag.
         package let digest: UInt64
     }
 
-    /// A longer text is none that we have sealed.
+    /// A longer text was not sealed here.
     package static let maximumLength = 240
 
     private var keys: [Key] = []
@@ -39,14 +39,14 @@ package final class TextSealer: @unchecked Sendable {
 
     package init() {}
 
-    /// Seals with that key from now on. A key of the same number is forgotten.
+    /// Seals with that key from now on. It replaces a key of the same number.
     package func use(_ key: [UInt8], number: UInt8) throws(CryptoError) {
         let new = try Key(number, key.span)
         forget(number)
         keys.insert(new, at: 0)
     }
 
-    /// What that key sealed opens no more.
+    /// Drops the key. Its sealed texts can no longer be opened.
     package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
 
     /// - Precondition: it has a key.
@@ -60,7 +60,7 @@ package final class TextSealer: @unchecked Sendable {
         return Base64.url.encode(bytes.span)
     }
 
-    /// `nil` for what none of the keys has sealed with these two texts.
+    /// `nil` if none of the keys sealed the text with these two texts.
     package func open(_ text: ByteString, with first: ByteString, _ second: ByteString) -> Opened? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -78,7 +78,7 @@ package final class TextSealer: @unchecked Sendable {
         return Opened(plain: plain, digest: digest)
     }
 
-    /// Seals sixteen bytes, which must carry what tells that they are genuine.
+    /// Seals sixteen bytes, which must contain their own proof of authenticity.
     ///
     /// - Precondition: it has a key.
     package func seal(_ high: UInt64, _ low: UInt64) -> [23 of UInt8] {
@@ -94,7 +94,7 @@ package final class TextSealer: @unchecked Sendable {
         return .init(initializingWith: { Base64.url.encode(bytes.span, into: &$0) })
     }
 
-    /// The sixteen bytes, genuine or not; `nil` for what has another form, or another key than those here.
+    /// The sixteen bytes, authentic or not; `nil` for another form or an unknown key.
     package func openBlock(_ text: ByteString) -> (high: UInt64, low: UInt64)? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -105,7 +105,7 @@ package final class TextSealer: @unchecked Sendable {
         return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
-    /// An empty array with the room of the last one, which its user puts back.
+    /// An empty array with the capacity of the last one. The caller returns it.
     private func takeScratch() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &scratch)

@@ -1,10 +1,10 @@
 import COpenSSL
 import Synchronization
 
-/// The keys that seal session tickets (RFC 5077 section 4), so that phones which come back need no full handshake.
+/// The keys that seal session tickets (RFC 5077 section 4), so that phones that reconnect need no full handshake.
 ///
-/// Whoever has a key can read what was said in the sessions of its tickets, so keys live shortly: each seals until the next
-/// ``rotate()``, and opens until the one after that. They are never written anywhere: after a restart phones make full
+/// The owner of a key can read the sessions of its tickets, so keys are short-lived: each seals until the next
+/// ``rotate()``, and opens until the one after that. They are never written to disk: after a restart phones make full
 /// handshakes.
 package final class TicketKeys: Sendable {
     private struct Key {
@@ -27,13 +27,13 @@ package final class TicketKeys: Sendable {
 
     package init() throws(TLSError) { keys = Mutex([try Key()]) }
 
-    /// Seals with a new key from now on; without random bytes the old one stays.
+    /// Seals with a new key from now on. If random bytes are unavailable, the old key stays.
     package func rotate() {
         guard let key = try? Key() else { return }
         keys.withLock { $0 = [key] + $0.prefix(1) }
     }
 
-    /// OpenSSL's answers: -1 for an error, 0 for a full handshake, 1 for a ticket that holds, 2 for one to be renewed.
+    /// OpenSSL's return values: -1 for an error, 0 for a full handshake, 1 for a valid ticket, 2 for one to be renewed.
     fileprivate func seal(
         _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
         _ mac: OpaquePointer

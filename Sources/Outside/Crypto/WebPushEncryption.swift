@@ -1,9 +1,9 @@
 import COpenSSL
 
-/// Bodies of web pushes (RFC 8291): encrypted for the browser or app that made the subscription, in one record of the
-/// content coding aes128gcm (RFC 8188).
+/// Bodies of web pushes (RFC 8291): encrypted for the browser or app of the subscription, in one record of the content
+/// coding aes128gcm (RFC 8188).
 package enum WebPushEncryption {
-    /// Bytes of text in a body of 4096 bytes, which every push service takes.
+    /// The maximum number of plaintext bytes in a body of 4096 bytes, which every push service accepts.
     package static let plaintextLimit = 3993
     package static let authSecretLength = 16
 
@@ -12,7 +12,7 @@ package enum WebPushEncryption {
     private static let tagLength = 16
     /// Salt, record size, length of the key, key.
     private static let headLength = saltLength + 4 + 1 + P256PublicKey.pointLength
-    /// Behind the text of the last record; zeros may follow.
+    /// Follows the text of the last record. Zeros may follow it.
     private static let lastDelimiter: UInt8 = 2
 
     /// The body for the subscription with that key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
@@ -25,7 +25,7 @@ package enum WebPushEncryption {
             plaintext, for: userAgent, authSecret: authSecret, from: P256KeyPair(), salt: RandomBytes.make(saltLength))
     }
 
-    /// As above. For test vectors only: a pair and a salt that are used twice give the text away.
+    /// As above. For test vectors only: using a pair and a salt twice reveals the text.
     package static func encrypt(
         _ plaintext: [UInt8], for userAgent: [UInt8], authSecret: [UInt8], from sender: P256KeyPair, salt: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
@@ -45,7 +45,7 @@ package enum WebPushEncryption {
             + sender.publicKey + sealed
     }
 
-    /// What the owner of the subscription reads in a body.
+    /// The text that the owner of the subscription reads in a body.
     ///
     /// - Throws: ``CryptoError/Code/undecryptable``, or ``CryptoError/Code/wrongLength`` for the secret.
     package static func decrypt(
@@ -75,12 +75,12 @@ package enum WebPushEncryption {
             let end = record.lastIndex(where: { $0 != 0 }), record[end] == lastDelimiter
         else {
             ERR_clear_error()
-            throw CryptoError(.undecryptable, "Not encrypted for this key and secret, or changed on its way.")
+            throw CryptoError(.undecryptable, "Not encrypted for this key and secret, or modified.")
         }
         return Array(record[..<end])
     }
 
-    /// What RFC 8291 section 3.4 derives for one message.
+    /// The keys that RFC 8291 section 3.4 derives for one message.
     private struct Keys {
         let content: [UInt8]
         let nonce: [UInt8]

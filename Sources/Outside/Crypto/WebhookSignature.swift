@@ -1,22 +1,22 @@
 import Bytes
 package import Timekeeping
 
-/// What shows a webhook's receiver that its sender knows their secret: `t=UNIX,v1=HEX`, where HEX is the HMAC-SHA256 of
+/// Proves to a webhook's receiver that its sender knows the secret: `t=UNIX,v1=HEX`, where HEX is the HMAC-SHA256 of
 /// the time's digits, a full stop and the body.
 ///
-/// While a secret is replaced there are two codes, so that a receiver may know either secret.
+/// While a secret is replaced, it has two codes, so that a receiver may know either secret.
 package struct WebhookSignature: Hashable, Sendable {
-    /// When it was signed, in whole seconds.
+    /// The time of the signature, in whole seconds.
     package let time: UnixTime
-    /// The codes, in the order in which they are written.
+    /// The codes, in their order.
     private let codes: [[UInt8]]
 
-    /// How old a signature may be, or how far in the future, that receivers accept.
+    /// How old, or how far in the future, a signature may be to be accepted.
     package static let tolerance: Duration = .seconds(300)
 
-    /// Receivers look at no more codes than that.
+    /// The maximum number of codes that receivers check.
     private static let codeLimit = 8
-    /// Enough for 30,000 years; nothing that is calculated with such a time can overflow.
+    /// Enough for 30,000 years. No calculation with such a time can overflow.
     private static let timeDigitLimit = 12
 
     /// Signs the body with each secret.
@@ -27,7 +27,7 @@ package struct WebhookSignature: Hashable, Sendable {
         self.codes = codes
     }
 
-    /// Reads a header field's value. Members with other names than `t` and `v1` are passed over.
+    /// Reads a header field's value. Members other than `t` and `v1` are ignored.
     package init?(_ text: [UInt8]) {
         var time: UnixTime?
         var codes: [[UInt8]] = []
@@ -62,9 +62,9 @@ package struct WebhookSignature: Hashable, Sendable {
         return text
     }
 
-    /// Whether somebody who knows one of the secrets signed this body, and not too long before `now` or after it.
+    /// Whether a holder of one of the secrets signed this body, at a time close enough to `now`.
     ///
-    /// Takes a time that does not tell which bytes of a code are right.
+    /// The time of the comparison does not reveal which bytes of a code are right.
     package func isValid(
         for body: [UInt8], secrets: [[UInt8]], now: UnixTime, tolerance: Duration = tolerance
     ) throws(CryptoError) -> Bool {

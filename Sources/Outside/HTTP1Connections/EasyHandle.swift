@@ -4,12 +4,12 @@ import HTTPClient
 
 /// Sole owner of one libcurl easy handle and of the buffers that it points into. Used for one request after another.
 ///
-/// libcurl keeps pointers to this object (unretained), set in ``prepare(_:)``; whoever
-/// adds the handle to a multi handle holds the object until it has removed it.
+/// libcurl keeps unretained pointers to this object, set in ``prepare(_:)``. The caller that adds the handle to a multi
+/// handle retains the object until it has removed it.
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
-    /// The URL, taken apart once for all requests that have the same.
+    /// The parsed URL, shared by all requests with the same one.
     private let url: OpaquePointer
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var connectList: UnsafeMutablePointer<curl_slist>?
@@ -18,14 +18,14 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// libcurl has begun to send the request. Whether it is sent once more is not for libcurl to decide.
+    /// libcurl has begun to send the request. It may not decide to send it again.
     private var hasLeft = false
-    /// libcurl wanted to send it once more.
+    /// libcurl tried to send it again.
     private var wasToRepeat = false
-    /// The request that the handle is used for now.
+    /// The current request of the handle.
     var exchange: HTTPExchange?
 
-    /// The address that connections leave from; `nil` lets the kernel choose.
+    /// The source address of connections; `nil` lets the kernel choose.
     private let source: IPAddress?
 
     private static let keepAliveIdle = 60
@@ -50,13 +50,13 @@ final class EasyHandle {
 
     // MARK: Request
 
-    /// The request that is set, without its body; `nil` in a handle that is new or half set. Most requests of a group
-    /// agree in nearly all, and only what differs is set.
+    /// The request that is set, without its body; `nil` in a handle that is new or partly set. Most requests of a group
+    /// agree in nearly everything, and only the differences are set.
     private var last: HTTPClientRequest?
     private var hadBody = false
     private var connectMilliseconds = 0
 
-    /// Sets everything the request says; `false` when libcurl refuses a part of it.
+    /// Sets all options of the request; `false` if libcurl refuses one.
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
@@ -66,7 +66,7 @@ final class EasyHandle {
         var last = last.take()
         let hasBody = !request.body.isEmpty
         if hadBody == hasBody, last?.method == request.method, last?.hasRoute(of: request) == true {
-            // All is set that does not differ from request to request.
+            // Everything is set that does not differ between requests.
         } else {
             last = nil
             unsafe curl_easy_reset(raw)
@@ -108,7 +108,7 @@ final class EasyHandle {
             && set(CURLOPT_TCP_KEEPALIVE, 1)
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, HTTPSession.idleSeconds)
             && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
-            // What the environment says about proxies is meant for interactive tools.
+            // Proxies from environment variables are meant for interactive tools.
             && set(CURLOPT_NOPROXY, "*")
     }
 
@@ -137,12 +137,12 @@ final class EasyHandle {
     }
 
     private func setURL(_ text: String) -> Bool {
-        // Emptied first, or a URL without a server would be taken as one beside the former.
+        // Emptied first; otherwise a URL without a server would be read relative to the former one.
         unsafe curl_url_set(url, CURLUPART_URL, nil, 0) == CURLUE_OK
             && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK
     }
 
-    /// How long connecting may take. Where the whole request may not take longer, its own deadline is enough.
+    /// The time limit for connecting. If the whole request may not take longer, its own deadline is enough.
     private func setPatience(_ request: HTTPClientRequest) -> Bool {
         let wanted = request.connectTimeout < request.timeout ? request.connectTimeout.milliseconds : 0
         guard wanted != connectMilliseconds else { return true }
@@ -152,7 +152,7 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // Empty host and port: whatever the URL says is replaced by the address, the port stays.
+        // Empty host and port: the address replaces the URL's host, and the port stays.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -161,7 +161,7 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size is set before the body, since libcurl copies that many bytes of it.
+        // The size is set before the body, because libcurl copies that many bytes.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
             // An empty array may have no address, and NULL would mean "ask a callback".
@@ -175,14 +175,14 @@ final class EasyHandle {
         var hasContentType = false
         for header in request.headers {
             var line = header.name
-            // To libcurl "Name:" means "leave out", and "Name;" is how an empty value is written.
+            // For libcurl "Name:" means "leave out", and "Name;" means an empty value.
             line += header.value.isEmpty ? ";" : ": "
             line += header.value
             guard append(line) else { return false }
             if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
         }
         if request.method == "POST" || !request.body.isEmpty {
-            // libcurl would claim a form, and for long bodies wait for a 100 that few servers send.
+            // By default libcurl would claim a form, and for long bodies wait for a 100 that few servers send.
             if !hasContentType { guard append("Content-Type:") else { return false } }
             guard append("Expect:") else { return false }
         }
@@ -205,7 +205,7 @@ final class EasyHandle {
 
     // MARK: Response
 
-    /// What came of the request, once libcurl has finished it.
+    /// The result of the request, after libcurl has finished it.
     func outcome(_ code: CURLcode) -> Result<HTTPClientResponse, HTTPClientError> {
         guard code == CURLE_OK else {
             if wasToRepeat {
@@ -223,7 +223,7 @@ final class EasyHandle {
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        // The scheme of the URL before, an answer without a status line ("HTTP/0.9") after sending.
+        // Before sending, the scheme of the URL is wrong; after sending, the answer had no status line ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
         case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:
@@ -252,7 +252,7 @@ final class EasyHandle {
         return .microseconds(value)
     }
 
-    /// Forgets the answer and who waited for it.
+    /// Drops the answer and its receiver.
     func clear() {
         exchange = nil
         body = []
@@ -260,8 +260,8 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
-    /// Lets the request out once. Where a connection that was used before ends without an answer, libcurl would open another
-    /// and send the request again, up to five times; but its server may have read it and done what it says (RFC 9110
+    /// Allows the request to be sent once. If a reused connection ends without an answer, libcurl would open another
+    /// one and send the request again, up to five times; but its server may have received and carried it out (RFC 9110
     /// section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }
@@ -270,7 +270,7 @@ final class EasyHandle {
     }
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
-        // A status line begins a new head: what came before was an interim response.
+        // A status line begins a new head: the previous one was an interim response.
         if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
         guard head.count + line.count <= HTTPClientResponse.headLimit else { return 0 }
         unsafe head.append(contentsOf: line)

@@ -7,7 +7,7 @@ import Timekeeping
 /// Sole owner of one libcurl multi handle: the HTTP/1.1 connections of one group, driven by the loop.
 ///
 /// libcurl calls back only from within the calls made here, all on the loop's thread. Completions of requests are never
-/// called from within libcurl. It looks names up by itself.
+/// called from within libcurl. libcurl resolves host names itself.
 ///
 /// - `@unchecked Sendable` because every use is on the loop's thread.
 @safe
@@ -17,10 +17,10 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let source: IPAddress?
     private var timer: LoopTimer?
     private var watches: FileWatches?
-    /// Requests under way, which keeps their handles alive while libcurl has them.
+    /// Active requests. The table keeps their handles alive while libcurl uses them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
-    /// Whether libcurl is called at the end of this turn of the loop, since requests have come.
+    /// Whether libcurl is called at the end of this turn of the loop, because new requests wait.
     private var isStartDue = false
 
     /// Handles kept for later requests.
@@ -39,7 +39,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         do throws(SystemError) {
-            // What libcurl has to do now is done before more to send is read.
+            // libcurl's pending work runs before further output is accepted.
             timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
@@ -47,7 +47,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         watches = FileWatches(on: loop, turn: .first, until: timer) { [weak self] descriptor, ready in
             self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
         }
-        // Unretained: deinit takes both callbacks back before the object goes.
+        // Unretained: deinit removes both callbacks before the object is freed.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe multi_set_socket_callback(raw, socketCallback, context)
         unsafe multi_set_timer_callback(raw, timerCallback, context)
@@ -57,7 +57,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_socket_callback(raw, nil, nil)
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
-        // Before the sockets are closed below, since a watch must not outlive its descriptor.
+        // Before the sockets are closed below, because a watch must not outlive its descriptor.
         watches = nil
         unsafe curl_multi_cleanup(raw)
     }
@@ -81,7 +81,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         if let easy = exchange.connection as? EasyHandle { retire(easy) }
     }
 
-    /// Does nothing: connections of HTTP/1.1 are not worth keeping ahead of requests.
+    /// Does nothing: HTTP/1.1 connections are not worth opening before requests.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
     package func close() -> [HTTPExchange] {
@@ -100,7 +100,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     // MARK: Driving libcurl
 
-    /// Has libcurl begin with the requests of this turn, all at once.
+    /// Starts the requests of this turn in libcurl, all together.
     private func startSoon() {
         guard !isStartDue else { return }
         isStartDue = true
@@ -122,7 +122,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle else {
                 continue
             }
-            // The message is gone once its handle is removed.
+            // The message is freed with the removal of its handle.
             let code = unsafe multi_message_result(message)
             var context: UnsafeMutableRawPointer?
             unsafe easy_private(handle, &context)
@@ -138,7 +138,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // Nothing is asked for when libcurl has done with the socket. It may soon use it again.
+        // No condition is watched when libcurl has finished with the socket. It may soon use it again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
         watches?.watch(descriptor, for: reads.union(writes))

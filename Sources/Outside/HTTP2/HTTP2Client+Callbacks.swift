@@ -28,7 +28,7 @@ extension HTTP2Client {
     fileprivate func fieldArrived(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let index = headStream else { return true }
         if unsafe name.first == UInt8(ascii: ":") {
-            // nghttp2 has seen to it that `:status` is the only one, and three digits.
+            // nghttp2 has checked that `:status` occurs once and has three digits.
             streams[index].status = unsafe value.reduce(0) { $0 &* 10 &+ Int($1 &- UInt8(ascii: "0")) }
             return true
         }
@@ -41,7 +41,7 @@ extension HTTP2Client {
     }
 
     fileprivate func headEnded() {
-        // An interim response is not the answer; that will come on the same stream.
+        // An interim response is not the answer, which follows on the same stream.
         guard let index = headStream, streams[index].status >= 200 else { return }
         streams[index].hasFinalHead = true
         streams[index].head = Array(head)
@@ -68,7 +68,7 @@ private func fieldArrived(
 }
 
 extension [UInt8] {
-    /// Appends a line `name: value`, in one call, so that exclusive access is checked once.
+    /// Appends a line `name: value` in one call, so that exclusive access is checked once.
     fileprivate mutating func append(
         fieldOf name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) {

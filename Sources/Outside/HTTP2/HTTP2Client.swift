@@ -2,13 +2,13 @@ import CNGHTTP2
 
 /// The client's side of one HTTP/2 connection: requests and bytes in, outcomes and bytes out.
 ///
-/// Knows no socket and no clock. After each call that takes something in, ``takeOutput(_:)`` has what is to be sent and
-/// ``takeFinished(into:)`` what became of requests. Sole owner of the nghttp2 session.
+/// Knows neither socket nor clock. After each call with input, ``takeOutput(_:)`` has the bytes to send and
+/// ``takeFinished(into:)`` the finished requests. Sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Client {
-    /// What the client allows itself and the server.
+    /// The limits of the client and the server.
     package struct Limits: Hashable, Sendable {
-        /// Requests at a time; the server's own limit counts too.
+        /// Simultaneous requests; the server's own limit applies too.
         package var streams = 1000
         /// Bytes of a response's header fields.
         package var head = 16 << 10
@@ -18,40 +18,40 @@ package final class HTTP2Client {
 
     package struct Response: Sendable {
         package let status: Int
-        /// Lines of `name: value`, each with a line feed behind it.
+        /// Lines of `name: value`, each followed by a line feed.
         package let head: [UInt8]
         package let body: [UInt8]
     }
 
     package enum Outcome: Sendable {
-        /// The whole answer, whatever its status.
+        /// The whole answer, with any status.
         case answered(Response)
-        /// The server says that it has not looked at the request: it may be sent again on another connection.
+        /// The server reports that it did not process the request: it may be sent again on another connection.
         case refused
-        /// The server has ended the stream without an answer.
+        /// The server ended the stream without an answer.
         case reset(HTTP2ErrorCode)
-        /// The answer breaks the rules of HTTP, or its head is too long.
+        /// The answer violates the rules of HTTP, or its head is too long.
         case malformed(HTTP2ErrorCode)
         case bodyTooLarge
         /// nghttp2 cannot send such a request.
         case unsendable(String)
     }
 
-    /// The end of a request; its stream's number may be given to the next one.
+    /// The end of a request. The next request may get the number of its stream.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
     }
 
-    /// A GOAWAY, the server's last word before it closes.
+    /// A GOAWAY, which a server sends before it closes.
     package struct GoAway: Hashable, Sendable {
         package let code: HTTP2ErrorCode
-        /// What it says besides, made printable and short.
+        /// The debug data, made printable and shortened.
         package let reason: String
     }
 
     struct Stream {
-        /// HTTP/2's own number; 0 in a place that is free.
+        /// HTTP/2's own number; 0 for a free place.
         var number: Int32 = 0
         var isAbandoned = false
         var hasFinalHead = false
@@ -78,30 +78,29 @@ package final class HTTP2Client {
     private var isBroken = false
     /// The server's header lines while they arrive.
     var head: [UInt8] = []
-    /// The stream that `head` belongs to; `nil` while nobody wants the lines, such as trailers.
+    /// The stream of `head`; `nil` while the lines are ignored, such as trailers.
     var headStream: Int?
 
-    /// How many bytes of output were made so far, whether taken or not.
+    /// How many bytes of output were produced so far, fetched or not.
     private(set) package var producedCount = 0
-    /// How many requests are not finished. One that was cancelled counts until the server has been told.
+    /// The number of unfinished requests. A cancelled request counts until the server was notified.
     private(set) package var openCount = 0
-    /// Whether the server has said what it allows.
+    /// Whether the server has sent its settings.
     private(set) package var hasSettings = false
     private(set) package var goAway: GoAway?
-    /// How many PINGs of ours the server has answered.
+    /// How many of our PINGs the server has answered.
     private(set) package var pongCount = 0
-    /// Whether there are numbers left for further streams.
+    /// Whether stream numbers are left.
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
-    /// How many requests may be under way until the server has said how many it takes: one, since Apple begins with
-    /// that.
+    /// The limit of requests before the server's settings: one, because Apple begins with that.
     private static let limitBeforeSettings = 1
     /// How many bytes of answers' bodies the server may send without waiting for us.
     private static let window: Int32 = 1 << 20
     private static let reasonLimit = 200
 
-    /// `nil` for lack of memory.
+    /// `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -128,7 +127,7 @@ package final class HTTP2Client {
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
         unsafe setClientCallbacks(callbacks)
         var session: OpaquePointer?
-        // Unretained: the session goes with this object.
+        // Unretained: the session is freed with this object.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_client_new(&session, callbacks, context) == 0 else { return nil }
         return unsafe session
@@ -136,15 +135,16 @@ package final class HTTP2Client {
 
     // MARK: State
 
-    /// Requests at a time that the server, and we, allow now.
+    /// The number of simultaneous requests that server and client allow now.
     package var streamLimit: Int { min(serverLimit, limits.streams) }
 
-    /// Whether the connection takes requests at all, now or when others are finished.
+    /// Whether the connection accepts requests at all, now or after others have finished.
     package var acceptsRequests: Bool { goAway == nil && hasNumbers && !isBroken }
 
     package var hasRoom: Bool { acceptsRequests && openCount < streamLimit }
 
-    /// Whether anything can still happen: not after a GOAWAY once all is answered, nor after the server's errors.
+    /// Whether anything can still happen: false after a GOAWAY when all requests are answered, and after the server's
+    /// errors.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
@@ -155,10 +155,10 @@ package final class HTTP2Client {
     /// Starts a request.
     ///
     /// - Parameters:
-    ///   - head: its header fields, those of HTTP/2 (`:method` and so on) first.
+    ///   - head: its header fields, with those of HTTP/2 (`:method` and so on) first.
     ///   - body: its body, kept until it is sent.
-    ///   - answerLimit: bytes of the answer's body that are taken.
-    /// - Returns: the stream, a small number; `nil` when there is no room.
+    ///   - answerLimit: the maximum size of the answer's body in bytes.
+    /// - Returns: the stream, a small number; `nil` if no request is allowed now.
     package func start(_ head: inout HeaderBlock, body: [UInt8], answerLimit: Int) -> Int? {
         guard hasRoom else { return nil }
         let index = takeStream()
@@ -171,7 +171,7 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // After 2^30 requests the numbers are used up; all else is lack of memory.
+            // After 2^30 requests the numbers are used up; any other error means that memory is lacking.
             hasNumbers = false
             return nil
         }
@@ -183,7 +183,7 @@ package final class HTTP2Client {
         return index
     }
 
-    /// Tells the server that the answer is not wanted; the request is not heard of any more.
+    /// Tells the server that the answer is not needed. The request is not reported any more.
     package func cancel(_ stream: Int) {
         guard streams.indices.contains(stream), streams[stream].number != 0, !streams[stream].isAbandoned else {
             return
@@ -194,10 +194,10 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Whether any byte of a request that is not finished has left. `unsentCount` is how many bytes of the output that was taken are not
+    /// Whether any byte of an unfinished request was sent. `unsentCount` is the number of fetched bytes that are not
     /// sent yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
-        // One that nghttp2 refused, since the connection is ending, has no number any more.
+        // A request that nghttp2 refused, because the connection is ending, has no number any more.
         guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
     }
@@ -217,21 +217,21 @@ package final class HTTP2Client {
 
     // MARK: Connection
 
-    /// Sends a PING, which asks the server for a sign of life.
+    /// Sends a PING, which the server must answer.
     package func ping() {
         unsafe nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
         produce()
     }
 
-    /// Says goodbye, before the connection is closed.
+    /// Sends a GOAWAY before the connection is closed.
     package func close() {
         unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
         produce()
     }
 
-    /// Takes bytes of the connection.
+    /// Processes bytes of the connection.
     ///
-    /// - Returns: whether the connection may go on.
+    /// - Returns: whether the connection may continue.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -241,7 +241,7 @@ package final class HTTP2Client {
         return isWanted
     }
 
-    /// Lends the bytes that are to be sent, and forgets them. `send` is not called when there are none.
+    /// Lends the bytes to send, and drops them. `send` is not called without bytes.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
         let bytes = output
@@ -253,7 +253,7 @@ package final class HTTP2Client {
 
     package var outputCount: Int { output.count }
 
-    /// Gives what became of requests since the last time; what the array held is removed.
+    /// Returns the requests that finished since the last call. The previous contents of the array are dropped.
     package func takeFinished(into list: inout [Finished]) {
         list.removeAll(keepingCapacity: true)
         guard !finished.isEmpty else { return }
@@ -296,7 +296,7 @@ package final class HTTP2Client {
         return streams.indices.contains(index) && streams[index].number == number ? index : nil
     }
 
-    /// Ends a stream early: the answer has come before the body was sent, or is too long.
+    /// Ends a stream early: the answer arrived before the body was sent, or is too long.
     func stopSending(_ index: Int) {
         unsafe nghttp2_submit_rst_stream(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[index].number, NGHTTP2_CANCEL.rawValue)
@@ -325,7 +325,7 @@ package final class HTTP2Client {
         finished.append(Finished(stream: index, outcome: outcome))
     }
 
-    /// A request that nghttp2 has taken and now cannot send.
+    /// A request that nghttp2 accepted and now cannot send.
     func notSent(_ number: Int32, isForbidden: Bool, _ reason: String) {
         guard let index = streams.firstIndex(where: { $0.number == number }) else { return }
         let isAbandoned = streams[index].isAbandoned

@@ -7,10 +7,8 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable, CustomStrin
     package init(rawValue: UInt32) { self.rawValue = rawValue }
 
     package static let noError = HTTP2ErrorCode(rawValue: 0)
-    package static let internalError = HTTP2ErrorCode(rawValue: 2)
     package static let refusedStream = HTTP2ErrorCode(rawValue: 7)
     package static let cancel = HTTP2ErrorCode(rawValue: 8)
-    package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 11)
 
     /// "REFUSED_STREAM"
     package var description: String { unsafe String(cString: nghttp2_http2_strerror(rawValue)) }

@@ -2,16 +2,16 @@ import CNGHTTP2
 
 /// The server's side of one HTTP/2 connection: bytes in, requests out; answers in, bytes out.
 ///
-/// Knows no socket. After each call ``takeOutput()`` has what is to be sent. Sole owner of the nghttp2 session.
+/// Knows no socket. After each call ``takeOutput()`` has the bytes to send. Sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Server {
-    /// What the server allows the client.
+    /// The limits for the client.
     package struct Limits: Hashable, Sendable {
-        /// How many requests there may be at a time.
+        /// The maximum number of simultaneous requests.
         package var streams = 256
         /// Bytes of a request's header fields, counted as in RFC 9113 section 6.5.2. A longer head ends its stream.
         package var head = 16 << 10
-        /// Bytes of a request's body; what goes beyond is dropped.
+        /// Bytes of a request's body; the rest is dropped.
         package var body = 1 << 20
 
         package init() {}
@@ -23,7 +23,7 @@ package final class HTTP2Server {
         package let scheme: String
         package let authority: String
         package let path: String
-        /// In the order they came; names are in lower case.
+        /// In their original order; names are in lower case.
         package let fields: [(name: String, value: String)]
         package let body: [UInt8]
         /// The body was longer than allowed.
@@ -49,7 +49,7 @@ package final class HTTP2Server {
     private var requests: [Request] = []
     private var isBroken = false
 
-    /// `nil` for lack of memory.
+    /// `nil` if memory is lacking.
     package init?(limits: Limits = Limits()) {
         self.limits = limits
         guard let session = unsafe makeSession() else { return nil }
@@ -65,7 +65,7 @@ package final class HTTP2Server {
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
         unsafe setServerCallbacks(callbacks)
         var session: OpaquePointer?
-        // Unretained: the session goes with this object.
+        // Unretained: the session is freed with this object.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_server_new(&session, callbacks, context) == 0 else { return nil }
         return unsafe session
@@ -73,9 +73,9 @@ package final class HTTP2Server {
 
     // MARK: Connection
 
-    /// Takes bytes of the connection.
+    /// Processes bytes of the connection.
     ///
-    /// - Returns: whether they were HTTP/2; otherwise the connection is closed once what waits is sent.
+    /// - Returns: whether they were HTTP/2; otherwise the connection is closed after the waiting output is sent.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -85,13 +85,13 @@ package final class HTTP2Server {
         return !isBroken
     }
 
-    /// Whether anything can still happen: not after a GOAWAY with no streams left, nor after the client's errors.
+    /// Whether anything can still happen: false after a GOAWAY without streams left, and after the client's errors.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
     }
 
-    /// The requests that have become complete.
+    /// The requests that are now complete.
     package func takeRequests() -> [Request] {
         defer { requests = [] }
         return requests
@@ -102,7 +102,7 @@ package final class HTTP2Server {
         return output
     }
 
-    /// Tells the client how many requests it may have under way from now on.
+    /// Tells the client how many simultaneous requests are allowed from now on.
     package func allow(streams count: Int) {
         let setting = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: UInt32(clamping: count))
@@ -112,7 +112,7 @@ package final class HTTP2Server {
         produce()
     }
 
-    /// Tells the client that no more requests are taken; those after the last stream were not looked at.
+    /// Tells the client that no more requests are accepted; requests after the last stream were not processed.
     package func goAway(lastStream: Int32? = nil, _ code: HTTP2ErrorCode = .noError, reason: String = "") {
         let last = unsafe lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         let reason = Array(reason.utf8)
@@ -138,8 +138,8 @@ package final class HTTP2Server {
     /// Whether an answer on the stream would still reach the client.
     package func isOpen(_ number: Int32) -> Bool { streams[number] != nil }
 
-    /// Answers a request; nothing happens when its stream is gone. An answer without body and trailers ends with its
-    /// head, or, when `endsWithHead` is false, with an empty DATA frame behind it.
+    /// Answers a request. Does nothing if its stream was closed. An answer without body and trailers ends with its head
+    /// or, if `endsWithHead` is false, with an empty DATA frame after it.
     package func answer(
         _ number: Int32, status: Int, fields: [(name: String, value: String)] = [], body: [UInt8] = [],
         trailers: [(name: String, value: String)] = [], endsWithHead: Bool = true

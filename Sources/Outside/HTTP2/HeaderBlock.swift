@@ -1,9 +1,9 @@
 import CNGHTTP2
 
-/// The header fields of one message to be sent, in one piece of memory that is used for one message after another.
+/// The header fields of one outgoing message, in one piece of memory that is reused for the next message.
 ///
-/// What the next message has as well can stay: ``removeRest(behind:)`` leaves the fields up to a mark, with the values that
-/// they had there.
+/// Fields that the next message shares can stay: ``removeRest(behind:)`` keeps the fields up to a mark, with the values
+/// that they had there.
 package struct HeaderBlock {
     private struct Field {
         let name: Range<Int>
@@ -11,7 +11,7 @@ package struct HeaderBlock {
         let isRepeated: Bool
     }
 
-    /// What a block holds at some time.
+    /// The contents of a block at some time.
     package struct Mark: Sendable {
         fileprivate let bytes: Int
         fileprivate let fields: Int
@@ -19,7 +19,7 @@ package struct HeaderBlock {
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
-    /// Values that others stand for now.
+    /// Values that are replaced for now.
     private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
@@ -37,10 +37,10 @@ package struct HeaderBlock {
     /// How many fields there are.
     package var count: Int { fields.count }
 
-    /// Appends a field. Its name is put in lower case, and white space around the value is left out (RFC 9113 section
-    /// 8.2.1).
+    /// Appends a field. Its name is converted to lower case, and white space around the value is removed (RFC 9113
+    /// section 8.2.1).
     ///
-    /// A field that is not `isRepeated` stays out of the compression table, where it would only push out others.
+    /// A field that is not `isRepeated` is not added to the compression table, where it would only displace others.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {
         append(name, value.utf8.span, isRepeated: isRepeated)
     }
@@ -54,7 +54,7 @@ package struct HeaderBlock {
         fields.append(Field(name: start..<end, value: end..<bytes.count, isRepeated: isRepeated))
     }
 
-    /// Gives a field another value, until what is behind an earlier mark is removed.
+    /// Gives a field another value, until the fields after an earlier mark are removed.
     package mutating func setValue(at index: Int, to value: Span<UInt8>) {
         let start = bytes.count
         append(trimmed: value)
@@ -73,7 +73,7 @@ package struct HeaderBlock {
         unsafe span.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
     }
 
-    /// Lends the fields as nghttp2 wants them; it copies them.
+    /// Lends the fields in the form of nghttp2, which copies them.
     @discardableResult
     mutating func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
         unsafe bytes.withUnsafeMutableBufferPointer { bytes in

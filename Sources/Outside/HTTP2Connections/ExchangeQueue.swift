@@ -1,7 +1,7 @@
 import HTTPClient
 
-/// Exchanges that wait for a connection, in their order. One that ends meanwhile stays until its turn comes, or until
-/// many such are in the queue.
+/// Exchanges that wait for a connection, in their order. An exchange that ends meanwhile stays until its turn comes, or
+/// until many such are in the queue.
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0
@@ -38,7 +38,7 @@ struct ExchangeQueue {
         count += exchanges.count
     }
 
-    /// An exchange in here has ended.
+    /// An exchange in the queue has ended.
     mutating func noteEnd() {
         count -= 1
         if items.count - start - count > Self.deadLimit + count { compact() }

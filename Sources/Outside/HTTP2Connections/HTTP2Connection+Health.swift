@@ -3,9 +3,9 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// Signs of life: PINGs when the server is silent, and what follows from silence.
+/// Health checks: PINGs when the server is silent, and the reaction to silence.
 extension HTTP2Connection {
-    /// Any byte of the server is a sign of life.
+    /// Any byte from the server shows that it is alive.
     func heard(now: Instant) {
         lastHeard = now
         asked = nil
@@ -27,11 +27,11 @@ extension HTTP2Connection {
         if let asked {
             if let sickSince {
                 if now >= sickSince + limits.sickPatience {
-                    return end(HTTPClientError(.reset, detail: "the server is silent"))
+                    return end(HTTPClientError(.reset, detail: "the server does not respond"))
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin opens another connection when it looks at this one.
+                // The origin opens another connection when it checks this one.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {
@@ -47,15 +47,15 @@ extension HTTP2Connection {
         arm(now: now)
     }
 
-    /// When the server is next asked for a sign of life. While requests wait for answers, the pause doubles each time,
-    /// since a request may just take its time.
+    /// When the next PING is due. While requests wait for answers, the pause doubles each time, because a request may
+    /// simply take long.
     private var nextPing: Instant {
         guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
         let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)
         return max(lastHeard, busySince) + pause
     }
 
-    /// Sees to it that the next check is not late. Checks that come early cost little.
+    /// Ensures that the next check is not late. Early checks cost little.
     private func arm(now: Instant) {
         let next =
             if let sickSince { sickSince + limits.sickPatience } else if let asked { asked + limits.pingPatience } else

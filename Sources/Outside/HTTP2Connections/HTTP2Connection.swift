@@ -24,29 +24,29 @@ final class HTTP2Connection: @unchecked Sendable {
     private var stream: StreamConnection?
     private(set) var client: HTTP2Client
     private var head: RequestHead
-    /// Requests under way, each at the number of its stream.
+    /// Active requests, each at the number of its stream.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
-    /// Whether it takes no more requests, because it was idle for too long or the server has refused some.
+    /// Whether it accepts no more requests, because it was idle for too long or the server has refused some.
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
     // Health, see HTTP2Connection+Health.swift.
     var checkTimer: LoopTimer?
-    /// When the server's last byte came.
+    /// When the server's last byte arrived.
     var lastHeard = Instant.distantPast
-    /// Since when requests are under way.
+    /// Since when requests are active.
     var busySince = Instant.distantPast
-    /// Since when no requests are under way.
+    /// Since when no requests are active.
     var idleSince = Instant.distantPast
-    /// When the PING was sent since which nothing has come; `nil` when there is none.
+    /// When the PING was sent that is unanswered; `nil` if none is.
     var asked: Instant?
-    /// Since when the server counts as sick, because it has not answered that PING in time.
+    /// Since when the server counts as sick, because it did not answer that PING in time.
     var sickSince: Instant?
     /// PINGs since the last answer to a request.
     var quietPings = 0
 
-    /// How many bytes may wait to be sent: far more than flow control and the origin's limit let wait.
+    /// How many bytes of output may wait: far more than flow control and the origin's limit allow.
     private static let outputLimit = 64 << 20
 
     /// Begins to connect.
@@ -68,7 +68,7 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
-        // What is to be sent leaves before more to send is read.
+        // Output is sent before further requests are accepted.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, from: limits.source, on: loop, tls: tls, limits: streamLimits,
@@ -84,30 +84,30 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var isOpen: Bool { state == .open }
 
-    /// Whether it takes requests as soon as there is room.
+    /// Whether it accepts requests as soon as one is possible.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
 
     var isSick: Bool { sickSince != nil }
 
-    /// Whether the server has said that it is ready for requests.
+    /// Whether the server has sent its settings, and so is ready for requests.
     var hasWorked: Bool { client.hasSettings }
 
-    /// Whether it has as many requests under way as the server allows, and not only because servers begin with a low
+    /// Whether it has as many active requests as the server allows, and not only because servers begin with a low
     /// limit.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100
 
-    /// Whether it takes no requests and has none.
+    /// Whether it accepts no requests and has none.
     var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
 
     var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
 
     // MARK: Requests
 
-    /// - Returns: whether the request is on its way.
+    /// - Returns: whether the request was started.
     func start(_ exchange: HTTPExchange, now: Instant) -> Bool {
         let request = exchange.request
         let wasIdle = client.openCount == 0
@@ -123,7 +123,7 @@ final class HTTP2Connection: @unchecked Sendable {
         return true
     }
 
-    /// Tells the server that nobody waits for the answer any more.
+    /// Tells the server that the answer is not needed any more.
     func cancel(_ index: Int) {
         guard exchanges.indices.contains(index), exchanges[index] != nil else { return }
         exchanges[index] = nil
@@ -135,7 +135,7 @@ final class HTTP2Connection: @unchecked Sendable {
         client.takeOutput { stream?.send($0) }
     }
 
-    /// Takes no more requests.
+    /// Accepts no more requests.
     func retire() { isRetired = true }
 
     // MARK: Events
@@ -158,7 +158,7 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // All requests are answered after a GOAWAY, or the server has broken the protocol.
+        // All requests are answered after a GOAWAY, or the server violated the protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -184,7 +184,7 @@ final class HTTP2Connection: @unchecked Sendable {
         finished = list
         guard !refused.isEmpty else { return }
         isRetired = true
-        let error = HTTPClientError(.reset, detail: ending("the server does not take the request"))
+        let error = HTTPClientError(.reset, detail: ending("the server refuses the request"))
         origin.sendAgain(refused, error)
     }
 
@@ -231,10 +231,10 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection; the requests under way fail, and those that had not left are sent again.
+    /// Ends the connection. Active requests fail; unsent ones are sent on another connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
-        // What the server has answered already counts.
+        // The server's answers so far still count.
         retire()
         if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
         guard state == .open else { return }
@@ -249,14 +249,14 @@ final class HTTP2Connection: @unchecked Sendable {
                 unwritten.append(exchange)
             }
         }
-        // What has not left must not leave now that it is sent elsewhere.
+        // Unsent requests must not be sent here, because they are sent on another connection.
         shut(flushing: unwritten.isEmpty)
         origin.lost(self, error, written: written, unwritten: unwritten)
     }
 
     /// Closes the connection.
     ///
-    /// - Returns: the requests that were under way.
+    /// - Returns: the active requests.
     func close() -> [HTTPExchange] {
         guard state != .closed else { return [] }
         let under = exchanges.compactMap { $0 }
@@ -282,7 +282,7 @@ extension HTTPClientError {
         switch reason {
         case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
         case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
-        // With TLS 1.3 the server judges our certificate when we believe the handshake over.
+        // With TLS 1.3 the server checks our certificate after our side has finished the handshake.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .openTimeout: self.init(.timeout, detail: "no connection in time")
         case .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: self.init(.reset, detail: "\(reason)")

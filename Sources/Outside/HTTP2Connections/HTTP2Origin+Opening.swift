@@ -5,7 +5,7 @@ import Reactor
 import Timekeeping
 
 extension HTTP2Origin {
-    /// A connection that is being made, one address after the other.
+    /// A connection that is being opened, one address after the other.
     final class Opening {
         let began: Instant
         let end: Instant
@@ -18,15 +18,15 @@ extension HTTP2Origin {
         }
     }
 
-    /// How long a TLS context, and with it what the certificate files said, is used for new connections.
+    /// How long a TLS context, with the contents of the certificate files, is used for new connections.
     private static let contextTime: Duration = .seconds(60)
-    /// How long no further connection is tried after one beside good ones could not be made.
+    /// How long to wait after a failed attempt to open a connection in addition to good ones.
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
     // MARK: When
 
-    /// Opens a connection ahead of requests, and keeps one open.
+    /// Opens a connection before requests, and keeps one open.
     func keepWarm() {
         isKeptWarm = true
         flushSoon()
@@ -46,8 +46,8 @@ extension HTTP2Origin {
         if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
     }
 
-    /// Notes that a connection has ended. After one that lasted the next may be made at once; after any other the pause
-    /// stays, unless requests call for a connection.
+    /// Records the end of a connection. After one that lasted, the next may be opened immediately; otherwise the pause
+    /// stays, unless requests need a connection.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause
@@ -80,14 +80,14 @@ extension HTTP2Origin {
         }
     }
 
-    /// Tries the next address; `error` says what was wrong with the one before.
+    /// Tries the next address; `error` is the failure of the previous one.
     private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
         let now = loop.now
         let count = opening.candidates.count
         guard now < opening.end, let endpoint = opening.candidates.popLast() else { return failed(error) }
         do throws(HTTPClientError) {
             let session = try makeTLSSession(now: now)
-            // A silent address leaves time for the others.
+            // An address that does not respond leaves time for the others.
             let timeout = (opening.end - now) / count
             do throws(SystemError) {
                 opening.connection = try HTTP2Connection(for: self, to: endpoint, tls: session, timeout: timeout)
@@ -134,7 +134,7 @@ extension HTTP2Origin {
     func openingFailed(_ connection: HTTP2Connection, _ error: HTTPClientError) {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
-        // The certificate would be no better at another address.
+        // The certificate would not be better at another address.
         if error.code == .tls { failed(error) } else { connectNext(opening, error) }
     }
 
@@ -143,7 +143,7 @@ extension HTTP2Origin {
         context = nil
         let now = loop.now
         nextSpare = now + Self.sparePause
-        // Good connections will take what waits.
+        // Good connections will carry the waiting requests.
         guard !connections.contains(where: \.isGood) else { return }
         failWaiting(error)
         flushSoon()

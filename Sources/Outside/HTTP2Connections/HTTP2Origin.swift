@@ -4,13 +4,13 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// One server as one kind of client sees it: its HTTP/2 connections, and the requests that wait for them.
+/// One server for one kind of client: its HTTP/2 connections, and the requests that wait for them.
 ///
 /// Requests are collected for one turn of the loop, then given to connections in their order and written together.
 ///
 /// - `@unchecked Sendable` because every use is on the loop's thread.
 final class HTTP2Origin: @unchecked Sendable {
-    /// What requests must have in common to share a connection.
+    /// The values that requests must share to use one connection.
     struct Key: Hashable {
         let target: RequestTarget
         let address: IPAddress?
@@ -30,44 +30,44 @@ final class HTTP2Origin: @unchecked Sendable {
     }
 
     let key: Key
-    /// The request that the origin was made for.
+    /// The request for which the origin was created.
     private let model: HTTPClientRequest
     let loop: EventLoop
     let limits: HTTPSession.Limits
     let names: HostNames
 
     var waiting = ExchangeQueue()
-    /// In the order they were opened; those that take no more requests stay until theirs are answered.
+    /// In the order of opening. Connections that accept no more requests stay until theirs are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
-    /// Whether requests are being finished. What their completions send is written right after that.
+    /// Whether requests are being finished. Requests from their completions are written right afterwards.
     private var isFinishing = false
-    /// Whether requests are moved from a lost connection back to those that wait.
+    /// Whether requests are being moved from a lost connection back to the queue.
     private var isRecovering = false
     private var isClosed = false
 
     // Opening, see HTTP2Origin+Opening.swift.
     var opening: Opening?
     var context: (made: Instant, context: TLSContext)?
-    /// No further connection beside a good one before this.
+    /// No additional connection besides a good one before this.
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// When the next connection may be made ahead of requests.
+    /// When the next connection may be opened before requests.
     var nextWarm = Instant.distantPast
     /// How long to wait after that for another.
     var warmPause: Duration
-    /// Until when the server is believed to speak no HTTP/2; in the distant past when that was never found.
+    /// Until when the server is known not to support HTTP/2; in the distant past if it never was.
     private var withoutHTTP2Until = Instant.distantPast
 
-    /// How often a request that the server has not looked at is sent.
+    /// How many times a request that the server has not processed is sent.
     private static let tryLimit = 4
-    /// How long it is remembered that the server does not speak HTTP/2.
+    /// How long it is remembered that the server does not support HTTP/2.
     private static let withoutHTTP2Time: Duration = .seconds(3600)
-    /// Bytes that wait to be sent on a connection before it takes further requests.
+    /// Bytes of waiting output above which a connection gets no further requests.
     private static let outputLimit = 1 << 20
 
-    /// `nil` for lack of memory.
+    /// `nil` if memory is lacking.
     init?(_ key: Key, of request: HTTPClientRequest, on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {
         self.key = key
         model = request
@@ -81,7 +81,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Whether nothing is lost when this object goes.
+    /// Whether this object can be released without losing anything.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
             && !isRecovering
@@ -89,7 +89,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Whether the request has the key. This costs less than making the request's own key.
+    /// Whether the request has this key. This is cheaper than making the request's own key.
     func fits(_ request: HTTPClientRequest) -> Bool {
         key.target.begins(request.url) && request.hasRoute(of: model)
     }
@@ -99,7 +99,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flushSoon()
     }
 
-    /// Takes a request out of the queue, or off its stream.
+    /// Removes a request from the queue, or from its stream.
     func takeBack(_ exchange: HTTPExchange) {
         if let connection = exchange.connection as? HTTP2Connection {
             connection.cancel(exchange.stream)
@@ -111,7 +111,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     /// Closes all connections.
     ///
-    /// - Returns: the requests that waited or were under way.
+    /// - Returns: the requests that waited or were active.
     func close() -> [HTTPExchange] {
         isClosed = true
         isKeptWarm = false
@@ -125,7 +125,7 @@ final class HTTP2Origin: @unchecked Sendable {
         for exchange in waiting.removeAll() { exchange.finish(.failure(error)) }
     }
 
-    /// Requests that no server has looked at wait again, before the others.
+    /// Requests that no server has processed wait again, before the others.
     func sendAgain(_ exchanges: [HTTPExchange], tryLimit: Int = HTTP2Origin.tryLimit, _ error: HTTPClientError) {
         var again: [HTTPExchange] = []
         for exchange in exchanges where exchange.isUnderWay {
@@ -140,7 +140,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flushSoon()
     }
 
-    /// The server turned out to speak HTTP/1.1 only: whoever speaks it takes the requests.
+    /// The server supports only HTTP/1.1: the requests are passed to the transport for it.
     func handOver() {
         withoutHTTP2Until = loop.now + Self.withoutHTTP2Time
         for exchange in waiting.removeAll() { exchange.passOn() }
@@ -159,7 +159,7 @@ final class HTTP2Origin: @unchecked Sendable {
         }
     }
 
-    /// Gives waiting requests to connections, writes what they have to say, and opens another when one is wanted.
+    /// Gives waiting requests to connections, sends their output, and opens another connection if needed.
     func flush() {
         isFlushDue = false
         guard !isClosed else { return }
@@ -180,7 +180,7 @@ final class HTTP2Origin: @unchecked Sendable {
         openIfWanted(now: now)
     }
 
-    /// Runs the body, which finishes requests, and then sends what waits.
+    /// Runs the body, which finishes requests, and then sends waiting output.
     func goOn(after body: () -> Void) {
         isFinishing = true
         body()
@@ -194,8 +194,7 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// Forgets a connection that is gone. Of the requests under way on it those that were written fail, and the others
-    /// are sent again.
+    /// Removes a closed connection. Its active requests that were written fail, and the others are sent again.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {
@@ -203,10 +202,10 @@ final class HTTP2Origin: @unchecked Sendable {
         noteEnd(of: connection)
         isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
-        // Once, since a server that takes connections and drops them would be asked without end.
+        // Only once, because a server that accepts connections and drops them would be asked without end.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // It never got to work: the next one would not either.
+        // It never received the server's settings, and neither would the next one.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

@@ -1,13 +1,13 @@
 package import HTTPClient
 package import Reactor
 
-/// The servers that the requests of one group go to by HTTP/2.
+/// The servers to which one group's requests go by HTTP/2.
 package final class HTTP2Transport: HTTPTransport {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private var origins: [HTTP2Origin.Key: HTTP2Origin] = [:]
-    /// Where the last request went: most likely the next one goes there too.
+    /// The destination of the last request, most likely also the next one's.
     private var recent: HTTP2Origin?
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) {

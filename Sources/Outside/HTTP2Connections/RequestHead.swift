@@ -1,22 +1,22 @@
 package import HTTP2
 package import HTTPClient
 
-/// The head of one request after another, as HTTP/2 wants it (RFC 9113 section 8.3), to one server.
+/// The head of one request after another to one server, in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
-/// Most requests say nearly the same as the one before: what is the same stays as it was written.
+/// Most requests are nearly the same as the previous one: shared parts stay as written.
 package struct RequestHead {
     private let target: RequestTarget
     /// The head that was written last.
     package var block = HeaderBlock()
-    /// The request whose head was written last as a whole, without its body.
+    /// The request whose head was last written completely, without its body.
     private var model: HTTPClientRequest?
-    /// Where in the block each of its header fields stands; `nil` for one that is left out.
+    /// The place of each of its header fields in the block; `nil` for a field that is left out.
     private var places: [Int?] = []
     private var hasLength = false
-    /// The end of what the model and the requests after it share.
+    /// The end of the parts that the model shares with the requests after it.
     private var mark = HeaderBlock().mark
 
-    /// Where `:path` stands.
+    /// The place of `:path`.
     private static let path = 3
 
     /// For URLs that go to `target`.
@@ -62,7 +62,7 @@ package struct RequestHead {
         mark = block.mark
         model = request
         model?.body = []
-        // It is in `:authority`, and not in its place.
+        // The Host field becomes `:authority` and is not written in its own place.
         if host != nil { model = nil }
     }
 
@@ -83,11 +83,11 @@ package struct RequestHead {
 extension HTTPHeader {
     fileprivate enum Role {
         case plain
-        /// A field whose value is hardly ever the same twice, so that it has no place in the compression table.
+        /// A field whose value is almost never repeated, so that it gets no place in the compression table.
         case unique
         case length
-        /// A field that is left out: it is about connections of HTTP/1.1 (RFC 9113 section 8.2.2), or HTTP/2 has a
-        /// field of its own for it.
+        /// A field that is left out: it concerns connections of HTTP/1.1 (RFC 9113 section 8.2.2), or HTTP/2 has its
+        /// own field for it.
         case ofConnection
     }
 

@@ -1,4 +1,4 @@
-/// Why there is no answer.
+/// Why a request has no answer.
 package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The request itself cannot be sent: bad URL, method, header field or certificate file.
@@ -14,12 +14,12 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         case badResponse
         case bodyTooLarge
         case cancelled
-        /// Memory, or a failure that libcurl has no better name for.
+        /// Memory is lacking, or libcurl has no more specific error.
         case failed
     }
 
     package let code: Code
-    /// libcurl's text, for logs: may hold the host, never header fields or bodies.
+    /// libcurl's text, for logs: may contain the host, never header fields or bodies.
     package let detail: String
 
     package init(_ code: Code, detail: String = "") {
@@ -27,19 +27,19 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         self.detail = detail
     }
 
-    /// A sentence for operators. It does not name the server, which whoever prints it must add.
+    /// A sentence for operators. It does not name the server; the caller must add it.
     package var sentence: String {
         let words =
             switch code {
             case .invalidRequest: "the request cannot be sent"
-            case .resolve: "the host name is not found"
-            case .connect: "no connection"
-            case .tls: "no TLS connection"
+            case .resolve: "the host name cannot be resolved"
+            case .connect: "the connection failed"
+            case .tls: "the TLS handshake failed"
             case .timeout: "no answer in time"
             case .reset: "the connection broke"
             case .badResponse: "the answer is not HTTP"
             case .bodyTooLarge: "the answer is too long"
-            case .cancelled: "taken back"
+            case .cancelled: "cancelled"
             case .failed: "failed"
             }
         return detail.isEmpty || detail == words ? words : "\(words): \(detail)"

@@ -11,42 +11,42 @@ package struct HTTPHeader: Hashable, Sendable {
     }
 }
 
-/// How a server is reached, and as whom: what the requests of one group have in common.
+/// The route and identity of requests: the values that the requests of one group share.
 package struct HTTPRoute: Hashable, Sendable {
     package enum Version: Sendable, Hashable {
         case http1
-        /// HTTP/2 over TLS when the server offers it, else HTTP/1.1. Without TLS: HTTP/1.1.
+        /// HTTP/2 over TLS if the server supports it, else HTTP/1.1. Without TLS: HTTP/1.1.
         case http2
     }
 
     package var version = Version.http2
     /// Certificate authorities in a PEM file, instead of the system's.
     package var authorityFile: String?
-    /// The certificate that the server is shown, and its key: PEM files.
+    /// The client certificate and its key: PEM files.
     package var certificateFile: String?
     package var keyFile: String?
     /// A Unix-domain socket to connect to instead of the URL's host.
     package var unixSocketPath: String?
-    /// An address to connect to instead of resolving the URL's host; name and certificate stay those of the URL.
+    /// An address to connect to instead of resolving the URL's host. Name and certificate are still the URL's.
     package var address: IPAddress?
-    /// Requests share connections, and limits on them, within their group only.
+    /// Requests share connections and limits only within their group.
     package var group = ""
 
     package init() {}
 }
 
-/// Everything about one HTTP request.
+/// One HTTP request with all its options.
 package struct HTTPClientRequest: Sendable {
     package var method: String
-    /// Absolute, `http` or `https`, percent-encoded by whoever made it.
+    /// Absolute, `http` or `https`, already percent-encoded.
     package var url: String
     package var headers: [HTTPHeader]
     package var body: [UInt8]
-    /// How long the whole exchange may take, from the call to the last byte of the answer.
+    /// The time limit of the whole exchange, from the call to the last byte of the answer.
     package var timeout: Duration = .seconds(10)
     package var connectTimeout = HTTPClientRequest.standardConnectTimeout
     package static let standardConnectTimeout: Duration = .seconds(5)
-    /// How many bytes the response's body may have; a longer one fails the request.
+    /// The maximum size of the response's body in bytes. A longer one fails the request.
     package var responseLimit = 1 << 20
     package var route: HTTPRoute {
         get { shared.route }
@@ -54,7 +54,7 @@ package struct HTTPClientRequest: Sendable {
     }
     private var shared = SharedRoute.standard
 
-    /// Copies of a request have the same one, so that it is known without a comparison that they go the same way.
+    /// Copies of a request share one object, so that equal routes are recognised without a comparison.
     private final class SharedRoute: Sendable {
         let route: HTTPRoute
 
@@ -76,12 +76,12 @@ package struct HTTPClientRequest: Sendable {
 
     func isOf(_ group: String) -> Bool { shared.route.group == group }
 
-    /// Whether HTTP/2 is to be tried.
+    /// Whether to try HTTP/2.
     package var mayUseHTTP2: Bool {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
 
-    /// Whether method, URL and header fields hold only what may be sent. A line end in them would begin another header
+    /// Whether method, URL and header fields contain only allowed characters. A line end would begin another header
     /// field.
     var isWellFormed: Bool {
         guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
@@ -108,14 +108,15 @@ extension Span<UInt8> {
         return true
     }
 
-    /// Whether all bytes lie in `low...0x7e`. They are looked at eight at a time.
+    /// Whether all bytes are in `low...0x7e`. They are checked eight at a time.
     private func isASCII(from low: UInt8) -> Bool {
         let one: UInt64 = 0x0101_0101_0101_0101
         return unsafe withUnsafeBytes { bytes in
             var index = 0
             while index + 8 <= bytes.count {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                // The top bit of a byte is set if it was, or if the sum exceeds 0x7f, or if the difference is negative.
+                // The top bit of a byte is set if it was set before, if the sum exceeds 0x7f, or if the difference is
+                // negative.
                 guard (word | (word &+ one) | (word &- one &* UInt64(low))) & (one &* 0x80) == 0 else { return false }
                 index += 8
             }

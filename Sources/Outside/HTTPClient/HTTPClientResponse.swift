@@ -1,18 +1,18 @@
 import Bytes
 
-/// An answer, complete: also those with status 4xx and 5xx.
+/// A complete answer, with any status including 4xx and 5xx.
 package struct HTTPClientResponse: Sendable {
     package let status: Int
     package let version: HTTPRoute.Version
     package let body: [UInt8]
-    /// From the start of the request, with all waiting, to the last byte.
+    /// From the start of the request, including all waiting, to the last byte.
     package let duration: Duration
-    /// Whether a connection was made because of this request.
+    /// Whether a connection was opened for this request.
     package let isNewConnection: Bool
-    /// Header lines as they came.
+    /// The header lines, unchanged.
     private let head: [UInt8]
 
-    /// How many bytes the header lines may have; more fail the request.
+    /// The limit of the header lines in bytes. Longer ones fail the request.
     package static let headLimit = 16 << 10
 
     package init(
@@ -27,7 +27,7 @@ package struct HTTPClientResponse: Sendable {
         self.isNewConnection = isNewConnection
     }
 
-    /// The value of the first header field of that name, in any case, without white space around it.
+    /// The value of the first header field of that name, in any case, without surrounding white space.
     package func header(_ name: String) -> String? {
         let (head, name) = (head.span, name.utf8.span)
         var start = 0

@@ -1,7 +1,7 @@
 import Reactor
 package import Timekeeping
 
-/// A request under way.
+/// An active request.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class HTTPExchange: @unchecked Sendable {
@@ -9,22 +9,22 @@ package final class HTTPExchange: @unchecked Sendable {
     package let started: Instant
     private let loop: EventLoop
     private var completion: HTTPSession.Completion?
-    /// The group that the request belongs to; `nil` when it is over.
+    /// The group of the request; `nil` when it is over.
     private var group: RequestGroup?
     /// Its place among the requests of its group.
     package private(set) var number = 0
     private var deadline = DeadlineID.none
-    /// The index of the group's transport that has taken it.
+    /// The index of the group's transport that accepted it.
     var transport = 0
 
-    // What follows is kept here for that transport.
-    /// The connection that it is sent on; `nil` while it waits for one.
+    // The following values belong to that transport.
+    /// The connection that carries it; `nil` while it waits for one.
     package var connection: AnyObject?
-    /// The number that it has on that connection.
+    /// Its number on that connection.
     package var stream = 0
-    /// How often it was sent.
+    /// How many times it was sent.
     package var tries = 0
-    /// Whether a connection is being made because of it.
+    /// Whether a connection is being opened for it.
     package var opensConnection = false
 
     package var isUnderWay: Bool { group != nil }
@@ -42,21 +42,21 @@ package final class HTTPExchange: @unchecked Sendable {
         self.deadline = deadline
     }
 
-    /// Takes the request back; its completion comes with `cancelled`. Nothing happens once it is finished.
+    /// Cancels the request; its completion gets `cancelled`. Does nothing once it is finished.
     package func cancel() {
         guard let group else { return }
         group.takeBack(self)
         finishLater(HTTPClientError(.cancelled))
     }
 
-    /// Ends the request and tells whoever waits what came of it. Nothing happens when it is over.
+    /// Ends the request and calls its completion. Does nothing when it is over.
     package func finish(_ outcome: Result<HTTPClientResponse, HTTPClientError>) {
         guard isUnderWay else { return }
         leave()
         complete(outcome)
     }
 
-    /// Offers the request to the next transport: the one that took it finds that it cannot carry it.
+    /// Offers the request to the next transport: the one that accepted it cannot carry it.
     package func passOn() { group?.offer(self, from: transport + 1) }
 
     func finishLater(_ error: HTTPClientError) {

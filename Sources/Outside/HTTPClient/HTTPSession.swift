@@ -1,7 +1,7 @@
 package import Addressing
 package import Reactor
 
-/// HTTP requests from one loop: connections are kept, shared, and grouped as the requests say.
+/// HTTP requests from one loop: connections are kept, shared, and grouped as the requests define.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
 package final class HTTPSession: @unchecked Sendable {
@@ -9,23 +9,23 @@ package final class HTTPSession: @unchecked Sendable {
     package struct Limits: Hashable, Sendable {
         package var connections = 64
         package var connectionsPerHost = 8
-        /// HTTP/2 requests at a time on one connection; the server's own limit counts too.
+        /// Simultaneous HTTP/2 requests on one connection; the server's own limit applies too.
         package var streams = 1000
-        /// Requests at a time; more fail at once.
+        /// Simultaneous requests; further ones fail immediately.
         package var requests = 10_000
-        /// HTTP/2: after how much silence on an idle connection the server is asked for a sign of life (PING).
+        /// HTTP/2: the silence on an idle connection after which a PING is sent.
         package var pingInterval: Duration = .seconds(60)
         /// The same while requests wait for answers. It doubles with each PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// How long a PING may stay without an answer. Then the connection counts as sick, and requests go to another.
+        /// The time limit for the answer to a PING. Then the connection counts as sick, and requests use another one.
         package var pingPatience: Duration = .seconds(1)
-        /// After how long without a byte a sick connection is given up.
+        /// The time without a byte after which a sick connection is closed.
         package var sickPatience: Duration = .seconds(5)
-        /// The pause between attempts to open a connection ahead of requests. It doubles from the first to the longest.
-        /// A connection that lasted for the longest pause is replaced at once.
+        /// The pause between attempts to open a connection before requests. It doubles from the first to the longest. A
+        /// connection that lasted for the longest pause is replaced immediately.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
-        /// The address that connections leave from, to servers that have one of its family. Without it the kernel chooses.
+        /// The source address of connections to servers of the same family. By default the kernel chooses.
         package var source: IPAddress?
 
         package init() {}
@@ -33,7 +33,7 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
-    /// How many seconds a connection without requests is kept. Providers ask for connections that are kept.
+    /// How many seconds a connection without requests is kept. Providers ask clients to keep connections.
     package static let idleSeconds = 3600
 
     package let loop: EventLoop
@@ -43,10 +43,10 @@ package final class HTTPSession: @unchecked Sendable {
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
-    /// How many groups there may be. They come from configuration; the requests of any more share one.
+    /// The limit of groups. They come from configuration; further requests share one group.
     private static let groupLimit = 256
 
-    /// Each request goes over the first of the transports that takes it.
+    /// Each request uses the first transport that accepts it.
     package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
@@ -55,7 +55,7 @@ package final class HTTPSession: @unchecked Sendable {
     }
 
     deinit {
-        // Handles are freed where libcurl may still be called: on the loop.
+        // Handles are freed on the loop, where libcurl may still be called.
         let remains = Remains(groups: Array(groups.values))
         loop.dispose { remains.free() }
     }
@@ -86,8 +86,8 @@ package final class HTTPSession: @unchecked Sendable {
         return exchange
     }
 
-    /// Opens a connection for requests like this one, `https` and HTTP/2, and opens another whenever it is lost, until
-    /// ``close()``: so the first request need not wait for a handshake. The request itself is not sent.
+    /// Opens a connection for requests like this one, `https` and HTTP/2, and replaces it whenever it is lost, until
+    /// ``close()``. Thus the first request need not wait for a handshake. The request itself is not sent.
     package func keepWarm(_ request: HTTPClientRequest) {
         loop.checkThread()
         try? group(of: request).keepWarm(request)

@@ -1,16 +1,16 @@
 package import Reactor
 
-/// What carries the requests of one group: there is one over HTTP/2, by nghttp2, and one over HTTP/1.1, by libcurl.
+/// Carries the requests of one group. One transport uses HTTP/2 by nghttp2, another one HTTP/1.1 by libcurl.
 ///
-/// It knows servers and connections. Who waits for an answer, how long, and how many do, is known above.
+/// It knows servers and connections. The layer above knows the callers, their time limits and their number.
 package protocol HTTPTransport: AnyObject {
     init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError)
 
-    /// Takes the request, or leaves it to the next transport. What comes of it is told by ``HTTPExchange/finish(_:)``,
-    /// not from within.
+    /// Accepts the request, or leaves it to the next transport. ``HTTPExchange/finish(_:)`` reports the result, not
+    /// from within this call.
     func send(_ exchange: HTTPExchange) throws(HTTPClientError) -> Bool
 
-    /// Gives up the request, since nobody waits for the answer any more.
+    /// Drops the request, because its answer is not needed any more.
     func takeBack(_ exchange: HTTPExchange)
 
     /// Keeps a connection for requests like this one, from now on.
@@ -18,6 +18,6 @@ package protocol HTTPTransport: AnyObject {
 
     /// Closes all connections, for good.
     ///
-    /// - Returns: the requests that were under way.
+    /// - Returns: the active requests.
     func close() -> [HTTPExchange]
 }

@@ -2,8 +2,8 @@ package import Addressing
 import Reactor
 import Resolver
 
-/// The addresses of servers: numeric ones at once, others by a resolver, which is made when it is first needed. libcurl
-/// looks names up by itself.
+/// The addresses of servers: numeric ones immediately, others by a resolver, which is created on demand. libcurl
+/// resolves names itself.
 package final class HostNames {
     private let loop: EventLoop
     private var resolver: DNSResolver?
@@ -19,7 +19,7 @@ package final class HostNames {
         guard let resolver else {
             return completion(.failure(HTTPClientError(.resolve, detail: "no resolver")))
         }
-        // A query with a port asks for addresses alone, not for NAPTR and SRV.
+        // A query with a port asks only for addresses, not for NAPTR and SRV.
         let query = ServerQuery(host: target.host, port: target.port, transport: .tls)
         resolver.resolve(query) { result in
             switch result {

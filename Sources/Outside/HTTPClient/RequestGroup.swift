@@ -7,9 +7,9 @@ final class RequestGroup {
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private let kinds: [any HTTPTransport.Type]
-    /// The transports of the first of `kinds`; each is made when it is first needed.
+    /// The transports for the first of `kinds`; each is created on demand.
     private var transports: [any HTTPTransport] = []
-    /// The deadlines of all requests under way.
+    /// The deadlines of all active requests.
     private var deadlines = DeadlineQueue<HTTPExchange>()
     private var timer: LoopTimer?
     private var sentCount = 0
@@ -30,7 +30,7 @@ final class RequestGroup {
 
     func send(_ exchange: HTTPExchange) throws(HTTPClientError) {
         guard deadlines.count < limits.requests else {
-            throw HTTPClientError(.failed, detail: "too many requests under way")
+            throw HTTPClientError(.failed, detail: "too many active requests")
         }
         let end = exchange.started + exchange.request.timeout
         exchange.joined(self, number: sentCount, deadline: deadlines.schedule(exchange, at: end))
@@ -39,7 +39,7 @@ final class RequestGroup {
         offer(exchange, from: 0)
     }
 
-    /// Offers the request to one transport after the other, from the index `first` on, until one takes it.
+    /// Offers the request to one transport after the other, from the index `first` on, until one accepts it.
     func offer(_ exchange: HTTPExchange, from first: Int) {
         do throws(HTTPClientError) {
             for index in first..<kinds.count {

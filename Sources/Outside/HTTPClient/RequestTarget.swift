@@ -1,16 +1,16 @@
-/// Where a URL says to connect to. Only the plain form of a URL is read; all else is left to libcurl.
+/// The server in a URL. Only the plain form of a URL is parsed; other forms are left to libcurl.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool
     /// Without brackets.
     package let host: String
     package let port: UInt16
-    /// Host and port as the URL writes them.
+    /// Host and port in the URL's spelling.
     package let authority: String
     /// The URL up to its path.
     package let beginning: String
 
-    /// `nil` for another scheme, or a host or port that looks like none.
+    /// `nil` for another scheme, or a malformed host or port.
     package init?(_ url: String) {
         let bytes = url.utf8
         isSecure = bytes.starts(with: "https://".utf8)
@@ -46,7 +46,7 @@ package struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
-    /// Host and port, with the scheme's own port where the URL names none.
+    /// Host and port, with the scheme's default port if the URL has none.
     package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
 
     /// Whether the URL begins with the same scheme, host and port, letter by letter.

@@ -1,4 +1,4 @@
-/// Names and values as queries and HTML forms write them: `name=value&...` (`application/x-www-form-urlencoded`).
+/// Names and values in the form of queries and HTML forms: `name=value&...` (`application/x-www-form-urlencoded`).
 package enum FormText {
     /// The items in their order. A `+` is a space, and an item without `=` has an empty value.
     package static func items(_ text: ArraySlice<UInt8>) -> [HTTPField] {
@@ -9,7 +9,7 @@ package enum FormText {
         }
     }
 
-    /// Decodes percent encoding. A `%` that no two hex digits follow stays as it is.
+    /// Decodes percent encoding. A `%` without two hexadecimal digits stays unchanged.
     package static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = false) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)

@@ -1,8 +1,8 @@
 import Reactor
 
-/// The body of an answer, given in pieces from any thread, so that nobody holds the whole of it.
+/// The body of an answer in pieces, from any thread, so that the whole body is never in memory.
 ///
-/// One that is released before its end ends the connection, by which the client knows that something is missing.
+/// Releasing it before its end closes the connection, which shows the client that the body is incomplete.
 package final class HTTPBody: Sendable {
     private let number: UInt64
     private let loop: EventLoop
@@ -20,10 +20,10 @@ package final class HTTPBody: Sendable {
         loop.dispose { listener.hangUp(number) }
     }
 
-    /// Sends a piece, and returns when the client has taken so much that there is room for another; not to be called again
-    /// before.
+    /// Sends a piece, and returns when the client has read enough to leave room for another one. Do not call it again
+    /// before that.
     ///
-    /// - Returns: whether another is wanted: not when the client has gone, or wants no body.
+    /// - Returns: whether another piece is wanted: false if the client is gone, or wants no body.
     package func send(_ piece: [UInt8]) async -> Bool {
         let (listener, number) = (listener, number)
         return await withCheckedContinuation { waiter in

@@ -5,7 +5,7 @@ import Timekeeping
 
 /// The server side of one HTTP/1.1 connection: reads requests, one at a time, and answers them in their order.
 ///
-/// The listener holds it until it ends.
+/// The listener retains it until it ends.
 ///
 /// - `@unchecked Sendable` because it lives on its listener's loop and is used there alone.
 final class HTTPConnection: @unchecked Sendable {
@@ -16,17 +16,17 @@ final class HTTPConnection: @unchecked Sendable {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// Fires when the present part of a request, or the pause before it, has taken too long.
+    /// Fires when the current part of a request, or the pause before it, exceeds its time limit.
     private var timer: LoopTimer?
-    /// The part that the timer is set for.
+    /// The part for which the timer is set.
     private var timedPart: HTTPRequestReader.Part?
-    /// What came while a request waits for its answer.
+    /// Input that arrived while a request waits for its answer.
     private var pending: [UInt8] = []
-    /// Its place among the connections that wait for a request; `nil` while there is something to do.
+    /// Its place among the connections that wait for a request; `nil` while it is busy.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// Asks for the next piece of a body, or says that nobody takes it any more; there while enough of it waits to be sent.
+    /// Asks for the next piece of a body, or reports that none is needed; set while enough output waits.
     private var takesMore: ((Bool) -> Void)?
-    /// Whether ``serve(_:from:)`` is handing out requests. It then goes on by itself after an answer.
+    /// Whether ``serve(_:from:)`` is handing out requests. It then continues by itself after an answer.
     private var isServing = false
 
     private enum Phase {
@@ -34,19 +34,19 @@ final class HTTPConnection: @unchecked Sendable {
         case reading
         /// A request waits for its answer. Next: `reading`, `streaming`, `ended`.
         case answering(HTTPRequestHead)
-        /// The body of an answer is sent in pieces. Next: `reading`, `ended`.
+        /// The body of an answer is being sent in pieces. Next: `reading`, `ended`.
         case streaming(takesChunks: Bool, staysOpen: Bool)
-        /// The last answer is sent, and what the peer still sends is dropped: closing with unread bytes would make the
-        /// kernel take the answer back. Next: `ended`.
+        /// The last answer is sent, and further input is dropped: closing with unread input would make the kernel
+        /// discard the answer. Next: `ended`.
         case lingering
-        /// Another protocol takes over as soon as what was read with the request is kept. Next: `ended`.
+        /// Another protocol takes over as soon as the input after the request is kept. Next: `ended`.
         case upgrading
         case ended
     }
 
-    /// How many bytes of requests that are sent ahead of their answers are kept; beyond it the peer is held up by TCP.
+    /// How many bytes of pipelined requests are kept. Beyond it TCP slows the peer down.
     private static let pendingLimit = 32 << 10
-    /// With more than that waiting to be sent of a body that comes in pieces, no further one is asked for.
+    /// With more waiting output of a body in pieces, no further piece is requested.
     private static let pieceMark = 64 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
@@ -60,7 +60,7 @@ final class HTTPConnection: @unchecked Sendable {
     func start(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
-        // A connection without a request is as bad as one with half a head.
+        // A connection without a request has the same time limit as one with half a head.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
         try stream.start(
@@ -93,8 +93,8 @@ final class HTTPConnection: @unchecked Sendable {
         listener?.ended(self)
     }
 
-    /// Tells the listener whether the connection is idle: it has not sent a whole head, or is only told that its
-    /// request was refused.
+    /// Reports to the listener whether the connection is idle: it has not sent a whole head, or only waits until a
+    /// refusal is sent.
     private func noteIdleness() {
         let isIdle =
             switch phase {
@@ -184,9 +184,9 @@ final class HTTPConnection: @unchecked Sendable {
         armTimer()
     }
 
-    /// Begins an answer whose body comes in pieces; that of the response is the first.
+    /// Begins an answer with a body in pieces. The body of the response is the first one.
     ///
-    /// - Returns: whether more of it is taken: a client that asks for the head alone gets no body.
+    /// - Returns: whether more pieces are wanted: a HEAD request gets no body.
     func begin(_ response: HTTPResponse, at date: UnixTime) -> Bool {
         guard case .answering(let head) = phase else { return false }
         let staysOpen = head.staysOpen && head.takesChunks && !response.endsConnection
@@ -202,7 +202,7 @@ final class HTTPConnection: @unchecked Sendable {
         return true
     }
 
-    /// Sends a piece. `asks` is called once, when there is room for another or when nobody takes one any more.
+    /// Sends a piece. `asks` is called once, when another piece can be sent or none is wanted any more.
     func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
         guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
         write(piece, inChunks: takesChunks)
@@ -224,7 +224,7 @@ final class HTTPConnection: @unchecked Sendable {
         answered(staysOpen: staysOpen)
     }
 
-    /// Answers with 101, and gives the connection away with what came after the request.
+    /// Answers with 101, and passes the connection on with the input after the request.
     func upgrade(
         _ fields: [HTTPField], at date: UnixTime, on loop: EventLoop,
         _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
@@ -253,7 +253,7 @@ final class HTTPConnection: @unchecked Sendable {
 
     // MARK: Time
 
-    /// The limits of head and body count from their first byte, however slowly the rest comes.
+    /// The time limits of head and body run from their first byte, however slowly the rest arrives.
     private func armTimer() {
         guard case .reading = phase else { return }
         let part = reader.part
@@ -270,7 +270,7 @@ final class HTTPConnection: @unchecked Sendable {
 
     private func timeIsOver() {
         switch phase {
-        case .reading where reader.part != .none: refuse(HTTPFault(408, "the request did not come in time"))
+        case .reading where reader.part != .none: refuse(HTTPFault(408, "the request did not arrive in time"))
         case .reading, .lingering: close()
         case .answering, .streaming, .upgrading, .ended: break
         }

@@ -6,37 +6,37 @@ import Timekeeping
 
 /// An HTTP/1.1 server on a loop: any number of sockets, one handler.
 ///
-/// Reads requests itself instead of through libevent's evhttp, which takes line ends, lengths and repeated fields as
-/// they come, counts no connections, and has no time limit that a byte now and then does not renew.
+/// It parses requests itself instead of using libevent's evhttp, which is lenient about line ends, lengths and repeated
+/// fields, does not limit connections, and restarts its time limit with each byte.
 ///
 /// Releasing it closes it.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class HTTPListener: @unchecked Sendable {
-    /// Limits of each connection, and of how many there are.
+    /// The limits of each connection, and of their number.
     package struct Limits: Hashable, Sendable {
-        /// Request line and header fields; more is answered with 431.
+        /// Request line and header fields. Longer ones get 431.
         package var head = 16 << 10
-        /// A longer body is answered with 413; of a chunked one the chunks' heads count too.
+        /// A longer body gets 413. For a chunked body the chunks' heads count too.
         package var body = 1 << 20
         /// From the first byte of a head to its last, and from the start of a connection to the end of the first head.
         package var headTimeout: Duration = .seconds(10)
         /// From the end of the head to the end of the body.
         package var bodyTimeout: Duration = .seconds(30)
-        /// How long a connection may stay without a request.
+        /// How long a connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
-        /// How long the peer may take no byte of an answer.
+        /// The time limit for waiting output without progress.
         package var outputTimeout: Duration = .seconds(30)
-        /// Connections at a time. When there are as many, the one that has been idle longest gives way to a new one; where
-        /// all of them have something to do the new one is closed.
+        /// Simultaneous connections. At the limit, the connection that has been idle longest is closed for a new one;
+        /// if all are busy, the new one is closed.
         package var connections = 1000
-        /// Connections at a time from one IPv4 address or IPv6 /64; more are closed at once.
+        /// Simultaneous connections from one IPv4 address or IPv6 /64. Further ones are closed immediately.
         package var connectionsPerSource = 1000
-        /// How long a connection stays after a request that was refused, so that the answer arrives.
+        /// How long a connection stays open after a refused request, so that the answer arrives.
         package var lingerTimeout: Duration = .seconds(2)
-        /// Requests that are handled before whatever else is on the loop has its turn again; the others wait in order.
+        /// Requests that are handled before other events of the loop have their turn; the others wait in order.
         package var requestsPerTurn = Int.max
-        /// When what happens on connections is handled.
+        /// The turn of events on connections.
         package var turn = LoopTurn.usual
 
         package init() {}
@@ -51,18 +51,18 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
-    /// Who serves other protocols.
+    /// The receivers of connections with other protocols.
     private var takers: [String: (StreamConnection) -> Void] = [:]
-    /// The connections that wait for a request, in the order in which they began to.
+    /// The connections that wait for a request, longest wait first.
     private var idle = AgeList<UInt64>()
     /// The connections whose requests are not answered, by the numbers of the requests.
-    private var waiting: [UInt64: HTTPConnection] = [:]
+    private(set) var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
-    /// Requests that wait for a turn; each connection has one at most.
+    /// Requests that wait for a turn; at most one for each connection.
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// How many bytes may wait to be sent on a connection: one answer, which may be as long as its handler makes it.
+    /// How many bytes of output may wait on a connection: one answer of any length.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -73,8 +73,9 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Listens on one more address, with TLS if a context is given; connections from `balancers` begin with a PROXY header,
-    /// and `unannounced` is told of those that do not. Returns the address with the port that was chosen for port 0.
+    /// Listens on one more address, with TLS if a context is given. Connections from `balancers` begin with a PROXY
+    /// header; `unannounced` is called for those without one. Returns the address with the port that was chosen for
+    /// port 0.
     @discardableResult
     package func listen(
         on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],
@@ -89,7 +90,7 @@ package final class HTTPListener: @unchecked Sendable {
         return socket.local
     }
 
-    /// Listens on a socket file that only this user may connect to. The file goes when the listener is closed.
+    /// Listens on a socket file to which only this user may connect. The file is removed when the listener is closed.
     package func listen(unixPath: String) throws(SystemError) {
         sockets.append(
             try StreamListener(
@@ -97,14 +98,14 @@ package final class HTTPListener: @unchecked Sendable {
             ) { [weak self] stream in self?.accepted(stream) })
     }
 
-    /// Takes a renewed certificate for the connections from now on, where TLS is spoken.
+    /// Uses a renewed certificate for new TLS connections.
     package func replaceTLS(_ tls: TLSContext) {
         loop.checkThread()
         for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
-    /// Gives connections away whose clients choose this protocol by ALPN, such as `h2`, as soon as they are open. They do
-    /// not count here any more.
+    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`, as soon as they are open. They
+    /// no longer count here.
     package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
         takers[applicationProtocol] = taker
     }
@@ -113,7 +114,7 @@ package final class HTTPListener: @unchecked Sendable {
         stream.tls?.applicationProtocol.flatMap { takers[$0] }
     }
 
-    /// Ends all connections, with requests that wait, and stops listening.
+    /// Closes all connections, including waiting requests, and stops listening.
     package func close() {
         loop.checkThread()
         sockets = []
@@ -178,7 +179,7 @@ package final class HTTPListener: @unchecked Sendable {
         planTurn()
     }
 
-    /// Plans the next turn. What is posted runs when everything that is ready now has been looked at.
+    /// Plans the next turn. Posted jobs run after all events that are ready now.
     private func planTurn() {
         guard !isTurnPlanned else { return }
         isTurnPlanned = true
@@ -189,7 +190,7 @@ package final class HTTPListener: @unchecked Sendable {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
         while left > 0, let (number, request) = queue.popFirst() {
-            // The client may have gone while its request waited.
+            // The client may have disconnected while its request waited.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))
@@ -213,12 +214,6 @@ package final class HTTPListener: @unchecked Sendable {
 
     func endBody(_ number: UInt64) { waiting.removeValue(forKey: number)?.endBody() }
 
-    /// Bodies that wait for their clients to take them, and how much is ready for those.
-    var heldUp: (count: Int, bytes: Int) {
-        let streams = waiting.values.map(\.stream)
-        return (streams.count(where: \.isHeldUp), streams.reduce(0) { $0 + $1.outputCount })
-    }
-
     func hangUp(_ number: UInt64) { waiting.removeValue(forKey: number)?.close() }
 
     func upgrade(
@@ -229,11 +224,8 @@ package final class HTTPListener: @unchecked Sendable {
 
     var date: UnixTime { loop.moment.date }
 
-    /// Connections that are open, or on their way to be.
+    /// Connections that are open or being opened.
     package var connectionCount: Int { connections.count }
-
-    /// Requests that were received and not yet answered.
-    package var waitingCount: Int { waiting.count }
 
     /// Requests since the start, those that were refused before they were complete included.
     package private(set) var requestCount: UInt64 = 0

@@ -2,8 +2,8 @@ package import Reactor
 
 /// The right to answer one request, once, now or later, from any thread.
 ///
-/// One that is released without an answer answers 500: a client must not wait for a request that was forgotten. What is
-/// sent after the client is gone goes nowhere.
+/// If it is released without an answer, the client gets 500, so that no client waits for a forgotten request. An answer
+/// to a client that is gone is dropped.
 package final class HTTPReply: Sendable {
     private let loop: EventLoop
     private let number: UInt64
@@ -26,7 +26,7 @@ package final class HTTPReply: Sendable {
         use { $0.answer($1, with: response) }
     }
 
-    /// Answers with a body that comes in pieces; that of the response is the first of them.
+    /// Answers with a body in pieces. The body of the response is the first one.
     package func stream(_ response: HTTPResponse) -> HTTPBody {
         use { $0.begin($1, with: response) }
         return HTTPBody(of: number, on: loop, listener)
@@ -37,8 +37,8 @@ package final class HTTPReply: Sendable {
         use { $0.hangUp($1) }
     }
 
-    /// Takes the connection over for another protocol (RFC 9110 section 7.8): the client is told so by 101 with these
-    /// fields, and `take` gets what it has sent since.
+    /// Hands the connection over to another protocol (RFC 9110 section 7.8): the client gets 101 with these fields, and
+    /// `take` gets the input since the request.
     package func upgrade(
         _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
     ) {
@@ -56,7 +56,7 @@ package final class HTTPReply: Sendable {
     }
 }
 
-/// The listener, which may be closed and gone before the answer is known.
+/// The listener, which may be closed before the answer is known.
 final class ReplyListener: Sendable {
     private weak let listener: HTTPListener?
 

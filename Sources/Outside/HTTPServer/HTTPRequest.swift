@@ -14,9 +14,9 @@ package struct HTTPField: Hashable, Sendable {
 /// A complete request.
 package struct HTTPRequest: Sendable {
     package let method: String
-    /// As it came, with query and percent encoding.
+    /// Unchanged, with query and percent encoding.
     package let target: String
-    /// The path's segments, each decoded by itself: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
+    /// The path's segments, each decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
     ///
     /// Nothing is normalised, so `..` and empty segments match no route.
     package let path: [String]
@@ -24,11 +24,11 @@ package struct HTTPRequest: Sendable {
     package let query: [HTTPField]
     package let fields: [HTTPField]
     package let body: [UInt8]
-    /// `0.0.0.0:0` when it came over a Unix-domain socket.
+    /// `0.0.0.0:0` if it arrived on a Unix-domain socket.
     package let remote: Endpoint
-    /// The number of the connection that it came on, which no other has.
+    /// The unique number of its connection.
     package let connection: UInt64
-    /// Of a Unix-domain socket: the number of the user who has connected to it, by the kernel's word.
+    /// For a Unix-domain socket: the user who connected to it, as the kernel reports.
     package let peerUser: UInt32?
 
     package init(
@@ -42,33 +42,11 @@ package struct HTTPRequest: Sendable {
         self.remote = remote
         self.connection = connection
         self.peerUser = peerUser
-        let parts = RequestTarget(target)
-        path = parts.path
-        query = parts.query
+        (path, query) = Self.parts(of: target)
     }
 
-    /// The value of the first header field of that name, in any case.
-    package func field(_ name: String) -> String? {
-        let name = name.lowercased()
-        return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
-    }
-
-    /// What `Content-Type` names, in lower case and without parameters; empty when there is none.
-    package var mediaType: String {
-        let ends = [UInt8(ascii: ";"), UInt8(ascii: " "), UInt8(ascii: "\t")]
-        return Substring((field("content-type") ?? "").utf8.prefix { !ends.contains($0) }).lowercased()
-    }
-
-    /// The value of the first query item of that name.
-    package func query(_ name: String) -> String? { query.first { $0.name == name }?.value }
-}
-
-/// The parts of a request target (RFC 9112 section 3.2).
-private struct RequestTarget {
-    var path: [String] = []
-    var query: [HTTPField] = []
-
-    init(_ target: String) {
+    /// The parts of a request target (RFC 9112 section 3.2).
+    private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
         var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
             // Absolute form, as proxies send it: path and query start after the authority.
@@ -78,8 +56,22 @@ private struct RequestTarget {
         if let hash = rest.firstIndex(of: UInt8(ascii: "#")) { rest = rest[..<hash] }
         let halves = rest.split(separator: UInt8(ascii: "?"), maxSplits: 1, omittingEmptySubsequences: false)
         let segments = (halves.first ?? rest).split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-        path = segments.dropFirst().map { FormText.decoded($0) }
-        if path == [""] { path = [] }
-        if halves.count == 2 { query = FormText.items(halves[1]) }
+        let path = segments.dropFirst().map { FormText.decoded($0) }
+        return (path == [""] ? [] : path, halves.count == 2 ? FormText.items(halves[1]) : [])
     }
+
+    /// The value of the first header field of that name, in any case.
+    package func field(_ name: String) -> String? {
+        let name = name.lowercased()
+        return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
+    }
+
+    /// The media type in `Content-Type`, in lower case and without parameters; empty if missing.
+    package var mediaType: String {
+        let ends = [UInt8(ascii: ";"), UInt8(ascii: " "), UInt8(ascii: "\t")]
+        return Substring((field("content-type") ?? "").utf8.prefix { !ends.contains($0) }).lowercased()
+    }
+
+    /// The value of the first query item of that name.
+    package func query(_ name: String) -> String? { query.first { $0.name == name }?.value }
 }

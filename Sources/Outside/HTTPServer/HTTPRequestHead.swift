@@ -1,7 +1,7 @@
-/// A request that is not taken, with the status that says so; the connection ends after it.
+/// A refused request, with its status. The connection ends after it.
 package struct HTTPFault: Error, Hashable, Sendable {
     package let status: Int
-    /// A sentence for whoever wrote the client.
+    /// A sentence for the author of the client.
     let reason: String
 
     init(_ status: Int, _ reason: String) {
@@ -12,7 +12,7 @@ package struct HTTPFault: Error, Hashable, Sendable {
 
 /// Request line and header fields, read strictly (RFC 9112 sections 3 and 5).
 ///
-/// What two servers could read differently is refused: that is how requests are smuggled past a proxy in front (T14).
+/// Forms that two servers could read differently are refused, because they allow request smuggling past a proxy (T14).
 package struct HTTPRequestHead {
     enum Body: Hashable {
         case length(Int)
@@ -23,11 +23,11 @@ package struct HTTPRequestHead {
     package let target: String
     package private(set) var fields: [HTTPField] = []
     let body: Body
-    /// The client wants to hear that its body is welcome before it sends it (RFC 9110 section 10.1.1).
+    /// The client waits for permission before it sends its body (RFC 9110 section 10.1.1).
     let expectsContinue: Bool
     /// The connection may carry another request afterwards.
     package let staysOpen: Bool
-    /// The client knows chunks (RFC 9112 section 7.1). One that does not knows by the end of the connection where a body ends.
+    /// The client supports chunks (RFC 9112 section 7.1). For one that does not, the end of the connection ends a body.
     let takesChunks: Bool
 
     private static let methods: Set<String> = [
@@ -39,7 +39,7 @@ package struct HTTPRequestHead {
     init(lines: [ArraySlice<UInt8>]) throws(HTTPFault) {
         let words = (lines.first ?? []).split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard words.count == 3, !words[0].isEmpty, words[0].allSatisfy(\.isTokenCharacter) else {
-            throw HTTPFault(400, "the first line is no request line")
+            throw HTTPFault(400, "the first line is not a request line")
         }
         let isOld = try Self.isOldVersion(words[2])
         method = String(decoding: words[0], as: UTF8.self)
@@ -84,7 +84,7 @@ package struct HTTPRequestHead {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
             line[..<colon].allSatisfy(\.isTokenCharacter)
         else {
-            // There is a space before the colon, the line is folded, or it is no field at all.
+            // A space before the colon, a folded line, or a malformed field.
             throw HTTPFault(400, "a header field is malformed")
         }
         let value = line[line.index(after: colon)...].withoutSpacesAround
@@ -95,7 +95,7 @@ package struct HTTPRequestHead {
     }
 }
 
-/// The fields that say where the request ends and what becomes of the connection.
+/// The fields that define the end of the request and the persistence of the connection.
 private struct Framing {
     private(set) var hosts = 0
     private var lengths: [String] = []
@@ -119,7 +119,7 @@ private struct Framing {
         }
     }
 
-    /// RFC 9112 section 6.3, without the cases that a server may forgive.
+    /// RFC 9112 section 6.3, without the cases in which a server may be lenient.
     func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }
@@ -133,7 +133,7 @@ private struct Framing {
         guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else {
             throw HTTPFault(400, "Content-Length is no number")
         }
-        // What an Int does not hold is certainly too long.
+        // A number too large for an Int is certainly too long.
         guard let length = Int(text) else { throw HTTPFault(413, "the body is too long") }
         return .length(length)
     }

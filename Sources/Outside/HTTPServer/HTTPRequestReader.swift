@@ -1,17 +1,17 @@
-/// Cuts the bytes of a connection into requests (RFC 9112); pure, and fed in slices of any size.
+/// Cuts the bytes of a connection into requests (RFC 9112). Pure; accepts slices of any size.
 ///
-/// After a fault nothing more can be read: where the next request begins is not known.
+/// After a fault nothing more can be read, because the start of the next request is unknown.
 package struct HTTPRequestReader {
-    /// What the bytes so far amount to.
+    /// The result of the bytes so far.
     package enum Step {
         case needsMore
-        /// The head is there, the body is not, and the client waits to be asked for it.
+        /// The head is complete, the body is missing, and the client waits for permission to send it.
         case wantsContinue
         case request(HTTPRequestHead, body: [UInt8])
         case fault(HTTPFault)
     }
 
-    /// Where the next byte belongs; each has a time limit of its own.
+    /// The part of the next byte. Each part has its own time limit.
     enum Part: Hashable {
         /// Between two requests.
         case none
@@ -20,13 +20,13 @@ package struct HTTPRequestReader {
     }
 
     private enum State {
-        /// The line that is being read begins at this place of `head`.
+        /// The current line begins at this place of `head`.
         case head(lineStart: Int)
-        /// That many bytes of the body, or of the present chunk, are missing.
+        /// This many bytes of the body, or of the current chunk, are missing.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
-        /// A chunk's size, as far as it is read.
+        /// A chunk's size, as far as it was read.
         case chunkSize(HTTPRequestHead, [UInt8])
-        /// CRLF after a chunk's bytes, or after the last chunk; the given byte comes next.
+        /// CRLF after a chunk's bytes, or after the last chunk; the given byte is expected next.
         case chunkEnd(HTTPRequestHead, next: UInt8, isLast: Bool)
         case failed(HTTPFault)
     }
@@ -38,9 +38,9 @@ package struct HTTPRequestReader {
     /// Where the lines of `head` end, without their CRLF.
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
-    /// Bytes of a chunked body with all that stands between the chunks: many small ones cost as much as a big one.
+    /// Bytes of a chunked body including everything between the chunks: many small chunks cost as much as a big one.
     private var chunkedCount = 0
-    /// The client has been asked for its body already.
+    /// The client was already asked for its body.
     private var wasContinueGiven = false
 
     private static let carriageReturn = UInt8(ascii: "\r")
@@ -60,7 +60,7 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads on from `position`, which is moved behind what was used; stops after each request.
+    /// Reads from `position`, which is advanced behind the used bytes. Stops after each request.
     package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
@@ -162,7 +162,7 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// RFC 9112 section 7.1; extensions, which nobody uses and everybody reads differently, are refused.
+    /// RFC 9112 section 7.1. Chunk extensions are refused: they are unused, and programs read them differently.
     private mutating func takeChunkSize(_ byte: UInt8, _ digits: [UInt8], _ head: HTTPRequestHead) throws(HTTPFault) {
         try countChunked(1)
         guard digits.last != Self.carriageReturn else {
@@ -189,7 +189,7 @@ package struct HTTPRequestReader {
         try countChunked(1)
         guard byte == expected else {
             throw HTTPFault(
-                400, isLast ? "fields after the last chunk are not taken" : "a chunk does not end with CRLF")
+                400, isLast ? "fields after the last chunk are not accepted" : "a chunk does not end with CRLF")
         }
         if byte == Self.carriageReturn {
             state = .chunkEnd(head, next: Self.lineFeed, isLast: isLast)

@@ -1,7 +1,7 @@
 package import Timekeeping
 
 extension HTTPResponse {
-    /// The response as it is sent. Fields that would break out of their line are left out.
+    /// The response in its final form. Fields that would break out of their line are left out.
     package func bytes(at date: UnixTime, staysOpen: Bool, withoutBody: Bool = false) -> [UInt8] {
         var out = head(at: date, room: body.count)
         // RFC 9110 section 8.6.
@@ -12,7 +12,7 @@ extension HTTPResponse {
         return out
     }
 
-    /// The head alone, of a response whose body comes in pieces: in chunks, or until the connection ends.
+    /// The head of a response whose body is sent in pieces: in chunks, or until the connection ends.
     func head(at date: UnixTime, staysOpen: Bool, isChunked: Bool) -> [UInt8] {
         precondition(status >= 200 && status != 204 && status != 304, "there is no body with this status")
         var out = head(at: date, room: 0)
@@ -29,7 +29,7 @@ extension HTTPResponse {
         return out
     }
 
-    /// A piece of a body (RFC 9112 section 7.1), which is not empty.
+    /// A piece of a body (RFC 9112 section 7.1). It must not be empty.
     static func chunk(_ piece: [UInt8]) -> [UInt8] {
         Array("\(String(piece.count, radix: 16))\r\n".utf8) + piece + Array("\r\n".utf8)
     }

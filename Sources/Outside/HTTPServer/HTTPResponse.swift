@@ -1,9 +1,9 @@
-/// What a request is answered with.
+/// The answer to a request.
 package struct HTTPResponse: Sendable {
     package var status: Int
     package var fields: [HTTPField]
     package var body: [UInt8]
-    /// Whether the connection ends with it, though the client would go on.
+    /// Whether the connection ends after it, although the client would continue.
     package var endsConnection = false
 
     package init(status: Int, fields: [HTTPField] = [], body: [UInt8] = []) {
@@ -12,7 +12,7 @@ package struct HTTPResponse: Sendable {
         self.body = body
     }
 
-    /// Bytes of the given media type.
+    /// A body of the given media type.
     package init(status: Int = 200, type: String, body: [UInt8]) {
         self.init(status: status, fields: [HTTPField("Content-Type", type)], body: body)
     }

@@ -1,28 +1,29 @@
 import Collections
 
-/// How the connections of a loop and all else on it share its time, when much happens at once.
+/// How the connections of a loop share its time with everything else on it under load.
 ///
-/// What begins and what ends a connection is done a few at a time, in the turn of the connections: when thousands come or go
-/// together, whatever else has become ready meanwhile is called between them.
+/// The start and the end of connections are handled a few at a time, in the turn of connections. If thousands open or
+/// close together, other ready events are handled in between.
 ///
-/// It belongs to the loop that its events hold, so they are there only while something waits for them.
+/// Its loop's events hold it, so the events exist only while something waits for them.
 final class ConnectionTurns {
     private unowned let loop: EventLoop
     private var work = Queue<() -> Void>()
     private var workEvent: LoopEvent?
     private lazy var workTarget = Target { [unowned self] in goOn() }
 
-    /// Who has given way, to be called when connections have had their turn.
+    /// Callbacks that gave way, to be called after connections had their turn.
     private var waiting: [() -> Void] = []
     private var served = 0
-    /// How many times something was done for connections with the usual turn since one of the others had its turn.
+    /// How many times connections with the usual turn were served since one of the other connections was served.
     private var usualInARow = 0
     private var wayEvent: LoopEvent?
     private lazy var wayTarget = Target { [unowned self] in takeWay() }
 
-    /// How many connections begin or end before new readiness is looked for.
+    /// How many connections are started or ended before the loop checks for new events.
     static let workInARow = 4
-    /// How many times something is done for connections, at most, before those who have given way go on, or must give way.
+    /// How many times connections are served, at most, before the callbacks that gave way continue, or the connection
+    /// must give way.
     private static let servedInARow = 64
 
     init(of loop: EventLoop) { self.loop = loop }
@@ -35,7 +36,7 @@ final class ConnectionTurns {
         func fired(_ cause: Int16) { handler() }
     }
 
-    /// An event of the connections' turn; `nil` for lack of memory.
+    /// An event of the connections' turn; `nil` if memory is lacking.
     private func event(for target: Target) -> LoopEvent? {
         let event = try? LoopEvent(loop: loop, number: -1, flags: 0, turn: .connections)
         event?.setTarget(target)
@@ -44,11 +45,11 @@ final class ConnectionTurns {
 
     // MARK: Beginnings and ends
 
-    /// Does the job after what was given before it, and never from within the call.
+    /// Runs the job after all jobs added before it, and never from within the call.
     func doLater(_ job: @escaping () -> Void) {
         work.append(job)
         guard workEvent == nil else { return }
-        // Fails only for lack of memory; the next job tries again.
+        // Fails only if memory is lacking; the next job tries again.
         workEvent = event(for: workTarget)
         workEvent?.add(timeout: .zero)
     }
@@ -58,13 +59,13 @@ final class ConnectionTurns {
             guard let job = work.popFirst() else { break }
             job()
         }
-        // What is due by time is found only after the kernel was asked what else is ready.
+        // A timeout is found only after the kernel was asked for other ready events.
         if work.isEmpty { workEvent = nil } else { workEvent?.add(timeout: .zero) }
     }
 
     // MARK: Giving way
 
-    /// Calls the job when all connections that are ready have had their turn, or many of them.
+    /// Calls the job after all ready connections, or many of them, had their turn.
     func giveWay(_ job: @escaping () -> Void) {
         waiting.append(job)
         guard wayEvent == nil else { return }
@@ -73,10 +74,10 @@ final class ConnectionTurns {
         if let wayEvent { wayEvent.activate() } else { takeWay() }
     }
 
-    /// To be called when something was done for a connection in its turn.
+    /// Call after a connection was served in its turn.
     ///
-    /// - Returns: whether it must give way now: its turn comes before that of the others, and it was its turn, or that of others
-    ///   like it, all the time.
+    /// - Returns: whether the connection must give way now: its turn precedes that of the other connections, and only
+    ///   its turn was served all the time.
     func mustGiveWay(after turn: LoopTurn) -> Bool {
         switch turn {
         case .usual:

@@ -2,14 +2,14 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// The datagrams that one system call brought; the memory is used again for the next batch.
+/// The datagrams of one system call. The memory is reused for the next batch.
 ///
-/// Lent to the handler for the length of the call: keep bytes by copying them.
+/// Lent to the handler for the length of the call. Copy bytes to keep them.
 ///
 /// - `@unchecked Sendable` because its socket fills it on the loop's thread, where it is also read.
 @safe
 package final class DatagramBatch: @unchecked Sendable {
-    /// The most datagrams in one batch.
+    /// The maximum number of datagrams in one batch.
     package static let capacity = 16
 
     private let slot: Int
@@ -19,14 +19,14 @@ package final class DatagramBatch: @unchecked Sendable {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private(set) package var count = 0
-    /// As many as one call may bring: there may be more.
+    /// Whether the batch has the maximum number of datagrams, so that more may wait.
     package var isFull: Bool { count == Self.capacity }
 
-    /// - Parameter slot: how many bytes a datagram may have. Longer ones are cut and marked.
+    /// - Parameter slot: the maximum size of a datagram in bytes. Longer datagrams are cut and marked.
     init(slot: Int) {
         self.slot = slot
-        // The stride is no power of two, or the first bytes of all datagrams would compete for the same few cache sets.
-        // Only pages that datagrams really reach become memory.
+        // The stride is not a power of two: otherwise the first bytes of all datagrams would compete for the same few
+        // cache sets. Only pages that datagrams really reach become memory.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
@@ -49,7 +49,7 @@ package final class DatagramBatch: @unchecked Sendable {
         unsafe bytes.deallocate()
     }
 
-    /// Replaces the content with what waits on the socket, which may be nothing.
+    /// Replaces the contents with the datagrams that wait on the socket, if any.
     func receive(from descriptor: Int32) throws(SystemError) {
         for index in 0..<count {
             unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)
@@ -59,7 +59,7 @@ package final class DatagramBatch: @unchecked Sendable {
         count = try unsafe System.receive(descriptor, messages, count: Self.capacity) ?? 0
     }
 
-    /// Where the datagram came from.
+    /// The datagram's sender.
     package func source(at index: Int) -> Endpoint {
         precondition(index >= 0 && index < count, "no such datagram")
         let length = unsafe messages[index].header.msg_namelen

@@ -2,10 +2,10 @@ import Addressing
 import CEvent
 import Glibc
 
-/// Datagrams on their way out. They are copied into one block of memory and sent in batches.
+/// Outgoing datagrams. They are copied into one block of memory and sent in batches.
 @safe
 final class DatagramQueue {
-    /// Bytes that may wait for each datagram that may.
+    /// The number of bytes reserved for each queued datagram.
     private static let bytesEach = 1024
 
     private let capacity: Int
@@ -15,7 +15,7 @@ final class DatagramQueue {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private var used = 0
-    /// The first that has not been sent and the end of those queued.
+    /// The index of the first unsent datagram, and the end of the queued ones.
     private var first = 0
     private var end = 0
 
@@ -40,7 +40,7 @@ final class DatagramQueue {
 
     var isEmpty: Bool { first == end }
 
-    /// Copies the datagram; `false` when there is no room.
+    /// Copies the datagram; `false` if the queue is full.
     func append(_ datagram: Span<UInt8>, to target: Endpoint) -> Bool {
         guard end < capacity, datagram.count <= byteCapacity - used else { return false }
         let start = unsafe bytes + used
@@ -60,12 +60,12 @@ final class DatagramQueue {
 
     enum Progress {
         case done
-        /// The socket takes no more for now.
+        /// The socket accepts no more for now.
         case blocked
     }
 
-    /// Sends what waits. A datagram that the kernel refuses (no route, too long, a firewall's veto) is skipped and
-    /// counted.
+    /// Sends the queued datagrams. A datagram that the kernel refuses (no route, too long, a firewall rule) is skipped
+    /// and counted.
     func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
         while first < end {
             let count = min(end - first, DatagramBatch.capacity)
@@ -76,7 +76,7 @@ final class DatagramQueue {
                 counters.sent += UInt64(sent)
                 first += sent
             } catch {
-                // The error is that of the first datagram, because sendmmsg reports one only if nothing was sent
+                // The error belongs to the first datagram, because sendmmsg reports one only if nothing was sent
                 // before.
                 counters.sendFailures += 1
                 first += 1

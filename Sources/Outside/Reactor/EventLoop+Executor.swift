@@ -2,9 +2,10 @@ import Timekeeping
 
 /// A loop executes the actors that name it in `unownedExecutor`.
 ///
-/// Such an actor stores its loop, because the executor reference does not keep it alive. On the loop's thread, callbacks
-/// enter the actor with `assumeIsolated`, those of each message with ``LoopActor/onLoop(_:)``; closures written inside the
-/// actor and given to this module's types need not even that, since they are called on the loop's thread only.
+/// Such an actor stores its loop, because the executor reference does not keep it alive. On the loop's thread,
+/// callbacks enter the actor with `assumeIsolated`, callbacks for each message with ``LoopActor/onLoop(_:)``. Closures
+/// written inside the actor and passed to this module's types do not need even that, because they are called only on
+/// the loop's thread.
 extension EventLoop: SerialExecutor {
     @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
@@ -26,19 +27,19 @@ package protocol LoopActor: Actor {
 }
 
 extension LoopActor {
-    /// Does what `assumeIsolated(_:)` does, which asks the runtime for the main actor first: that takes a thousand
+    /// Does the same as `assumeIsolated(_:)`, which first asks the runtime for the main actor: that takes a thousand
     /// instructions, several times for each call.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
         loop.checkIsolated()
         return withoutActuallyEscaping(body) { body in
-            // Whether a function is isolated is a matter of its type alone: the actor is passed like any other argument.
+            // The isolation of a function is only part of its type: the actor is passed like any other argument.
             unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
         }
     }
 
-    /// The same for a body that captures nothing, and gets what it needs as its argument: nothing of it goes to the heap, which
-    /// would take hundreds of instructions more.
+    /// The same for a body that captures nothing and gets its values as its argument: no heap allocation, which would
+    /// cost hundreds of instructions.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Argument, Result>(
         with argument: Argument, _ body: @escaping (isolated Self, Argument) -> Result
@@ -49,15 +50,15 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that stays on the loop, after what was posted before it. On the loop's thread only.
+    /// Starts a task that stays on the loop, after jobs that were posted before it. Only on the loop's thread.
     ///
-    /// Its parameter is what keeps it there: a closure without it that has a capture list runs on another thread, whatever
-    /// the type that is asked for (Swift 6.3).
+    /// The parameter keeps it there: a closure without it that has a capture list runs on another thread, even if its
+    /// type asks for isolation (Swift 6.3).
     package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         LoopTask(on: self).assumeIsolated { $0.start(body) }
     }
 
-    /// Lets a task of this loop wait while the loop does other things.
+    /// Suspends a task of this loop while the loop does other work.
     package func pause(_ duration: Duration) async throws(SystemError) {
         var timer: LoopTimer?
         // Until it has fired.
@@ -73,7 +74,7 @@ extension EventLoop {
     }
 }
 
-/// What a task on a loop is isolated to.
+/// The isolation of a task on a loop.
 package actor LoopTask {
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

@@ -3,36 +3,36 @@ import Glibc
 import Synchronization
 package import Timekeeping
 
-/// One thread that waits for sockets, timers, signals and posted jobs, and the executor of the actors living on it.
+/// One thread that waits for sockets, timers, signals and posted jobs, and the executor of the actors on it.
 ///
-/// Everything made on a loop (sockets, timers, watches, connections) is used on the loop's thread, or before ``run()``.
-/// The exceptions say so: ``post(_:)``, ``stop()`` and the executor's calls may come from anywhere. A call from a
-/// wrong thread is a programming error and traps.
+/// Everything that is created on a loop (sockets, timers, watches, connections) is used on the loop's thread, or before
+/// ``run()``. Exceptions are documented: ``post(_:)``, ``stop()`` and the executor's calls may come from any thread. A
+/// call from a wrong thread is a programming error and traps.
 ///
-/// - `@unchecked Sendable` because the libevent base is touched by the running thread alone, which is checked, and all
+/// - `@unchecked Sendable` because only the running thread uses the libevent base, which is checked, and everything
 ///   else is behind a lock or atomic.
 @safe
 @usableFromInline
 package final class EventLoop: @unchecked Sendable {
-    /// The libevent base; made without locks, since only one thread uses it.
+    /// The libevent base, created without locks, because only one thread uses it.
     let base: OpaquePointer
     private let wakeDescriptor: Descriptor
     private var wakeEvent: OpaquePointer?
-    /// The thread inside ``run()``, 0 when there is none.
+    /// The thread inside ``run()``, or 0.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
-    /// What its streams share.
+    /// The state that its streams share.
     private(set) lazy var streams = StreamShare()
-    /// How its connections begin and end, and who gives way to them.
+    /// Schedules the start and the end of its connections, and callbacks that gave way.
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
-    /// Where sockets that are bound on this loop come from, when they were handed over. To be set before any is bound.
+    /// Supplies bound sockets that were passed to the process. Set it before any socket is bound.
     package var handover = SocketHandover()
-    /// How many handshakes one source may begin on its connections; `nil` for any number.
+    /// Limits the handshakes that one source may begin; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
-    /// What a loop runs besides the callbacks of its sources, in order of arrival. Only what callers have under way
-    /// limits how many there are, because an executor may not refuse a job.
+    /// The work of a loop besides the callbacks of its sources, in order of arrival. Its length is limited only by the
+    /// callers' active operations, because an executor may not refuse a job.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -51,8 +51,8 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // After that many callbacks new readiness is looked for, so that jobs that post jobs do not starve the sockets; and
-        // after that long, so that a datagram does not wait for all connections on which something happens.
+        // After this many callbacks the loop checks for new events, so that jobs that post jobs do not starve the
+        // sockets. The same happens after this time, so that a datagram does not wait for all busy connections.
         var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -62,7 +62,7 @@ package final class EventLoop: @unchecked Sendable {
         unsafe self.base = base
         // Before the first event.
         unsafe event_base_priority_init(base, LoopTurn.count)
-        // Unretained: the event is freed in deinit, before the loop's memory goes.
+        // Unretained: the event is freed in deinit, before the loop's memory.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard
             let event = unsafe event_new(
@@ -93,7 +93,7 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // What was posted before the stop still runs; what comes later waits for the next run.
+        // Jobs posted before the stop still run. Later jobs wait for the next run.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in
@@ -102,16 +102,16 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs on a new thread, named so in `top -H`; ``join()`` waits for its end. If it gives way, the other threads go
-    /// first when there is no processor for all of them.
+    /// Runs on a new thread with this name in `top -H`; ``join()`` waits for its end. If `givesWay`, the other threads
+    /// are scheduled first when processors are scarce.
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // It still gets a quarter of a processor that others want as well.
+        // It still gets a quarter of a processor that other threads want as well.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
-    /// The same, where the niceness of the system says how much it gives way.
+    /// The same with an explicit nice value.
     package func start(name: String, niceness: Int32, ended: @escaping @Sendable () -> Void = {}) throws(SystemError) {
         let start = ThreadStart(loop: self, name: name, niceness: niceness, ended: ended)
         let context = unsafe Unmanaged.passRetained(start).toOpaque()
@@ -125,8 +125,8 @@ package final class EventLoop: @unchecked Sendable {
         state.withLock { $0.thread = started }
     }
 
-    /// Runs the loop on a thread of its own, and returns when that has ended, after ``stop()``. The task that waits
-    /// keeps no thread busy.
+    /// Runs the loop on its own thread, and returns after that has ended, after ``stop()``. The waiting task blocks no
+    /// thread.
     package func runOnThread(name: String) async throws(SystemError) {
         goFirst()
         let failure: SystemError? = await withCheckedContinuation { waiter in
@@ -146,7 +146,7 @@ package final class EventLoop: @unchecked Sendable {
         post {}
     }
 
-    /// Waits until a thread made by ``start(name:)`` has ended. Not on the loop itself.
+    /// Waits until a thread started by ``start(name:)`` has ended. Not on the loop itself.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
         let thread = state.withLock { state in
@@ -156,7 +156,7 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_join(thread, nil) }
     }
 
-    /// Stops, and waits for the end of the thread unless it is the caller's.
+    /// Stops, and waits for the end of the thread unless the caller is on it.
     func leave() {
         stop()
         guard isCurrent else { return join() }
@@ -164,12 +164,13 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_detach(thread) }
     }
 
-    /// Lets the loop's thread interrupt others on its processor as soon as it has something to do. It gets no larger share.
+    /// Lets the loop's thread interrupt others on its processor as soon as it has work. It gets no larger share of the
+    /// processor.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs
 
-    /// Runs the job on the loop's thread, after what was posted before it. From any thread.
+    /// Runs the job on the loop's thread, after jobs posted before it. From any thread.
     package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
 
     func add(_ job: Job) {
@@ -186,7 +187,7 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs a job that frees C memory which the loop may still look at: at once if that is safe, otherwise on the loop.
+    /// Runs a job that frees C memory which the loop may still use: immediately if that is safe, otherwise on the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
@@ -214,7 +215,7 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Handshakes
 
-    /// The thread for the handshakes of its connections. It is there from the first on.
+    /// The thread for the handshakes of its connections. It is started with the first one.
     func handshakes() throws(SystemError) -> HandshakeThread {
         checkThread()
         if let handshakeThread { return handshakeThread }
@@ -231,7 +232,7 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether some thread is inside ``run()``.
     package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
 
-    /// Traps unless the caller may touch what lives on this loop: its own thread, or anybody before it runs.
+    /// Traps unless the caller may use objects of this loop: on its own thread, or on any thread before it runs.
     package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")
@@ -258,7 +259,7 @@ private final class ThreadStart {
 private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
-    // The kernel takes 15 characters and refuses longer names.
+    // The kernel accepts 15 characters and refuses longer names.
     unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
     if start.niceness > 0 { System.lowerThreadPriority(to: start.niceness) }
     start.loop.run()

@@ -1,10 +1,11 @@
 import Collections
 import Timekeeping
 
-/// The sockets of connections that we have ended, until their peers have seen it.
+/// The sockets of connections that the daemon has closed, until their peers have read the end.
 ///
-/// A socket that is closed while something has come that nobody read, or comes afterwards, makes the kernel take back what
-/// was sent last. So our side is ended first, and what the peer still says is dropped until it ends its side.
+/// If a socket is closed while received bytes are unread, or receives bytes afterwards, the kernel discards the output
+/// that was sent last. Therefore the daemon first ends its own side, and drops further input until the peer ends its
+/// side.
 final class Farewells {
     private struct Farewell {
         let watch: FileWatch
@@ -12,24 +13,24 @@ final class Farewells {
     }
 
     private var sockets: [UInt64: Farewell] = [:]
-    /// All wait equally long, so the first to come is the first to go.
+    /// All wait equally long, so the first one added is the first to expire.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
-    /// It holds the loop, which holds us, so it ends with the last socket.
+    /// It holds the loop, which holds this object, so it ends with the last socket.
     private var timer: LoopTimer?
 
-    /// How long a peer may take.
+    /// The time limit for a peer.
     private static let patience: Duration = .seconds(2)
-    /// How many there may be; the connections count no more where they were accepted.
+    /// The limit of such sockets. The connections no longer count where they were accepted.
     private static let limit = 1000
 
-    /// Ends our side, behind what was sent. The socket is closed with its peer's end, or when its time is up.
+    /// Ends our side after the output. The socket is closed when the peer ends its side, or when the time is over.
     func bid(on socket: consuming Descriptor, of loop: EventLoop) {
         System.endOutput(socket.number)
         guard sockets.count < Self.limit else { return }
         lastNumber += 1
         let (number, descriptor) = (lastNumber, socket.number)
-        // A peer that speaks on and on has its turn among connections, and keeps nobody else waiting.
+        // A peer that keeps sending is served in the turn of connections, and delays nothing else.
         if timer == nil { timer = try? LoopTimer(on: loop, turn: .connections) { [unowned self] in timeIsUp() } }
         let watch = try? FileWatch(owning: socket, on: loop, turn: .connections, until: timer) { [unowned self] _ in
             drop(number, descriptor, loop)

@@ -1,8 +1,8 @@
 import CEvent
 
-/// Tells when a descriptor can be read or written. The descriptor still belongs to its owner.
+/// Reports when a descriptor can be read or written. The descriptor still belongs to its owner.
 ///
-/// It is for C libraries that bring sockets of their own. Stop watching before the descriptor is closed.
+/// For C libraries with sockets of their own. Stop watching before the descriptor is closed.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
@@ -27,12 +27,13 @@ package final class FileWatch: @unchecked Sendable {
     /// Watches nothing until ``watch(for:)``.
     ///
     /// - Parameters:
-    ///   - descriptor: what to watch.
-    ///   - loop: where.
+    ///   - descriptor: the descriptor to watch.
+    ///   - loop: the loop that watches it.
     ///   - turn: when the handler is called.
-    ///   - deadline: the timer of this loop that ends the watch, which must not come in a later turn; `nil` where none does.
+    ///   - deadline: the timer of this loop that ends the watch, which must not have a later turn; `nil` without a
+    ///     deadline.
     ///   - handler: called while the descriptor is ready.
-    /// - Throws: for lack of memory.
+    /// - Throws: if memory is lacking.
     package convenience init(
         descriptor: Int32, on loop: EventLoop, turn: LoopTurn = .usual, until deadline: LoopTimer?,
         handler: @escaping (_ ready: Interest) -> Void
@@ -41,7 +42,7 @@ package final class FileWatch: @unchecked Sendable {
             descriptor: descriptor, owned: nil, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
-    /// A watch that closes the descriptor with itself.
+    /// A watch that owns and closes the descriptor.
     convenience init(
         owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
         until deadline: LoopTimer?, handler: @escaping (_ ready: Interest) -> Void
@@ -72,12 +73,12 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events end before an owned descriptor is closed, whose number may be given to another a moment later.
+        // The events end before an owned descriptor is closed, because another owner may get its number immediately.
         reading = nil
         writing = nil
     }
 
-    /// Replaces what is watched for; the handler is called again and again while the condition holds.
+    /// Replaces the watched conditions. The handler is called repeatedly while a condition holds.
     package func watch(for interest: Interest) throws(SystemError) {
         try set(reading, on: interest.contains(.read), was: self.interest.contains(.read))
         try set(writing, on: interest.contains(.write), was: self.interest.contains(.write))

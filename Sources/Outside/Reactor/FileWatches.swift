@@ -1,6 +1,6 @@
-/// The sockets of a C library that opens and closes them itself, each watched for what the library wants to know of it.
+/// The sockets of a C library that opens and closes them itself, each watched for the library's conditions.
 ///
-/// To be released before the library closes them: a watch must not outlive its descriptor.
+/// Release it before the library closes them: a watch must not outlive its descriptor.
 package final class FileWatches {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -8,14 +8,14 @@ package final class FileWatches {
     private let handler: (Int32, FileWatch.Interest) -> Void
     private var watches: [Int32: FileWatch] = [:]
 
-    /// How many watches are kept for sockets that nothing is to be known of, since that often changes soon. Such a
-    /// watch does nothing, and serves as well the next socket with the same number.
+    /// How many watches are kept for sockets without a watched condition, because that often changes soon. Such a watch
+    /// does nothing, and can be used for the next socket with the same number.
     private static let idleLimit = 64
 
     /// - Parameters:
-    ///   - loop: where the sockets are watched.
+    ///   - loop: the loop that watches the sockets.
     ///   - turn: when the handler is called.
-    ///   - deadline: the timer that ends what the library waits for.
+    ///   - deadline: the timer that ends the library's waiting.
     ///   - handler: called while a socket is ready.
     package init(
         on loop: EventLoop, turn: LoopTurn = .usual, until deadline: LoopTimer?,
@@ -27,7 +27,7 @@ package final class FileWatches {
         self.handler = handler
     }
 
-    /// Replaces what the socket is watched for, also with nothing, as it must be before the socket is closed.
+    /// Replaces the watched conditions of the socket. Call with none before the socket is closed.
     package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
         if interest.isEmpty, watches.count > Self.idleLimit {
             watches[descriptor] = nil
@@ -37,7 +37,7 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // Without memory for an event, whatever waits for the socket ends by its time-out.
+            // Without memory for an event, the operation on the socket ends by its time-out.
             watches[descriptor] = nil
         }
     }

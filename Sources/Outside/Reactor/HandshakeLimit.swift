@@ -1,19 +1,19 @@
 package import Addressing
 package import Timekeeping
 
-/// How many TLS handshakes a second one source may begin (T17.7). A connection beyond that is closed before anything is
-/// computed for it.
+/// Limits the TLS handshakes that one source may begin per second (T17.7). Beyond it a connection is closed before any
+/// computation.
 ///
-/// - `@unchecked Sendable` because it is used on its loop's thread alone.
+/// - `@unchecked Sendable` because it is used only on its loop's thread.
 package final class HandshakeLimit: @unchecked Sendable {
     private var rate: SourceRate
     private let isExempt: (Endpoint) -> Bool
     private let refused: (Endpoint) -> Void
 
     /// - Parameters:
-    ///   - perSecond: how many a source may begin that prove themselves; 0 for any number.
-    ///   - isExempt: whose are not counted: those of trusted peers.
-    ///   - refused: told of each that is closed.
+    ///   - perSecond: the limit of a source that authenticates; 0 for no limit.
+    ///   - isExempt: whether a peer is not limited: trusted peers.
+    ///   - refused: called for each closed connection.
     package init(perSecond: Int, isExempt: @escaping (Endpoint) -> Bool, refused: @escaping (Endpoint) -> Void) {
         rate = SourceRate(perSecond: perSecond)
         self.isExempt = isExempt
@@ -22,7 +22,7 @@ package final class HandshakeLimit: @unchecked Sendable {
 
     package func changed(perSecond: Int) { rate.changed(perSecond: perSecond) }
 
-    /// Whether a connection from there may begin its handshake. If it may, that counts.
+    /// Whether a connection from this peer may begin its handshake. If so, the handshake is counted.
     func admits(_ peer: Endpoint, now: Instant) -> Bool {
         guard rate.isOn, !isExempt(peer) else { return true }
         let source = peer.address.source.hashValue
@@ -33,7 +33,7 @@ package final class HandshakeLimit: @unchecked Sendable {
         return true
     }
 
-    /// Somebody has shown a password, or a certificate, on a connection from there.
+    /// A peer authenticated by a password or a certificate.
     package func proved(_ peer: Endpoint, now: Instant) {
         guard rate.isOn, !isExempt(peer) else { return }
         rate.hasProvedItself(peer.address.source.hashValue, now: now)

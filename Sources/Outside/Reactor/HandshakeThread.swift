@@ -1,15 +1,15 @@
 import Crypto
 
-/// Does the TLS handshakes of those who connect to a loop, on a thread of its own.
+/// Performs the TLS handshakes of accepted connections on its own thread.
 ///
-/// A handshake costs as much as dozens of calls, and when all phones connect together there are thousands. The thread goes
-/// after the loop's wherever there is no processor for both, so that what is called does not wait for who comes.
+/// A handshake costs as much as dozens of calls, and when all phones connect together thousands are needed. The loop's
+/// thread is scheduled before this one, so that calls do not wait for new connections.
 ///
-/// - `@unchecked Sendable` because what is under way is touched on the thread alone, and the rest is behind a lock.
+/// - `@unchecked Sendable` because handshakes are used only on the thread, and everything else is behind a lock.
 final class HandshakeThread: @unchecked Sendable {
     /// How a handshake ended.
     enum End: Sendable {
-        /// Well; whoever is told owns the socket from then on.
+        /// It succeeded. The receiver owns the socket from then on.
         case done(socket: Int32)
         case failed(StreamCloseReason)
     }
@@ -18,18 +18,18 @@ final class HandshakeThread: @unchecked Sendable {
     private var underWay: [UInt64: Handshake] = [:]
     private let backlog = Locked(Backlog())
 
-    /// The connections that it has not looked at yet.
+    /// The connections that the thread has not started yet.
     private struct Backlog {
         var count = 0
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// So many may wait to be looked at. The rest waits in the kernel, where no time-out runs.
+    /// The limit of the backlog. Further connections wait in the kernel, where no time-out runs.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // Beside a busy thread on its processor it still gets a tenth of that.
+        // Next to a busy thread on its processor it still gets a tenth of it.
         try loop.start(name: "handshakes", niceness: 10)
     }
 
@@ -38,11 +38,11 @@ final class HandshakeThread: @unchecked Sendable {
     /// Begins a handshake.
     ///
     /// - Parameters:
-    ///   - number: of the connection, which no other has.
+    ///   - number: the unique number of the connection.
     ///   - descriptor: the connected socket.
-    ///   - session: nobody else uses it until the end.
-    ///   - ended: called once, on the thread, unless what is returned was released.
-    /// - Returns: what keeps the handshake going: releasing it ends that, and closes the socket.
+    ///   - session: not used by others until the end.
+    ///   - ended: called once, on the thread, unless the returned object was released.
+    /// - Returns: an object that keeps the handshake running. Releasing it ends the handshake and closes the socket.
     func begin(
         _ number: UInt64, _ descriptor: consuming Descriptor, _ session: TLSSession,
         ended: @escaping @Sendable (End) -> Void
@@ -79,7 +79,7 @@ final class HandshakeThread: @unchecked Sendable {
 
     var hasRoom: Bool { backlog.withLock { $0.count < Self.backlogLimit } }
 
-    /// Calls the job once, on any thread, when half of the backlog has been looked at.
+    /// Calls the job once, on any thread, after half of the backlog was started.
     func whenThereIsRoom(_ job: @escaping @Sendable () -> Void) {
         let hasRoom = backlog.withLock { backlog in
             guard backlog.count > Self.backlogLimit / 2 else { return true }
@@ -98,7 +98,7 @@ final class HandshakeThread: @unchecked Sendable {
     }
 }
 
-/// Keeps a handshake going.
+/// Keeps a handshake running.
 final class PendingHandshake: Sendable {
     private let number: UInt64
     private let thread: HandshakeThread
@@ -120,27 +120,27 @@ private final class Handshake {
 
     /// - Parameters:
     ///   - descriptor: the connected socket.
-    ///   - session: of the server.
-    ///   - loop: that of the thread.
-    ///   - ready: called when the client has sent something, or takes something.
-    /// - Throws: when the system has no memory left.
+    ///   - session: the server's session.
+    ///   - loop: the loop of the thread.
+    ///   - ready: called when the client can be read or written.
+    /// - Throws: if the system has no memory left.
     init(
         _ descriptor: consuming Descriptor, _ session: TLSSession, on loop: EventLoop, ready: @escaping () -> Void
     ) throws(SystemError) {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        // The time that a handshake has runs on the loop of its connection.
+        // The time limit of a handshake runs on the loop of its connection.
         watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }
 
     deinit {
-        // The events end before the descriptor is closed, whose number may be given to another a moment later.
+        // The events end before the descriptor is closed, because another owner may get its number immediately.
         watch = nil
     }
 
-    /// - Returns: how it ended; `nil` while it waits for the client.
+    /// - Returns: the result; `nil` while it waits for the client.
     func goOn() -> HandshakeThread.End? {
         switch session.shakeHands() {
         case .done:

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A value behind a POSIX mutex, for the little that threads share.
+/// A value behind a POSIX mutex, for the few values that threads share.
 ///
-/// It is not a `Synchronization.Mutex`, because on Linux the thread sanitizer does not know that and reports each use
-/// as a race.
+/// It is not a `Synchronization.Mutex`, because on Linux the thread sanitizer does not support that and reports each
+/// use as a race.
 ///
-/// - `@unchecked Sendable` because the value is reached through the lock only.
+/// - `@unchecked Sendable` because the value is reached only through the lock.
 @safe
 package final class Locked<Value>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
@@ -15,7 +15,7 @@ package final class Locked<Value>: @unchecked Sendable {
         self.value = value
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
-        // Fails for attributes only, and there are none.
+        // Fails only for attributes, and none are set.
         unsafe pthread_mutex_init(mutex, nil)
     }
 

@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// Measures how long what is ready waits for its turn: it makes itself ready and looks when it is called.
+/// Measures how long a ready event waits for its turn: it makes itself ready and measures the time until it is called.
 ///
-/// The kernel tells of what is ready in the order in which it became so, and what was told of goes behind all others. So the
-/// canary waits as long as a connection on which something has just come.
+/// The kernel reports ready events in the order in which they became ready, and an event that was reported goes behind
+/// all others. So the canary waits as long as a connection that just received something.
 ///
 /// - `@unchecked Sendable` because it is used on its loop alone.
 package final class LoopCanary: @unchecked Sendable {
@@ -12,7 +12,7 @@ package final class LoopCanary: @unchecked Sendable {
     private var quietUntil = Instant.distantPast
     private let handler: (Duration, Instant) -> Void
 
-    /// More often than that says nothing more.
+    /// More frequent measurements give no further information.
     private static let pause: Duration = .milliseconds(20)
 
     /// The handler gets the wait and the time.
@@ -25,7 +25,7 @@ package final class LoopCanary: @unchecked Sendable {
         try watch?.watch(for: .read)
     }
 
-    /// To be called when something has come; measures now and then.
+    /// Call when something was received. It measures now and then.
     package func ring(now: Instant) {
         guard now >= quietUntil, let watch else { return }
         quietUntil = now + Self.pause

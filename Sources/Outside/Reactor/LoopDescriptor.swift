@@ -1,4 +1,5 @@
-/// Sole owner of a descriptor that events of a loop refer to; closes it on the loop, after events released before it.
+/// Sole owner of a descriptor that events of a loop refer to. Closes it on the loop, after events that were released
+/// before it.
 final class LoopDescriptor {
     let number: Int32
     private let loop: EventLoop

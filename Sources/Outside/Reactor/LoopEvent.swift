@@ -2,15 +2,15 @@ import CEvent
 import Glibc
 import Timekeeping
 
-/// What an event tells when it fires; the argument is libevent's `EV_` bits.
+/// The receiver of an event. The argument is libevent's `EV_` bits.
 protocol LoopEventTarget: AnyObject {
     func fired(_ cause: Int16)
 }
 
-/// Sole owner of one libevent event, and of its descriptor when it was given one.
+/// Sole owner of one libevent event, and of its descriptor if one was passed.
 ///
-/// The target is held weakly by a box that the event keeps: an owner may be released on any thread (an actor's deinit
-/// runs wherever its last reference was), while the event is freed on the loop.
+/// A box that the event keeps holds the target weakly: an owner may be released on any thread (an actor's deinit runs
+/// on the thread of its last reference), while the event is freed on the loop.
 @safe
 final class LoopEvent {
     let loop: EventLoop
@@ -55,7 +55,7 @@ final class LoopEvent {
         }
     }
 
-    /// Sets who is told. The owner calls it once, after its own initialiser.
+    /// Sets the target. The owner calls it once, after its own initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }
@@ -68,7 +68,7 @@ final class LoopEvent {
     func add(timeout: Duration) {
         loop.checkThread()
         var interval = timeval(timeout)
-        // Fails only for lack of memory to grow the timer heap, which nothing here survives.
+        // Fails only if the timer heap cannot grow for lack of memory. Nothing here survives that.
         guard unsafe event_add(raw, &interval) == 0 else { preconditionFailure("out of memory for a timer") }
     }
 

@@ -1,20 +1,20 @@
 import CEvent
 package import Timekeeping
 
-/// A deadline that can be moved. It fires once for each arming, at its instant or after, but never before.
+/// A deadline that can be moved. It fires once for each arming, at its instant or later, never earlier.
 ///
 /// Releasing the timer disarms it.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class LoopTimer: @unchecked Sendable {
-    /// When it is called, of what is due together.
+    /// Its turn among events that are due together.
     let turn: LoopTurn
     private let event: LoopEvent
     private let handler: () -> Void
     private(set) package var deadline: Instant?
 
-    /// The longest wait at a time. libevent does not count the time in which the machine sleeps, but an `Instant` does.
-    /// With short waits a machine that slept through a deadline notices soon.
+    /// The longest wait at a time. libevent does not count the time while the machine sleeps, but an `Instant` does.
+    /// With short waits a machine that slept through a deadline notices it soon.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -55,7 +55,7 @@ extension LoopTimer: LoopEventTarget {
 }
 
 extension EventLoop {
-    /// Runs the job once, at the instant or after. Releasing the timer that is returned cancels it.
+    /// Runs the job once, at the instant or later. Releasing the returned timer cancels it.
     package func schedule(at instant: Instant, _ job: @escaping () -> Void) throws(SystemError) -> LoopTimer {
         let timer = try LoopTimer(on: self, handler: job)
         timer.arm(at: instant)

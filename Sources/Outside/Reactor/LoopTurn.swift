@@ -1,14 +1,15 @@
-/// Whose turn it is among what is ready at the same time.
+/// The order of events that are ready at the same time.
 ///
-/// While something of one turn is ready, nothing of a later one is called. So the first turn is for what ends soon by
-/// itself, such as sending what was decided; what a peer could keep ready for ever would starve all others. The last turn is
-/// for what may wait, such as connections that will want a handshake.
+/// While an event of one turn is ready, no event of a later turn is handled. Therefore the first turn is for work that
+/// ends soon by itself, such as sending. An event that a peer could keep ready forever would starve all others. The
+/// last turn is for work that can wait, such as accepting connections.
 ///
-/// Datagrams and trusted peers have the usual turn. The connections of phones have one behind it, so that calls do not stand
-/// in one row with thousands of connections on which something happens in the same moment. Who always has more gives way to
-/// them now and then (``ConnectionTurns/giveWay(_:)``).
+/// Datagrams and trusted peers have the usual turn. Connections of phones have a later one, so that calls do not wait
+/// for thousands of busy connections. A source with continuous work gives way to them now and then
+/// (``ConnectionTurns/giveWay(_:)``).
 ///
-/// A watch stands in no earlier turn than the timer that ends it: ready all the time, it would keep that from being called.
+/// A watch may not have an earlier turn than the timer that ends it: if the watch were always ready, the timer would
+/// never be called.
 package enum LoopTurn: Int32, Comparable, Sendable {
     case first = 0
     case usual = 1

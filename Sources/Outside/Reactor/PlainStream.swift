@@ -3,35 +3,35 @@ import Timekeeping
 
 /// The bytes of a connection without TLS.
 ///
-/// What is sent goes to the kernel at once, or together when the handler of what came has returned; what comes is read
-/// into memory that all streams of the loop share. So a message costs one system call on its way in and one on its way
-/// out, and a silent connection has no room for bytes.
+/// Output goes to the kernel immediately, or together after the handler of the input has returned. Input is read into
+/// memory that all streams of the loop share. Thus a message costs one system call for input and one for output, and a
+/// silent connection uses no buffer.
 ///
-/// The connection that has the stream is the target of its events, so that nothing refers weakly to the stream itself:
-/// what is referred to weakly is dear to hold, and it is held several times for each message.
+/// The connection that owns the stream is the target of its events. Thus nothing refers weakly to the stream itself:
+/// weakly referenced objects are expensive to retain, and it is retained several times for each message.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
     private let descriptor: LoopDescriptor
     private var readable: LoopEvent?
-    /// There is one while output waits.
+    /// It exists while output waits.
     private var writable: LoopEvent?
     private unowned let connection: StreamConnection
     private let share: StreamShare
     private var isReading = false
     var inputLimit = Int.max
-    /// What the kernel did not take yet, from `sent` on.
+    /// The output that the kernel has not accepted yet, from `sent` on.
     private var waiting: [UInt8] = []
     private var sent = 0
     private var isGathering = false
     var outputMark = 0
 
-    // What comes or leaves only notes the time: what that means for the deadline is looked at when the deadline comes.
+    // Input and output only record the time. The effect on the deadline is computed when the deadline comes.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
-    /// When the last byte came, or reading went on.
+    /// When the last byte arrived, or reading was resumed.
     private var heard = Instant.distantPast
-    /// When the kernel took the last byte of those that had to wait.
+    /// When the kernel accepted the last byte of waiting output.
     private var progressed = Instant.distantPast
     private var deadline = Instant.distantFuture
     private var deadlineID = DeadlineID.none
@@ -51,7 +51,7 @@ final class PlainStream {
     }
 
     deinit {
-        // The events end before the descriptor is closed, whose number may be given to another a moment later.
+        // The events end before the descriptor is closed, because another owner may get its number immediately.
         readable = nil
         writable = nil
         guard deadlineID != .none else { return }
@@ -69,7 +69,7 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once, so that others have their turn, and lends what has come.
+    /// Reads once, so that others have their turn, and lends the input.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }
@@ -78,7 +78,7 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Lends what the peer has said last. It is asked for when the connection ends, so how reading ends does not matter.
+    /// Lends the peer's last input. It is read when the connection ends, so read errors do not matter.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
@@ -91,14 +91,14 @@ final class PlainStream {
 
     var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
 
-    /// From now on what is sent is gathered: answers to requests that came together leave together.
+    /// From now on output is gathered: answers to requests that came together are sent together.
     func gather() {
         guard !share.isGathering else { return }
         share.isGathering = true
         isGathering = true
     }
 
-    /// Sends what was gathered, or forgets it when the connection has ended.
+    /// Sends the gathered output, or drops it if the connection has ended.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
         guard isGathering else { return waiting.count - sent }
         share.isGathering = false
@@ -137,7 +137,7 @@ final class PlainStream {
         return waiting.count
     }
 
-    /// Sends on, since the kernel takes some again.
+    /// Resumes sending, because the kernel accepts output again.
     private func flush(for connection: StreamConnection) throws(SystemError) {
         let bytes = waiting
         guard let taken = try System.send(descriptor.number, bytes.span.extracting(sent..<bytes.count)) else { return }
@@ -178,7 +178,7 @@ final class PlainStream {
         deadlineID = share.schedule(connection, at: next)
     }
 
-    /// What became of the connection when its deadline came; `nil` when nothing did.
+    /// The reason to close the connection at its deadline; `nil` if none applies.
     func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
@@ -188,7 +188,7 @@ final class PlainStream {
         return nil
     }
 
-    /// The kernel has something for the connection, or takes more of what waits.
+    /// The kernel has input for the connection, or accepts waiting output.
     func fired(_ cause: Int16, for connection: StreamConnection) {
         do {
             if cause & Int16(EV_WRITE) != 0 { try flush(for: connection) } else { try read(for: connection) }
@@ -199,8 +199,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes. When memory is lacking it grows by an eighth: what waits in a connection is seldom much, and
-    /// counts for each of them.
+    /// Appends the bytes. When capacity is lacking it grows by an eighth: little output waits in a connection, and the
+    /// memory counts for each of them.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

@@ -1,8 +1,9 @@
-/// How many files and sockets this process may have open.
+/// The limit of open files and sockets of this process.
 package enum ProcessDescriptors {
-    /// Asks for as many as the system allows, and for room for them. To be called early, while there are few threads.
+    /// Requests the maximum that the system allows, and grows the kernel's table for it. Call early, while few threads
+    /// exist.
     ///
-    /// - Returns: how many there may be from now on.
+    /// - Returns: the limit from now on.
     package static func raiseLimit() -> Int {
         let limit = Int(clamping: System.raiseDescriptorLimit())
         System.growDescriptorTable(to: min(limit, roomAtOnce))
@@ -12,6 +13,6 @@ package enum ProcessDescriptors {
     /// A megabyte of the kernel's memory.
     private static let roomAtOnce = 1 << 17
 
-    /// The number of this process, by which others say that they mean it.
+    /// The number of this process, by which environment variables refer to it.
     package static var owner: Int32 { System.process }
 }

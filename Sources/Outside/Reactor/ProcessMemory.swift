@@ -1,6 +1,6 @@
-/// What others may see of this process's memory, which holds passwords and keys.
+/// Protects this process's memory, which contains passwords and keys.
 package enum ProcessMemory {
-    /// From now on no core dump holds the memory, and no other process of the same user may read it (T18). The
+    /// From now on no core dump contains the memory, and no other process of the same user may read it (T18). The
     /// superuser still may.
     package static func hide() throws(SystemError) { try System.forbidDumps() }
 

@@ -1,20 +1,20 @@
 import Addressing
 import Timekeeping
 
-/// Reads the PROXY header with which a load balancer begins a connection. What follows the header stays in the socket, since
-/// it is the peer's.
+/// Reads the PROXY header with which a load balancer begins a connection. Bytes after the header stay in the socket,
+/// because they belong to the peer.
 ///
-/// What has come of the header is taken from the socket at once: as long as it lay there, the socket would be ready again and
-/// again, and nothing behind its turn would be called.
+/// Bytes of the header are taken from the socket immediately. If they stayed there, the socket would be ready again and
+/// again, and no later turn would be served.
 ///
-/// Waiting ends with the object, without a word.
+/// Releasing the object ends the wait silently.
 final class ProxyHeaderWait {
     enum End: Hashable {
-        /// Something else came, or nothing in time.
+        /// Something else arrived, or nothing in time.
         case none
-        /// The connection ended before anything came, as it does when a balancer only looks whether we are there.
+        /// The connection ended before any byte, as in health checks of balancers.
         case nothing
-        /// The header was there, with the address that it names; `nil` when the balancer speaks for itself.
+        /// The header arrived, with the address that it names; `nil` if the balancer speaks for itself.
         case header(Endpoint?)
     }
 
@@ -23,11 +23,11 @@ final class ProxyHeaderWait {
     private let done: (End) -> Void
     private var timer: LoopTimer?
     private var watch: FileWatch?
-    /// What has come of the header.
+    /// The received bytes of the header.
     private var bytes: [UInt8] = []
 
-    /// The socket must outlive the object; `done` is called once, on the loop. Fails when the system has nothing left to
-    /// wait with.
+    /// The socket must outlive the object; `done` is called once, on the loop. Fails if the system lacks the resources
+    /// to wait.
     init(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: Instant, done: @escaping (End) -> Void
     ) throws(SystemError) {
@@ -51,7 +51,7 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            // The optimiser wants the span's owner to stand here.
+            // The optimiser requires the owner of the span to be here.
             let header = bytes
             switch ProxyHeader(header.span) {
             case .incomplete: try take(count)
@@ -65,7 +65,7 @@ final class ProxyHeaderWait {
         }
     }
 
-    /// Takes bytes that were seen from the socket.
+    /// Takes bytes from the socket that were peeked before.
     private func take(_ count: Int) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -1,22 +1,22 @@
 import CEvent
 import Glibc
 
-/// Whoever manages this process as a service, and wants to hear of it: systemd (sd_notify(3)), or what speaks like it.
+/// The service manager of this process: systemd (sd_notify(3)) or a compatible one.
 ///
-/// One datagram for each message, by a socket that never blocks: a manager that does not read hears nothing.
+/// One datagram for each message, on a socket that never blocks: a manager that does not read misses messages.
 package final class ServiceManager: Sendable {
     private let address: [UInt8]
     private let socket: Int32
-    /// How often the manager wants to hear that we are alive; `nil` when it does not.
+    /// The interval in which the manager expects watchdog messages; `nil` if it does not.
     package let watchdogInterval: Duration?
 
-    /// `nil` when nobody wants to hear anything.
+    /// `nil` if no manager wants notifications.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
     ///   - process: its number.
     package init?(environment: [String: String], process: Int32) {
-        // A path, or a name in the abstract namespace behind "@".
+        // A path, or a name in the abstract namespace after "@".
         guard let name = environment["NOTIFY_SOCKET"], let first = name.utf8.first,
             first == UInt8(ascii: "/") || first == UInt8(ascii: "@"), name.utf8.count > 1,
             let socket = System.notifySocket()
@@ -30,16 +30,16 @@ package final class ServiceManager: Sendable {
 
     deinit { System.close(socket) }
 
-    /// A word to the manager, such as `READY=1`. What it is for stands in sd_notify(3).
+    /// A message to the manager, such as `READY=1`. sd_notify(3) explains them.
     package func tell(_ words: String...) { send(words, passing: nil) }
 
-    /// Leaves a socket for the next run. The manager keeps it without watching it: that a phone cannot be reached is an
-    /// error on our socket, and no reason to drop it.
+    /// Stores a socket for the next run. The manager keeps it without watching it: an unreachable phone causes an error
+    /// on our socket, which is no reason to drop it.
     package func keep(_ descriptor: Int32, as name: String) {
         send(["FDSTORE=1", "FDNAME=\(name)", "FDPOLL=0"], passing: descriptor)
     }
 
-    /// Takes back what an earlier run has left.
+    /// Removes a socket that an earlier run stored.
     package func drop(_ name: String) { tell("FDSTOREREMOVE=1", "FDNAME=\(name)") }
 
     private func send(_ words: [String], passing descriptor: Int32?) {
@@ -60,7 +60,7 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // Whoever does not take it is not there any more, or has no room: both are his affair.
+                // A manager that does not receive the message is gone or has no room. Both are the manager's concern.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

@@ -1,10 +1,10 @@
 import CEvent
 import Glibc
 
-/// A Unix signal as an event on the loop. Because of libevent, only one loop of the process may hold such watches.
+/// A Unix signal as an event on the loop. Because of libevent, only one loop of the process may have such watches.
 ///
-/// The signal comes even if whoever started this process had blocked it, which is inherited: the loop's thread unblocks it
-/// for itself as soon as it runs, whichever thread makes the watch.
+/// The signal arrives even if the parent process had blocked it, which is inherited: the loop's thread unblocks it for
+/// itself as soon as it runs.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {
@@ -28,7 +28,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        // It can only fail for a number that is no signal, and these are.
+        // It can only fail for an invalid signal number, and these are valid.
         loop.post { try? System.unblock(signal.number) }
     }
 }

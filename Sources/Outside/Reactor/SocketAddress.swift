@@ -1,15 +1,15 @@
 import Addressing
 import Glibc
 
-/// An `Endpoint` as the kernel wants it, and back. Layouts are those of `sockaddr_in` and `sockaddr_in6`.
+/// Converts an `Endpoint` to the kernel's form and back. The layouts are those of `sockaddr_in` and `sockaddr_in6`.
 ///
-/// Written byte by byte rather than through the C structures: the batch buffers hold raw slots of
-/// ``slotSize`` bytes, and both structures differ only in where the address stands.
+/// Written byte by byte instead of through the C structures: the batch buffers have raw slots of ``slotSize`` bytes,
+/// and the structures differ only in the place of the address.
 enum SocketAddress {
     /// Room for either family, rounded up to keep slots aligned.
     static let slotSize = 32
 
-    /// Writes the address and gives its length in bytes.
+    /// Writes the address and returns its length in bytes.
     ///
     /// - Precondition: the slot has ``slotSize`` bytes.
     static func store(_ endpoint: Endpoint, in slot: UnsafeMutableRawPointer) -> socklen_t {
@@ -29,7 +29,7 @@ enum SocketAddress {
         return 28
     }
 
-    /// Reads what the kernel wrote; `nil` for other families (a Unix-domain peer has no endpoint).
+    /// Reads an address from the kernel; `nil` for other families (a Unix-domain peer has no endpoint).
     static func load(_ slot: UnsafeRawPointer, length: socklen_t) -> Endpoint? {
         guard length >= 8 else { return nil }
         let family = Int32(unsafe slot.loadUnaligned(as: UInt16.self))
@@ -47,7 +47,7 @@ enum SocketAddress {
         }
     }
 
-    /// Lends the address as the C calls take it.
+    /// Lends the address in the form of the C calls.
     static func with<Result, Failure: Error>(
         _ endpoint: Endpoint, _ body: (UnsafePointer<sockaddr>, socklen_t) throws(Failure) -> Result
     ) throws(Failure) -> Result {

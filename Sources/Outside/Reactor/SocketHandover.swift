@@ -2,21 +2,21 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// Sockets that outlive the process: those that systemd has opened for it or kept from its last run, and those that it
-/// opens itself and may leave to systemd for the next.
+/// Sockets that outlive the process. systemd opened them for it or kept them from its last run, or the process opens
+/// them itself and can store them in systemd for the next run.
 ///
-/// Whoever binds an address on the loop gets the socket that was handed over for it, so that while the program is started
-/// anew nobody is refused: connections and datagrams wait in the kernel. The protocol is a few variables
-/// (sd_listen_fds(3)), for which no library is needed.
+/// A part that binds an address on the loop gets the passed socket for it. Thus no client is refused while the program
+/// restarts: connections and datagrams wait in the kernel. The protocol consists of a few variables (sd_listen_fds(3)),
+/// which need no library.
 ///
 /// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread afterwards.
 package final class SocketHandover: @unchecked Sendable {
-    /// What a socket is for.
+    /// The purpose of a socket.
     package enum Place: Hashable, CustomStringConvertible, Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// Something that this program has no use for, in words.
+        /// A socket that this program cannot use, in words.
         case other(String)
 
         package var description: String {
@@ -29,12 +29,12 @@ package final class SocketHandover: @unchecked Sendable {
         }
     }
 
-    /// A socket that was handed over and that nobody has taken.
+    /// A passed socket that no part has bound.
     package struct Unclaimed: Sendable {
         package let place: Place
-        /// The name that it was handed over under.
+        /// The name under which it was passed.
         package let name: String
-        /// Whether this program has left it itself.
+        /// Whether this program stored it itself.
         package var isOwn: Bool { name.hasPrefix(SocketHandover.prefix) }
     }
 
@@ -45,18 +45,18 @@ package final class SocketHandover: @unchecked Sendable {
     }
 
     private var waiting: [Socket] = []
-    /// The sockets that were opened in this run, which the next one can use, by the names that they are left under.
+    /// The sockets opened in this run that the next run can use, by the names under which they are stored.
     private(set) package var opened: [(name: String, descriptor: Int32)] = []
 
     fileprivate static let prefix = "sippushd-"
-    /// The first descriptor that is handed over (SD_LISTEN_FDS_START).
+    /// The first passed descriptor (SD_LISTEN_FDS_START).
     private static let first: Int32 = 3
-    /// More than anybody listens on: a number beyond is a mistake.
+    /// More than any service listens on: a higher number is a mistake.
     private static let limit = 1024
 
     package init() {}
 
-    /// Takes what the variables say; nothing when they are meant for another process.
+    /// Takes the sockets that the variables name; none if the variables belong to another process.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
@@ -79,24 +79,24 @@ package final class SocketHandover: @unchecked Sendable {
         for socket in waiting { System.close(socket.number) }
     }
 
-    /// What nobody has taken; it is closed with this object.
+    /// The sockets that no part has bound. They are closed with this object.
     package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
 
     // MARK: For those who bind
 
-    /// The socket that was handed over for a place, or a new one.
+    /// The passed socket for a place, or a new one.
     func socket(_ kind: Int32, boundTo endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let isStream = kind == System.stream
         if let number = take(isStream ? .stream(endpoint) : .datagrams(endpoint)) { return Descriptor(number) }
         let descriptor = try System.boundSocket(kind, to: endpoint)
         let place = System.localEndpoint(descriptor.number) ?? endpoint
         let words = "\(isStream ? "tcp" : "udp")-\(place)"
-        // A name may hold no colon.
+        // A name may not contain a colon.
         opened.append((Self.prefix + words.replacing(":", with: "_"), descriptor.number))
         return descriptor
     }
 
-    /// The socket that was handed over for a file.
+    /// The passed socket for a file.
     func socket(boundTo path: String) -> Descriptor? { take(.unix(path)).map { Descriptor($0) } }
 
     private func take(_ place: Place) -> Int32? {
@@ -106,29 +106,29 @@ package final class SocketHandover: @unchecked Sendable {
 }
 
 extension System {
-    /// What a descriptor that was handed over is, made as this module's own are; `nil` when there is none of that number.
+    /// The place of a passed descriptor, which gets the same options as this module's own; `nil` for an invalid number.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)
         guard flags >= 0, fcntl(number, F_SETFL, flags | O_NONBLOCK) == 0,
             let kind = try? option(number, SOL_SOCKET, SO_TYPE), kind == stream || kind == datagram
-        else { return .other("descriptor \(number), which is no stream or datagram socket") }
+        else { return .other("descriptor \(number), which is not a stream or datagram socket") }
         let isListening = (try? option(number, SOL_SOCKET, SO_ACCEPTCONN)) == 1
         guard let endpoint = localEndpoint(number) else {
             guard kind == stream, isListening, let path = unixPath(of: number) else {
-                return .other("descriptor \(number), which is no socket to listen on")
+                return .other("descriptor \(number), which is not a socket to listen on")
             }
             return .unix(path)
         }
         guard !takesBoth(number, at: endpoint) else {
-            return .other("\(endpoint), which takes IPv4 as well (its unit needs BindIPv6Only=ipv6-only)")
+            return .other("\(endpoint), which accepts IPv4 as well (its unit needs BindIPv6Only=ipv6-only)")
         }
         guard kind == stream else { return .datagrams(endpoint) }
         guard isListening else { return .other("a connection to \(endpoint)") }
         return .stream(endpoint)
     }
 
-    /// Whether a socket for IPv6 takes IPv4 as well.
+    /// Whether a socket for IPv6 accepts IPv4 as well.
     private static func takesBoth(_ number: Int32, at endpoint: Endpoint) -> Bool {
         endpoint.address.isUnspecified && !endpoint.address.isV4
             && (try? option(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY)) == 0

@@ -1,13 +1,15 @@
 import Crypto
 
-/// The bytes of a connection on their way: plain ones go straight to and from the kernel, those under TLS through libevent.
+/// The input and output of a connection: without TLS directly to and from the kernel, with TLS through libevent.
 ///
-/// A connection has one as soon as TCP is established, and an accepted one after its TLS handshake. Reading is off at first.
+/// A connection has one as soon as TCP is established; an accepted one, after its TLS handshake. Reading is off at
+/// first.
 enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
 
-    /// Takes over a connected descriptor. With TLS, a client's handshake begins at once, and a server's is done.
+    /// Takes over a connected descriptor. With TLS, a client's handshake begins immediately, and a server's is already
+    /// done.
     init(_ descriptor: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         if let session = connection.tls {
             self = .tls(try TLSStream(descriptor, of: connection, session: session, turn: turn))
@@ -23,7 +25,7 @@ enum StreamBuffer {
         }
     }
 
-    /// No more than that is read at a time.
+    /// The maximum number of bytes read at a time.
     func limitInput(to bytes: Int) {
         switch self {
         case .plain(let stream): stream.inputLimit = bytes
@@ -31,7 +33,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Lends what has come and was not lent yet.
+    /// Lends the input that was not lent yet.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         switch self {
         case .plain(let stream): stream.lendInput(body)
@@ -39,7 +41,8 @@ enum StreamBuffer {
         }
     }
 
-    /// Another owner of the socket, who sees what becomes of it when this one, on which nothing more is sent, is gone.
+    /// A second owner of the socket, which sees the peer's end after this buffer, whose output is finished, was
+    /// released.
     func duplicateSocket() -> Descriptor? {
         switch self {
         case .plain(let stream): stream.duplicateSocket()
@@ -47,7 +50,7 @@ enum StreamBuffer {
         }
     }
 
-    /// How many bytes wait to be sent.
+    /// How many bytes of output wait.
     var outputCount: Int {
         switch self {
         case .plain(let stream): stream.outputCount
@@ -55,7 +58,7 @@ enum StreamBuffer {
         }
     }
 
-    /// From now on the connection is told of drained output as soon as no more than so many bytes wait, not only when
+    /// From now on the connection is notified of drained output as soon as at most this many bytes wait, not only when
     /// none do.
     func tellOutput(below bytes: Int) {
         switch self {
@@ -64,9 +67,9 @@ enum StreamBuffer {
         }
     }
 
-    /// Sends the bytes, or copies them to what waits.
+    /// Sends the bytes, or appends them to the waiting output.
     ///
-    /// - Returns: how many bytes the peer holds up.
+    /// - Returns: how many bytes wait for the peer.
     func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
         switch self {
         case .plain(let stream): try stream.write(bytes)
@@ -74,7 +77,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Until ``endGathering(sending:)``, what is written may be kept back to be sent in one piece.
+    /// Until ``endGathering(sending:)``, output may be kept back to be sent in one piece.
     func gather() {
         switch self {
         case .plain(let stream): stream.gather()
@@ -82,7 +85,7 @@ enum StreamBuffer {
         }
     }
 
-    /// - Returns: how many bytes the peer holds up.
+    /// - Returns: how many bytes wait for the peer.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
         switch self {
         case .plain(let stream): try stream.endGathering(sending: sending)
@@ -90,7 +93,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets how long nothing may arrive while reading is on, `nil` for any time, and how long output may wait without
+    /// Sets the time limit for silence while reading is on, `nil` for none, and the time limit for output without
     /// progress.
     func setTimeouts(input: Duration?, output: Duration) {
         switch self {

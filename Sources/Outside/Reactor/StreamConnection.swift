@@ -3,9 +3,9 @@ package import Crypto
 import Synchronization
 import Timekeeping
 
-/// A TCP, TLS or Unix-domain connection, accepted or made by us.
+/// A TCP, TLS or Unix-domain connection, accepted or opened by the daemon.
 ///
-/// Lives as long as somebody holds it; releasing it closes it. Handlers are called on the loop's thread, never from
+/// It lives as long as it is referenced; releasing it closes it. Handlers are called on the loop's thread, never from
 /// within a call to the connection.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
@@ -17,31 +17,31 @@ package final class StreamConnection: @unchecked Sendable {
         case handshaking
         /// Next: `closing`, `closed`.
         case open
-        /// We have closed, and what waits is still sent. Next: `closed`.
+        /// Closed on our side; waiting output is still sent. Next: `closed`.
         case closing
         case closed
     }
 
-    /// The number of the connection. No other connection of this process has it, and none has 0.
+    /// The number of the connection, unique in this process and never 0.
     package let id: UInt64
-    /// `0.0.0.0:0` on Unix-domain sockets. Behind a load balancer it is the address that the balancer names.
+    /// `0.0.0.0:0` on Unix-domain sockets. Behind a load balancer, the address that the balancer names.
     private(set) package var remote: Endpoint
-    /// The address of our own side, which is known once it is connected.
+    /// The address of our own side, known once it is connected.
     private(set) package var local: Endpoint
     /// The TLS session, `nil` on plain connections.
     package let tls: TLSSession?
-    /// When its events are handled; to be changed before it is started.
+    /// The turn of its events. Change it before the start.
     package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
-    /// How many bytes may wait to be sent; at first what the limits say.
+    /// How many bytes of output may wait; initially the value of the limits.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
-    /// Whether the peer may take its time, two seconds at most, to read the last that we send before we end the connection,
-    /// though it has said something that nobody has read, or goes on speaking.
+    /// Whether the peer gets time, at most two seconds, to read the last output before the connection is closed, even
+    /// if it has sent unread input or keeps sending.
     package var waitsForPeersEnd = false
     private var state: State
     private var handlers: Handlers?
@@ -52,29 +52,29 @@ package final class StreamConnection: @unchecked Sendable {
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
-    /// The bytes that came and were not used yet. It grows with what arrives, so that many halves of messages do not
-    /// cost as much as whole ones.
+    /// Input that was not used yet. It grows with the input, so that many partial messages do not use as much memory as
+    /// whole ones.
     private var kept: [UInt8] = []
-    /// Whether the owner wants to be told of input.
+    /// Whether the owner wants input.
     private var wantsReading = true
     /// Whether more output waits than the mark allows.
     package private(set) var isHeldUp = false
-    /// Whether the handler has had its turn, so that what it left waits until others have had theirs.
+    /// Whether the handler has had its turn, so that the unused input waits until other connections had theirs.
     private var isTurnOver = false
     private var isReading = false
-    /// Why the connection ends once all is sent.
+    /// Why the connection ends after all output is sent.
     private var endReason: StreamCloseReason?
-    /// Whether its end waits until those of others are done.
+    /// Whether its end waits until the ends of others are handled.
     private var isEnding = false
-    /// What was sent before the connection could take it.
+    /// Output from before the connection was open.
     private var early: [UInt8] = []
-    /// Tells the listener that its connection is gone.
+    /// Notifies the listener that its connection has ended.
     private let ended: @Sendable () -> Void
 
     private static let lastID = Atomic<UInt64>(0)
     private static let nowhere = Endpoint(.anyV4, 0)
 
-    /// With a `target`, a connection on its way there; else one that was accepted. It does nothing until ``start(_:)``.
+    /// With a `target`, a connection that is being opened; else an accepted one. It does nothing until ``start(_:)``.
     init(
         _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
         limits: Limits, ended: @escaping @Sendable () -> Void = {}
@@ -94,23 +94,23 @@ package final class StreamConnection: @unchecked Sendable {
         pendingDescriptor = consume descriptor
     }
 
-    /// The user at the other end of a Unix-domain socket, by the kernel's word; `nil` for other sockets, and once the
-    /// connection is started.
+    /// The user at the other end of a Unix-domain socket, as the kernel reports; `nil` for other sockets, and after the
+    /// start.
     package var peerUser: UInt32? {
         guard let descriptor = pendingDescriptor?.number else { return nil }
         return System.peerUser(descriptor)
     }
 
     deinit {
-        // A buffer that is still there closes the connection by its own deinit.
+        // A remaining buffer closes the connection in its own deinit.
         if state != .closed { ended() }
     }
 
     // MARK: Opening
 
-    /// Starts to connect; success and failure come to the handlers, except what fails at once: for lack of resources, or
-    /// because the `source` is no address of this machine. Without a source, or with the unspecified address, the kernel
-    /// chooses one.
+    /// Starts to connect. Success and failure are reported to the handlers, except for immediate failures: lack of
+    /// resources, or a `source` that is not an address of this machine. Without a source, or with the unspecified
+    /// address, the kernel chooses one.
     package static func connect(
         to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, tls: TLSSession? = nil,
         limits: Limits = Limits(), handlers: Handlers
@@ -124,7 +124,7 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    /// Sets the handlers of an accepted connection and lets it run. Once, when it is accepted.
+    /// Sets the handlers of an accepted connection and starts it. Call once, when it is accepted.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()
         precondition(self.handlers == nil, "a connection is started once")
@@ -147,11 +147,10 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits for the PROXY header with which a load balancer begins, and takes the address of the one it speaks for; before
-    /// ``start(_:)``.
+    /// Waits for the PROXY header of a load balancer, and uses the address in it. Call before ``start(_:)``.
     ///
     /// - Parameter done: called once, on the loop.
-    /// - Throws: when the system has nothing left to wait with.
+    /// - Throws: if the system lacks the resources to wait.
     func readProxyHeader(_ done: @escaping (ProxyHeaderWait.End) -> Void) throws(SystemError) {
         guard let descriptor = pendingDescriptor?.number else { return }
         proxyHeader = try ProxyHeaderWait(descriptor, on: loop, turn: turn, until: SystemClock.now + limits.openTimeout)
@@ -180,7 +179,7 @@ package final class StreamConnection: @unchecked Sendable {
         guard let descriptor = pendingDescriptor.take() else { return }
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
-        // Not from here: the caller may still be about to store us.
+        // Posted, because the caller may still be about to store this connection.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -188,7 +187,7 @@ package final class StreamConnection: @unchecked Sendable {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
             loop.post { [weak self] in
-                // Even when the connection has gone, there is a socket to be closed.
+                // Even if the connection is gone, its socket must be closed.
                 loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
             }
         }
@@ -203,8 +202,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     // MARK: Use
 
-    /// Copies the bytes to the output. If the connection is not open yet, they wait for that; if it is closed, nothing
-    /// happens.
+    /// Appends the bytes to the output. Before the connection is open they wait; after it is closed they are dropped.
     package func send(_ bytes: Span<UInt8>) {
         loop.checkThread()
         switch state {
@@ -218,7 +216,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package func send(_ bytes: [UInt8]) { send(bytes.span) }
 
-    /// Ends the connection when nothing arrives for that long; `nil` takes the limit away. At first there is none.
+    /// Ends the connection after this time without input; `nil` removes the limit, which is also the initial state.
     package func setIdleTimeout(_ timeout: Duration?) {
         idleTimeout = timeout
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
@@ -240,17 +238,18 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// Later, because an owner who has called us does not expect to be called from within.
+    /// Posted, because an owner that called this does not expect a call from within.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
-    /// Stops reading, so that the peer is held up by TCP, or goes on.
+    /// Stops reading, so that TCP slows the peer down, or resumes it.
     package func setReading(_ isOn: Bool) {
         guard state == .open else { return }
         wantsReading = isOn
         updateReading()
     }
 
-    /// Gives the open connection to another owner, who gets `unread` again: what the former one was lent and did not use.
+    /// Passes the open connection to another owner, which gets `unread` again: the input that the former owner did not
+    /// use.
     package func handOver(to handlers: Handlers, unread: [UInt8]) {
         guard state == .open else { return }
         self.handlers = handlers
@@ -259,8 +258,8 @@ package final class StreamConnection: @unchecked Sendable {
         endTurn()
     }
 
-    /// Ends the turn of a handler that leaves bytes it could use. They are offered again when whatever else is ready
-    /// has had its turn, and nothing more is read until then.
+    /// Ends the turn of a handler that leaves usable input. It is offered again after other ready events were handled,
+    /// and nothing more is read until then.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -268,8 +267,8 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.takeTurn() }
     }
 
-    /// Ends the connection when all that waits is sent, and reads nothing more. ``Handlers/closed`` tells when it has
-    /// ended.
+    /// Ends the connection after all waiting output is sent, and reads nothing more. ``Handlers/closed`` reports the
+    /// end.
     package func finish() {
         guard state == .open, endReason == nil else { return }
         endReason = .finished
@@ -278,16 +277,16 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection without a call to a handler. When flushing, it first sends what waits, unless that stalls.
+    /// Ends the connection without calling a handler. If `flushing`, waiting output is sent first, unless that stalls.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer else { return end() }
         guard buffer.outputCount > 0 else { return end(bidsFarewell: true) }
         state = .closing
         handlers = nil
-        // It fails only where reading is turned on.
+        // It fails only when reading is turned on.
         try? buffer.setReading(false)
-        // Somebody must hold the connection until the rest is sent; the cycle ends with the buffer.
+        // The connection must be retained until the rest is sent; the cycle ends with the buffer.
         lingering = self
     }
 
@@ -295,7 +294,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// How many bytes wait to be sent or, once the connection has ended, were never sent.
+    /// How many bytes of output wait or, after the end, were never sent.
     package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
 
     private var unsentCount = 0
@@ -309,7 +308,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// Fails after the present call, which comes from an owner.
+    /// Fails after the current call, which comes from an owner.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -345,7 +344,7 @@ extension StreamConnection: LoopEventTarget {
         noteTurn()
     }
 
-    /// Something was done in the turn of this connection, which is over when others must have theirs.
+    /// The connection was served in its turn, which is over if other connections must have theirs.
     func noteTurn() {
         guard loop.connectionTurns.mustGiveWay(after: turn), state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -357,7 +356,7 @@ extension StreamConnection: LoopEventTarget {
         if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
     }
 
-    /// The socket is closed when its connection has gone meanwhile.
+    /// The socket is closed if its connection was released meanwhile.
     private static func handshakeEnded(_ end: HandshakeThread.End, of connection: StreamConnection?) {
         switch end {
         case .done(let socket):
@@ -388,9 +387,9 @@ extension StreamConnection: LoopEventTarget {
         handlers?.connected(self)
     }
 
-    /// Something has come, or may have.
+    /// Input may have arrived.
     func inputArrived() {
-        // The buffer stays alive in a local even when the handler closes the connection.
+        // The local variable keeps the buffer alive even if the handler closes the connection.
         guard state == .open, let buffer else { return }
         buffer.lendInput { received($0) }
     }
@@ -419,14 +418,15 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // With TLS the end is told before the bytes that came with it; and who takes no answer may have said something.
+        // With TLS the end is reported before the last input. A peer that reads no answers may still have sent
+        // something.
         inputArrived()
         guard state != .closed, !isEnding else { return }
         guard turn == .connections else { return endAfterAnswers(reason) }
         isEnding = true
         wantsReading = false
         updateReading()
-        // Held until then, so that it ends in its turn even if its owner lets it go.
+        // Retained until then, so that it ends in its turn even if its owner releases it.
         loop.connectionTurns.doLater { self.endAfterAnswers(reason) }
     }
 
@@ -473,8 +473,8 @@ extension StreamConnection: LoopEventTarget {
         kept.appendSparingly(bytes.extracting(position..<bytes.count))
     }
 
-    /// Fails if too many bytes wait that nobody uses. Bytes that wait for their turn do not count, since nothing is
-    /// read until then.
+    /// Fails if too much unused input waits. Input that waits for its turn does not count, because nothing is read
+    /// until then.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }
     }

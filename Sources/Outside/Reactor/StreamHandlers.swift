@@ -1,4 +1,4 @@
-/// Why a connection ended without our asking for it.
+/// Why a connection ended without a call of the owner.
 package enum StreamCloseReason: Hashable, Sendable {
     case peerClosed
     /// Connecting, reading or writing failed: refused, unreachable, reset.
@@ -7,29 +7,29 @@ package enum StreamCloseReason: Hashable, Sendable {
     case tls(String)
     /// TCP or TLS was not established in time.
     case openTimeout
-    /// Nothing arrived for the time allowed.
+    /// No input within the time limit.
     case idle
-    /// The peer takes no bytes any more.
+    /// The peer stopped reading.
     case outputStalled
-    /// More bytes waited to be sent than allowed.
+    /// More output waited than allowed.
     case outputOverflow
-    /// More bytes waited to be consumed than allowed, because the handler found no end of a message in them.
+    /// More unused input waited than allowed, because the handler found no end of a message.
     case inputOverflow
-    /// All is sent, after ``StreamConnection/finish()``.
+    /// All output is sent, after ``StreamConnection/finish()``.
     case finished
 }
 
 extension StreamConnection {
-    /// What happens on a connection. One value may serve many connections.
+    /// The handlers of a connection. One value may serve many connections.
     package struct Handlers {
-        /// The connection is open both ways, TLS included. It is called once, and first.
+        /// The connection is open both ways, including TLS. Called once, and first.
         package var connected: (StreamConnection) -> Void
-        /// Lends all bytes that wait for the length of the call, and returns how many were used. The rest comes again
-        /// with what follows it.
+        /// Lends all waiting input for the length of the call, and returns how many bytes were used. The rest comes
+        /// again with further input.
         package var received: (StreamConnection, Span<UInt8>) -> Int
-        /// The connection has ended. It is called once, and last, but not after ``StreamConnection/close(flushing:)``.
+        /// The connection has ended. Called once, and last, but not after ``StreamConnection/close(flushing:)``.
         package var closed: (StreamConnection, StreamCloseReason) -> Void
-        /// The peer has taken most of what was more than ``StreamConnection/outputMark``.
+        /// The peer has read most of the output beyond ``StreamConnection/outputMark``.
         package var drained: (StreamConnection) -> Void
 
         package init(
@@ -47,21 +47,21 @@ extension StreamConnection {
 
     /// Limits of one connection.
     package struct Limits: Hashable, Sendable {
-        /// How many bytes may wait for the handler to use them. It must be more than the longest message has.
+        /// How many bytes of unused input may wait. It must exceed the longest message.
         package var input = 128 << 10
-        /// How many bytes may wait for the peer to take them.
+        /// How many bytes of output may wait.
         package var output = 256 << 10
-        /// If more bytes than this wait for the peer, nothing is read from it until a quarter of them is left; `nil` if
-        /// output does not hold up input.
+        /// If more output than this waits, reading from the peer stops until a quarter is left; `nil` to never stop
+        /// reading.
         package var outputMark: Int?
-        /// Whether what waits is still sent to a peer that has ended its side.
+        /// Whether waiting output is still sent to a peer that ended its side.
         package var answersAfterEnd = false
-        /// How long TCP and TLS together may take to open.
+        /// The time limit for opening TCP and TLS together.
         package var openTimeout: Duration = .seconds(10)
-        /// How long the peer may take no byte while some wait.
+        /// The time limit for waiting output without progress.
         package var outputTimeout: Duration = .seconds(30)
-        /// When the connection's events are handled. In the turn of the connections also its beginning and its end wait until
-        /// those of others before it are done.
+        /// The turn of the connection's events. In the turn of connections, its start and end also wait for those of
+        /// earlier connections.
         package var turn = LoopTurn.usual
 
         package init() {}

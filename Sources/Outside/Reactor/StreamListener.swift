@@ -11,15 +11,15 @@ import Timekeeping
 package final class StreamListener: @unchecked Sendable {
     /// The address that the kernel bound; `0.0.0.0:0` on a Unix-domain socket.
     package let local: Endpoint
-    /// How many accepted connections have not ended.
+    /// How many accepted connections are open.
     private(set) package var connectionCount = 0
-    /// The context for connections that are accepted from now on. It is replaced when certificates change.
+    /// The context for new connections. It is replaced when certificates change.
     package var tls: TLSContext?
-    /// Those whose connections begin with a PROXY header, and must.
+    /// The load balancers, whose connections must begin with a PROXY header.
     package var balancers: [AddressBlock] = []
-    /// Told of each of their connections that began with something else, or with nothing in time.
+    /// Called for each of their connections that began with something else, or with nothing in time.
     package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
-    /// Their connections whose header has not come yet.
+    /// Their connections whose header has not arrived yet.
     private var unannounced: [UInt64: StreamConnection] = [:]
 
     private let loop: EventLoop
@@ -31,16 +31,17 @@ package final class StreamListener: @unchecked Sendable {
     private var watch: FileWatch?
     private var retryTimer: LoopTimer?
 
-    /// How many new connections may wait in the kernel, which takes no more than `net.core.somaxconn`. When phones come
-    /// back all at once, a connection for which there is no place is tried again only a second later.
+    /// How many new connections may wait in the kernel, which accepts at most `net.core.somaxconn`. When all phones
+    /// reconnect together, a connection beyond the queue is retried only a second later.
     private static let backlog: Int32 = 65_535
-    /// So many are accepted before new readiness is looked for.
+    /// How many connections are accepted before the loop checks for new events.
     private static let acceptsInARow = 16
-    /// Each brings a session of its own, which costs several times as much.
+    /// Each brings a TLS session, which costs several times as much.
     private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
-    /// Listens at once. Whoever gets an accepted connection must hold and start it. One that is not held is closed.
+    /// Listens immediately. The receiver of an accepted connection must retain and start it. A connection that is not
+    /// retained is closed.
     package convenience init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext? = nil, limit: Int,
         connectionLimits: StreamConnection.Limits = .init(), accepted: @escaping (StreamConnection) -> Void
@@ -50,13 +51,13 @@ package final class StreamListener: @unchecked Sendable {
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a socket file that only this user may connect to. The file is removed with the listener that made it.
+    /// Listens on a socket file to which only this user may connect. The listener that created the file removes it.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
         if let handed = loop.handover.socket(boundTo: unixPath) {
-            // The file belongs to whoever made the socket.
+            // The file belongs to the creator of the socket.
             try self.init(
                 handed, unixPath: nil, on: loop, tls: nil, limit: limit, connectionLimits: connectionLimits,
                 accepted: accepted)
@@ -109,7 +110,8 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Whether more wait for their handshakes than can be looked at soon; then accepting goes on when they have been.
+    /// Whether more connections wait for their handshakes than can be served soon. Then accepting resumes after they
+    /// were served.
     private func mustWait() -> Bool {
         guard let handshakes = try? loop.handshakes(), !handshakes.hasRoom else { return false }
         pause()
@@ -127,7 +129,7 @@ package final class StreamListener: @unchecked Sendable {
             return
         }
         if let tls {
-            // Fails for lack of memory only; the connection is closed then.
+            // Fails only if memory is lacking; the connection is closed then.
             guard let made = try? tls.makeServerSession() else { return }
             session = made
         }
@@ -147,7 +149,7 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// A balancer has said whom a connection is from; one on which it did not is closed.
+    /// A balancer named the peer of a connection. A connection without a header is closed.
     private func announced(_ number: UInt64, _ end: ProxyHeaderWait.End) {
         guard let connection = unannounced.removeValue(forKey: number) else { return }
         switch end {
@@ -163,7 +165,7 @@ package final class StreamListener: @unchecked Sendable {
         return balancers.contains { $0.contains(peer.address) }
     }
 
-    /// One that may not is closed by being dropped.
+    /// A connection that may not is closed by releasing it.
     private func mayShakeHands(_ peer: Endpoint?) -> Bool {
         guard let peer, let limit = loop.handshakeLimit else { return true }
         return limit.admits(peer, now: loop.now)
@@ -174,7 +176,7 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Changing the interest fails only for lack of memory; the retry timer then comes again.
+    // Changing the conditions fails only if memory is lacking; the retry timer then tries again.
     private func pause() { try? watch?.watch(for: []) }
 
     private func resume() {

@@ -2,7 +2,7 @@ import Addressing
 import CEvent
 import Glibc
 
-/// Every system call of this module, with one policy: `EINTR` is tried again, "would block" is a value, the rest throws.
+/// Every system call of this module, with one policy: `EINTR` is retried, "would block" is a value, other errors throw.
 enum System {
     private static let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
     private static let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
@@ -17,7 +17,7 @@ enum System {
         }
     }
 
-    /// As ``check(_:_:)``, but `nil` when the call would block.
+    /// As ``check(_:_:)``, but `nil` if the call would block.
     private static func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Int? {
         while true {
             let result = body()
@@ -34,14 +34,15 @@ enum System {
 // MARK: Sockets
 
 extension System {
-    /// A non-blocking socket bound to the endpoint. IPv6 sockets take IPv6 only, so that both families can share a port.
+    /// A non-blocking socket bound to the endpoint. IPv6 sockets accept only IPv6, so that both families can share a
+    /// port.
     static func boundSocket(_ kind: Int32, to endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-        // A restarted daemon must get its port back although old connections linger in TIME_WAIT. Not for UDP,
-        // where the option would let two processes share a port unnoticed.
+        // A restarted daemon must get its port back although old connections are in TIME_WAIT. Not for UDP, where the
+        // option would let two processes share a port unnoticed.
         if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
         _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -53,13 +54,14 @@ extension System {
         _ = try check("listen") { Glibc.listen(descriptor, backlog) }
     }
 
-    /// The next connection, or `nil` when none waits.
+    /// The next connection, or `nil` if none waits.
     static func accept(_ listener: Int32) throws(SystemError) -> Descriptor? {
         while true {
             let number = stream_accept(listener, nil, nil, closeOnExec | nonBlocking)
             if number >= 0 { return Descriptor(number) }
             switch errno {
-            // The peer was gone before we took it, or its packets met a routing error (accept(2), "Error handling").
+            // The peer closed before the connection was accepted, or its packets met a routing error (accept(2), "Error
+            // handling").
             case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                 ENETUNREACH:
                 continue
@@ -69,7 +71,7 @@ extension System {
         }
     }
 
-    /// A stream socket for ``connect(_:to:)``, which leaves from `source` if there is one, at a port of the kernel's choice.
+    /// A stream socket for ``connect(_:to:)``, bound to `source` if given, with a port that the kernel chooses.
     static func connectingSocket(to endpoint: Endpoint, from source: IPAddress?) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
@@ -83,7 +85,7 @@ extension System {
         return descriptor
     }
 
-    /// Begins to connect; gives a failure that is known at once.
+    /// Begins to connect. Returns an immediate failure.
     static func connect(_ descriptor: Int32, to endpoint: Endpoint) -> SystemError? {
         do {
             _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
@@ -95,7 +97,7 @@ extension System {
         return nil
     }
 
-    /// How a connect ended; `nil` when well.
+    /// The result of a connect; `nil` on success.
     static func pendingError(_ descriptor: Int32) -> SystemError? {
         do {
             let code = try option(descriptor, SOL_SOCKET, SO_ERROR)
@@ -105,19 +107,19 @@ extension System {
         }
     }
 
-    /// How many bytes came into `room`, 0 at the peer's end; `nil` when nothing waits.
+    /// How many bytes were read into `room`, 0 at the peer's end; `nil` if no input waits.
     static func receive(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// As ``receive(_:into:)``, but what was read stays to be read again.
+    /// As ``receive(_:into:)``, but the bytes stay in the socket.
     static func peek(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") {
             unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK))
         }
     }
 
-    /// How many of the bytes left; `nil` when the socket's buffer is full.
+    /// How many of the bytes were sent; `nil` if the socket's buffer is full.
     static func send(_ descriptor: Int32, _ bytes: Span<UInt8>) throws(SystemError) -> Int? {
         unsafe try bytes.withUnsafeBufferPointer { bytes throws(SystemError) in
             try attempt("send") {
@@ -126,12 +128,12 @@ extension System {
         }
     }
 
-    /// Another number for the same socket.
+    /// Another descriptor for the same socket.
     static func duplicate(_ descriptor: Int32) throws(SystemError) -> Descriptor {
         Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
     }
 
-    /// Tells the peer that nothing more comes. It fails only where there is no connection any more.
+    /// Tells the peer that no more output follows. It fails only if the connection was already closed.
     static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
@@ -156,19 +158,20 @@ extension System {
         return value
     }
 
-    /// Grows a socket's kernel buffers as far as rights allow; the root-only form passes the system's limit.
+    /// Enlarges a socket's kernel buffers as far as permissions allow; the variant for root exceeds the system's limit.
     static func growBuffers(_ descriptor: Int32, to bytes: Int32) {
         for (forced, plain) in [(SO_RCVBUFFORCE, SO_RCVBUF), (SO_SNDBUFFORCE, SO_SNDBUF)] {
             do {
                 try setOption(descriptor, SOL_SOCKET, forced, bytes)
             } catch {
-                // The kernel clamps to net.core.rmem_max; smaller buffers are no reason to refuse to start.
+                // The kernel clamps to net.core.rmem_max. Smaller buffers are no reason to refuse to start.
                 try? setOption(descriptor, SOL_SOCKET, plain, bytes)
             }
         }
     }
 
-    /// Datagrams that the kernel dropped for this socket since it was made (`sk_drops`); 0 where it does not say.
+    /// Datagrams that the kernel dropped for this socket since it was created (`sk_drops`); 0 if the kernel does not
+    /// report them.
     static func receiveDrops(_ descriptor: Int32) -> UInt32 {
         // linux/sock_diag.h; the figure is the ninth.
         var figures = [UInt32](repeating: 0, count: 16)
@@ -177,15 +180,15 @@ extension System {
         return result == 0 ? figures[8] : 0
     }
 
-    /// How long the datagram that was read last had been waiting. The kernel begins to note it when it is asked.
+    /// How long the datagram that was read last had waited. The kernel begins to record it at the first call.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // Beyond a minute somebody has set the clock, by which the kernel notes it.
+        // A wait above a minute means that the clock was set, because the kernel records wall-clock time.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
     static func setNoDelay(_ descriptor: Int32) {
-        // Fails on Unix-domain sockets, which have no delay.
+        // Fails on Unix-domain sockets, which do not delay.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 }
@@ -193,21 +196,21 @@ extension System {
 // MARK: The process
 
 extension System {
-    /// Lets the process's other threads go before the calling one.
+    /// Lets the process's other threads be scheduled before the calling one.
     static func lowerThreadPriority(to niceness: Int32) {
         // On Linux a nice value belongs to the thread. It may always be raised, so this does not fail.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The length of its turns is inherited.
+        // The length of its time slices is inherited.
         _ = thread_set_turn(0)
     }
 
-    /// Asks for short turns on the processor, and so for a turn at once when there is something to do: whoever has longer ones
-    /// is interrupted for it (Linux 6.12; before, and where it is forbidden, everything stays as it is).
+    /// Asks for short time slices, and so for immediate scheduling when work arrives: threads with longer slices are
+    /// interrupted (Linux 6.12; before, or where it is forbidden, nothing changes).
     static func shortenThreadTurns() { _ = thread_set_turn(300_000) }
 
     static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
 
-    /// Asks for as many descriptors as the process may have; gives how many it has then.
+    /// Requests the maximum number of descriptors. Returns the number that the process may have then.
     static func raiseDescriptorLimit() -> UInt64 {
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -220,11 +223,11 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
-    /// Makes the kernel's table of descriptors as large as it may become. Where there are several threads, the one whose socket
-    /// makes the table grow waits for a tenth of a second and more (`synchronize_rcu`), and the calls with it.
+    /// Grows the kernel's table of descriptors to its maximum. With several threads, the thread whose socket makes the
+    /// table grow waits for a tenth of a second or more (`synchronize_rcu`), and its calls with it.
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // It fails where there are as many already, or no memory; then the table grows when it must.
+        // It fails if the table is already as large, or memory is lacking; then the table grows when it must.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 
@@ -236,24 +239,25 @@ extension System {
 // MARK: Unix-domain sockets
 
 extension System {
-    /// The user who has connected to this Unix-domain socket; `nil` for sockets of other kinds.
+    /// The user who connected to this Unix-domain socket; `nil` for other sockets.
     static func peerUser(_ descriptor: Int32) -> UInt32? {
         // struct ucred: process, user, group.
         var credentials = [UInt32](repeating: 0, count: 3)
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length)
-        // For other sockets the kernel gives the number that stands for nobody.
+        // For other sockets the kernel returns the number of an unknown user.
         return result == 0 && credentials[1] != .max ? credentials[1] : nil
     }
 }
 
 extension System {
-    /// A listening-ready socket at `path`, usable by this user only. A stale socket file is replaced, another file never.
+    /// A socket at `path` that is ready for listening and usable only by this user. A stale socket file is replaced,
+    /// another file never.
     static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         try removeStaleSocket(at: path)
-        // The mode of the file comes from the socket's own mode, so there is no moment with wider rights.
+        // The mode of the file comes from the socket's own mode, so the file never has wider permissions.
         _ = try check("fchmod") { fchmod(number, 0o600) }
         try unsafe withUnixAddress(path) { address, length throws(SystemError) in
             _ = try check("bind") { unsafe bind(number, address, length) }
@@ -262,7 +266,7 @@ extension System {
         return descriptor
     }
 
-    /// A connected or connecting socket; Unix-domain connects succeed or fail at once.
+    /// A connected or connecting socket. Unix-domain connects succeed or fail immediately.
     static func connectedUnixSocket(to path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
@@ -278,7 +282,7 @@ extension System {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
-        // Somebody answers there: that is a running daemon, not a leftover.
+        // If a connect succeeds, a running daemon owns the file, and it is not stale.
         do {
             _ = try connectedUnixSocket(to: path)
         } catch {
@@ -311,7 +315,7 @@ extension System {
 // MARK: Batches and wake-ups
 
 extension System {
-    /// Fills up to `count` messages; `nil` when nothing waits.
+    /// Fills up to `count` messages; `nil` if none waits.
     static func receive(
         _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
     ) throws(SystemError) -> Int? {
@@ -320,7 +324,7 @@ extension System {
         }
     }
 
-    /// How many of the messages left; `nil` when the socket's buffer is full.
+    /// How many of the messages were sent; `nil` if the socket's buffer is full.
     static func send(
         _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
     ) throws(SystemError) -> Int? {
@@ -335,7 +339,7 @@ extension System {
 
     static func wake(_ descriptor: Int32) {
         var one: UInt64 = 1
-        // Fails only when the counter is full, and then the wake-up is already on its way.
+        // Fails only if the counter is full, and then the wake-up is already pending.
         _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
     }
 
@@ -346,11 +350,11 @@ extension System {
 
     static func close(_ descriptor: Int32) { _ = Glibc.close(descriptor) }
 
-    /// A write to a connection that its peer has closed, or to a file that may not grow, must be an error value, not the end
-    /// of the process.
+    /// A write to a connection that its peer has closed, or to a file that may not grow, must return an error instead
+    /// of ending the process.
     static func ignoreWriteSignals() { for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) } }
 
-    /// Lets this thread take the signal.
+    /// Lets this thread receive the signal.
     static func unblock(_ signal: Int32) throws(SystemError) {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)
@@ -370,7 +374,7 @@ struct Descriptor: ~Copyable {
 
     deinit { System.close(number) }
 
-    /// Gives the descriptor to an owner that will close it itself.
+    /// Passes the descriptor to an owner that closes it itself.
     consuming func release() -> Int32 {
         let number = number
         discard self

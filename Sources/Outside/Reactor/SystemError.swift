@@ -1,6 +1,6 @@
 import Glibc
 
-/// A system call that failed, with its name and error number.
+/// A failed system call, with its name and error number.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package let call: String
     /// The `errno` value.
@@ -13,16 +13,16 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(call): \(reason)" }
 
-    /// The system's words for the number, such as "Permission denied".
+    /// The system's text for the number, such as "Permission denied".
     package var reason: String { unsafe String(cString: strerror(code)) }
 
     static let outOfMemory = ENOMEM
     static let protocolError = EPROTO
 
-    /// The address is taken by another socket.
+    /// Another socket uses the address.
     package var isAddressInUse: Bool { code == EADDRINUSE }
 
-    /// It is not one of this machine's.
+    /// The address does not belong to this machine.
     package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }

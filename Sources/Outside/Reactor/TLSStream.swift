@@ -4,7 +4,7 @@ import Glibc
 
 /// Sole owner of one libevent bufferevent, which owns the descriptor and a reference to the TLS session.
 ///
-/// The connection is held weakly by a box, as in ``LoopEvent``; the bufferevent is freed on the loop.
+/// A box holds the connection weakly, as in ``LoopEvent``; the bufferevent is freed on the loop.
 @safe
 final class TLSStream {
     private let loop: EventLoop
@@ -22,7 +22,7 @@ final class TLSStream {
         }
     }
 
-    /// As a client it begins the handshake; as a server it goes on when that is done.
+    /// A client begins the handshake; a server continues after it.
     init(
         _ connected: consuming Descriptor, of connection: StreamConnection, session: TLSSession, turn: LoopTurn
     ) throws(SystemError) {
@@ -42,7 +42,7 @@ final class TLSStream {
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
         unsafe bufferevent_priority_set(raw, turn.rawValue)
-        // The peer that ends TCP without close_notify is no different from one that ends plain TCP.
+        // A peer that ends TCP without close_notify is treated like one that ends plain TCP.
         unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1)
     }
 
@@ -72,15 +72,15 @@ final class TLSStream {
         _ = unsafe isOn ? bufferevent_enable(raw, Int16(EV_READ)) : bufferevent_disable(raw, Int16(EV_READ))
     }
 
-    /// Reading pauses while that many bytes wait.
+    /// Reading pauses while this many bytes wait.
     func limitInput(to bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_READ), 0, bytes) }
 
-    /// Lends all bytes that wait, in one piece, and drops them.
+    /// Lends all waiting input in one piece, and drops it.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         loop.checkThread()
         let input = unsafe bufferevent_get_input(raw)
         let count = unsafe evbuffer_get_length(input)
-        // nil only when memory for the one piece is lacking.
+        // `nil` only if memory for the single piece is lacking.
         guard count > 0, let start = unsafe evbuffer_pullup(input, -1) else { return }
         body(unsafe Span(_unsafeStart: start, count: count))
         unsafe evbuffer_drain(input, count)
@@ -88,7 +88,7 @@ final class TLSStream {
 
     // MARK: Output
 
-    /// Our last word is said before.
+    /// Our close_notify is sent first.
     func duplicateSocket() -> Descriptor? {
         session.shutDown()
         return try? System.duplicate(unsafe bufferevent_getfd(raw))

@@ -1,12 +1,12 @@
 package import Addressing
 
-/// What a UDP socket has done since it was made.
+/// The counters of a UDP socket since its creation.
 package struct DatagramCounters: Hashable, Sendable {
     package var received: UInt64
     package var sent: UInt64
     /// Dropped before the kernel saw them, because the queue was full.
     package var dropped: UInt64
-    /// Refused by the kernel for what they were: no route, too long, forbidden.
+    /// Refused by the kernel: no route, too long, forbidden.
     package var sendFailures: UInt64
 
     package init(received: UInt64 = 0, sent: UInt64 = 0, dropped: UInt64 = 0, sendFailures: UInt64 = 0) {
@@ -21,15 +21,15 @@ package struct DatagramCounters: Hashable, Sendable {
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class UDPSocket: @unchecked Sendable {
-    /// The address that the kernel bound, with the port it chose for port 0.
+    /// The address that the kernel bound, with the port that it chose for port 0.
     package let local: Endpoint
     private(set) package var counters = DatagramCounters()
 
-    /// Datagrams that the kernel had no room for, because they were not received in time.
+    /// Datagrams that the kernel dropped because they were not received in time.
     package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
 
-    /// How long the last datagram that was read had waited in the kernel; `nil` when it does not say, as when it is asked
-    /// for the first time.
+    /// How long the last datagram had waited in the kernel; `nil` if the kernel does not report it, as at the first
+    /// call.
     package var lastWait: Duration? { watch.flatMap { System.waitOfLastDatagram($0.descriptor) } }
 
     private let loop: EventLoop
@@ -47,13 +47,13 @@ package final class UDPSocket: @unchecked Sendable {
 
     private static let kernelBuffer: Int32 = 8 << 20
     package static let usualQueueLimit = 1024
-    /// After so many full batches the connections have their turn.
+    /// The number of full batches after which connections have their turn.
     private static let batchesInARow = 8
 
     /// Binds, but receives nothing until ``receive(_:)``.
     ///
-    /// Datagrams longer than `datagramLimit` arrive cut and flagged; the default is longer than UDP allows. No more than
-    /// `queueLimit` wait to be sent.
+    /// Datagrams longer than `datagramLimit` are cut and flagged; the default is more than UDP allows. At most
+    /// `queueLimit` datagrams wait to be sent.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -71,14 +71,15 @@ package final class UDPSocket: @unchecked Sendable {
         flushTimer.setTarget(self)
     }
 
-    /// Starts to receive. The handler gets each batch once, on the loop's thread; what it queues leaves after it returns.
+    /// Starts to receive. The handler gets each batch once, on the loop's thread. Datagrams that it queues are sent
+    /// after it returns.
     package func receive(_ handler: @escaping (DatagramBatch) -> Void) throws(SystemError) {
         loop.checkThread()
         self.handler = handler
         try watch?.watch(for: isBlocked ? [.read, .write] : .read)
     }
 
-    /// Copies the datagram into the queue. It leaves at the end of the batch, at the next ``flush()`` or at the end of
+    /// Copies the datagram into the queue. It is sent at the end of the batch, at the next ``flush()`` or at the end of
     /// this turn of the loop, whichever is first.
     package func queue(_ datagram: Span<UInt8>, to target: Endpoint) {
         loop.checkThread()
@@ -96,7 +97,7 @@ package final class UDPSocket: @unchecked Sendable {
 
     package func queue(_ datagram: [UInt8], to target: Endpoint) { queue(datagram.span, to: target) }
 
-    /// Sends what is queued, as far as the kernel takes it; the rest goes when there is room again.
+    /// Sends the queued datagrams as far as the kernel accepts them; the rest follows when it has room again.
     package func flush() {
         loop.checkThread()
         guard let watch else { return }
@@ -107,11 +108,11 @@ package final class UDPSocket: @unchecked Sendable {
         }
         guard isBlocked != wasBlocked else { return }
         let reading = watch.interest.intersection(.read)
-        // Fails only for lack of memory; then the next flush tries again.
+        // Fails only if memory is lacking; then the next flush tries again.
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
-    /// Sends what the kernel still takes, and ends; the handler is released.
+    /// Sends the datagrams that the kernel still accepts, and closes the socket; the handler is released.
     package func close() {
         flush()
         watch = nil
@@ -123,10 +124,10 @@ package final class UDPSocket: @unchecked Sendable {
         if ready.contains(.read) { receiveBatch() }
     }
 
-    /// One batch: what it caused to be sent elsewhere leaves before the next.
+    /// One batch. Output that it causes on other sockets is sent before the next batch.
     private func receiveBatch() {
         guard let watch else { return }
-        // An ICMP error for something we sent is cleared by reading it; datagrams that wait come in the next turn.
+        // Reading clears an ICMP error for a sent datagram; waiting datagrams are read in the next turn.
         guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
         counters.received += UInt64(batch.count)
         isHandling = true
@@ -137,14 +138,14 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// More comes than is done: connections would never have their turn.
+    /// More datagrams arrive than can be handled: connections would never have their turn.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }
         loop.connectionTurns.giveWay { [weak self] in self?.goOn() }
     }
 
-    // Fails only for lack of memory; then it is tried again.
+    // Fails only if memory is lacking; then it is retried.
     private func goOn() {
         guard let watch else { return }
         guard (try? watch.watch(for: watch.interest.union(.read))) == nil else { return }

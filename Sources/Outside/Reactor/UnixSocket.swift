@@ -1,10 +1,10 @@
 import Glibc
 
-/// A socket file, as others find it.
+/// A socket file of another process.
 package enum UnixSocket {
-    /// Whether somebody listens there.
+    /// Whether a process listens there.
     ///
-    /// - Throws: what keeps us from knowing, such as missing rights.
+    /// - Throws: if this cannot be found out, for example without permission.
     package static func isListening(at path: String) throws(SystemError) -> Bool {
         do throws(SystemError) {
             _ = try System.connectedUnixSocket(to: path)

@@ -1,16 +1,17 @@
 package import Timekeeping
 
-/// Keeps a limited number of answers for as long as they are valid.
+/// Keeps a limited number of answers while they are valid.
 package struct AnswerCache {
     private struct Entry {
         let answer: DNSAnswer
         let expiry: Instant
     }
 
-    /// How long "nothing" and "failed" are kept: long enough to spare the name servers a storm of calls to a dead name.
+    /// How long "nothing" and "failed" are kept: long enough to protect the name servers from many calls to a dead
+    /// name.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// Bounds for the time to live of records. Even one of 0 may serve the calls of the same moment.
+    /// The limits of records' time to live. Even a record with 0 may serve calls of the same moment.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -25,7 +26,7 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Keeps an answer. `timeToLive` is that of its records, and not looked at for answers without records.
+    /// Keeps an answer. `timeToLive` is the time of its records; it is ignored for answers without records.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {
@@ -39,7 +40,7 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops what has expired or, if nothing has, the eighth that expires first. This is rare, so it looks at all
+    /// Drops expired answers or, if none has expired, the eighth that expires first. This is rare, so it examines all
     /// answers.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }

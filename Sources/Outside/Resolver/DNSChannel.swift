@@ -6,10 +6,10 @@ import Timekeeping
 
 /// Sole owner of one c-ares channel, driven by the loop.
 ///
-/// Answers come on the loop, never from within ``ask(_:completion:)``.
+/// Answers arrive on the loop, never from within ``ask(_:completion:)``.
 @safe
 final class DNSChannel {
-    /// The answer and how long its records hold.
+    /// The answer, and how long its records are valid.
     typealias Completion = @Sendable (DNSAnswer, Duration) -> Void
 
     private let loop: EventLoop
@@ -24,7 +24,8 @@ final class DNSChannel {
         weak var channel: DNSChannel?
     }
 
-    /// Uses the system's name servers, or those given. Each is asked `tries` times for `timeout`, which grows.
+    /// Uses the system's name servers, or the given ones. Each is asked `tries` times; the timeout grows from
+    /// `timeout`.
     init(on loop: EventLoop, servers: [Endpoint]?, timeout: Duration, tries: Int) throws(SystemError) {
         precondition(Self.isLibraryReady, "c-ares could not be initialised")
         self.loop = loop
@@ -56,7 +57,7 @@ final class DNSChannel {
     }
 
     deinit {
-        // Before the sockets are closed, since a watch must not outlive its descriptor.
+        // Before the sockets are closed, because a watch must not outlive its descriptor.
         watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
@@ -79,7 +80,7 @@ final class DNSChannel {
     func ask(_ question: DNSQuestion, completion: @escaping Completion) {
         loop.checkThread()
         let loop = loop
-        // From a job of its own: c-ares answers from within its calls, sometimes from within this one.
+        // Posted as a job of its own: c-ares answers from within its calls, sometimes from within this one.
         let pending = Pending(question.kind) { answer, lifetime in loop.post { completion(answer, lifetime) } }
         let context = unsafe Unmanaged.passRetained(pending).toOpaque()
         switch question.kind {
@@ -119,7 +120,7 @@ final class DNSChannel {
     }
 }
 
-/// A question under way, kept by c-ares until it answers.
+/// An active question. c-ares keeps it until it answers.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void

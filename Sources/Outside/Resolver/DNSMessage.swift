@@ -1,6 +1,6 @@
-/// The one thing of a DNS message (RFC 1035 section 4) that c-ares does not give: how long its records hold.
+/// The only part of a DNS message (RFC 1035 section 4) that c-ares does not return: how long its records are valid.
 package enum DNSMessage {
-    /// The shortest time to live among the answer's records, in seconds; 0 when the message is broken.
+    /// The shortest time to live among the answer's records, in seconds; 0 if the message is malformed.
     package static func timeToLive(_ message: Span<UInt8>) -> UInt32 {
         guard message.count >= 12 else { return 0 }
         let questions = number(message, at: 4, bytes: 2)
@@ -31,7 +31,7 @@ package enum DNSMessage {
         while position < message.count {
             let length = Int(message[position])
             if length == 0 { return position + 1 }
-            // A pointer ends the name; what it points to is of no interest here.
+            // A pointer ends the name; its target is not needed here.
             if length >= 0xc0 { return position + 2 <= message.count ? position + 2 : nil }
             guard length < 0x40 else { return nil }
             position += 1 + length

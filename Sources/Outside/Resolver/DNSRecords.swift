@@ -1,6 +1,6 @@
 package import Addressing
 
-/// What is asked of the name servers.
+/// A question for the name servers.
 package struct DNSQuestion: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case naptr
@@ -10,7 +10,7 @@ package struct DNSQuestion: Hashable, Sendable {
     }
 
     package let kind: Kind
-    /// Lower case, without the final dot.
+    /// In lower case, without the final dot.
     package let name: String
 
     package init(_ kind: Kind, _ name: String) {
@@ -25,7 +25,7 @@ package struct SRVRecord: Hashable, Sendable {
     package let priority: UInt16
     package let weight: UInt16
     package let port: UInt16
-    /// Empty when the service is decidedly not available.
+    /// Empty if the service is explicitly not available.
     package let target: String
 
     package init(priority: UInt16, weight: UInt16, port: UInt16, target: String) {
@@ -53,11 +53,11 @@ package struct NAPTRRecord: Hashable, Sendable {
     }
 }
 
-/// What the name servers said to a question.
+/// The name servers' answer to a question.
 package enum DNSAnswer: Hashable, Sendable {
     case naptr([NAPTRRecord])
     case srv([SRVRecord])
-    /// The addresses in the order in which to try them (RFC 6724).
+    /// The addresses in the order of tries (RFC 6724).
     case addresses([IPAddress])
     /// The name does not exist or has no such record.
     case nothing

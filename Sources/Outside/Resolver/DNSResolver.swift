@@ -1,7 +1,7 @@
 package import Addressing
 package import Reactor
 
-/// Finds servers as RFC 3263 says, without blocking its loop. Answers are kept as long as they are valid.
+/// Finds servers by RFC 3263 without blocking its loop. Answers are cached while they are valid.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
 package final class DNSResolver: @unchecked Sendable {
@@ -11,7 +11,7 @@ package final class DNSResolver: @unchecked Sendable {
     private var channel: DNSChannel?
     private var random: any RandomNumberGenerator
     private var cache = AnswerCache(capacity: DNSResolver.cacheCapacity)
-    /// The searches that wait for the answer to each question. A question is under way as long as it is here.
+    /// The searches that wait for the answer to each question. A question is active while it is in this table.
     private var waiting: [DNSQuestion: [Search]] = [:]
     private var searchCount = 0
 
@@ -30,7 +30,7 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// With the system's name servers, or those given; `random` draws among SRV records of one priority.
+    /// Uses the system's name servers, or the given ones. `random` chooses among SRV records of one priority.
     package init(
         on loop: EventLoop, servers: [Endpoint]? = nil, timeout: Duration = .seconds(2), tries: Int = 2,
         random: any RandomNumberGenerator = SystemRandomNumberGenerator()
@@ -56,8 +56,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Looks for the server. The completion is called once, on the loop; from within this call when nothing has to be
-    /// asked.
+    /// Looks for the server. The completion is called once, on the loop. It is called from within this call if no
+    /// question is needed.
     package func resolve(_ query: ServerQuery, completion: @escaping Completion) {
         loop.checkThread()
         guard channel != nil else { return completion(.failure(.closed)) }
@@ -95,7 +95,7 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Takes the answers that the cache has. For the others the search waits.
+    /// Takes the cached answers. For the others the search waits.
     private func ask(_ questions: [DNSQuestion], for search: Search) {
         let now = loop.now
         for question in questions {

@@ -1,12 +1,12 @@
 package import Addressing
 
-/// Whose address is wanted: what RFC 3263 takes from a SIP URI.
+/// The server to look up: the parts of a SIP URI that RFC 3263 uses.
 package struct ServerQuery: Hashable, Sendable {
     /// A domain name or numeric address, the latter with or without brackets.
     package let host: String
     package let port: UInt16?
     package let transport: Transport?
-    /// Whether the URI is `sips`, so that only TLS will do.
+    /// Whether the URI is `sips`, so that only TLS is allowed.
     package let isSecure: Bool
 
     package init(host: String, port: UInt16? = nil, transport: Transport? = nil, isSecure: Bool = false) {
@@ -17,7 +17,7 @@ package struct ServerQuery: Hashable, Sendable {
     }
 }
 
-/// One way to reach a server; tried in the order given.
+/// One address and transport of a server, tried in the given order.
 package struct ServerCandidate: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
@@ -28,15 +28,15 @@ package struct ServerCandidate: Hashable, Sendable {
     }
 }
 
-/// Why there is no candidate.
+/// Why no candidate was found.
 package enum ResolverError: Error, Hashable, Sendable {
     /// The host is not a name, or a `sips` URI asks for UDP.
     case invalidQuery
-    /// The name servers say that there is nothing.
+    /// The name servers report that the name or the records do not exist.
     case notFound
-    /// The name servers gave no answer or a broken one. Later there may be one.
+    /// The name servers gave no answer or a malformed one. A later query may succeed.
     case unavailable
-    /// As many queries as allowed are under way.
+    /// The limit of active queries is reached.
     case overloaded
     /// The resolver was closed.
     case closed

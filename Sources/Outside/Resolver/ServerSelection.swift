@@ -1,8 +1,8 @@
 import Addressing
 
-/// RFC 3263 section 4 as a function: from the answers that are known it derives what to ask next, or the candidates.
+/// RFC 3263 section 4 as a function: derives the next questions, or the candidates, from the known answers.
 ///
-/// It is called again with more answers until nothing is left to ask, and looks nothing up itself.
+/// It is called again with more answers until no question is left. It looks nothing up itself.
 package struct ServerSelection {
     package enum Step: Hashable, Sendable {
         case ask([DNSQuestion])
@@ -10,7 +10,7 @@ package struct ServerSelection {
         case failed(ResolverError)
     }
 
-    /// How many candidates there may be, and how many hosts' addresses are asked for at a time.
+    /// The limit of candidates, and of hosts whose addresses are looked up at a time.
     package static let candidateLimit = 16
 
     private static let serviceLimit = 4
@@ -47,8 +47,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport that the query asks for, with TLS in place of TCP for `sips`. The outer `nil` means that a secure
-    /// one is needed and the transport cannot be secure.
+    /// The transport in the query, with TLS instead of TCP for `sips`. The outer `nil` means that TLS is required and
+    /// the transport does not support it.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {
@@ -77,7 +77,7 @@ package struct ServerSelection {
                 candidates += addresses(of: record.target, service.transport, record.port)
             }
         }
-        // With a failed SRV query the default port might belong to something else.
+        // If an SRV query failed, the default port might belong to another service.
         guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
         let fallback = transport ?? .standard(isSecure: query.isSecure)
         return addresses(of: query.host, fallback, fallback.standardPort)
@@ -94,7 +94,7 @@ package struct ServerSelection {
         transport.servicePrefix.map { [Service(transport: transport, name: "\($0).\(query.host)")] } ?? []
     }
 
-    /// The services that NAPTR records name, in their order, or those to guess without them (section 4.1).
+    /// The services in NAPTR records, in their order, or the ones to guess without them (section 4.1).
     private mutating func discoveredServices() -> [Service] {
         let question = DNSQuestion(.naptr, query.host)
         switch known[question] {
@@ -110,14 +110,14 @@ package struct ServerSelection {
                     }
                 }
             if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
-        // Many resolvers do not know NAPTR; the next questions will show whether they work at all.
+        // Many resolvers do not support NAPTR; the next questions will show whether they work at all.
         case .srv, .addresses, .nothing, .failed: break
         }
         let guesses: [Transport] = query.isSecure ? [.tls] : [.udp, .tcp]
         return guesses.flatMap { service(for: $0) }
     }
 
-    /// The SRV records, `nil` when there are none or not yet.
+    /// The SRV records; `nil` if none exist or the answer is missing.
     private mutating func records(of service: Service) -> [SRVRecord]? {
         let question = DNSQuestion(.srv, service.name)
         switch known[question] {
@@ -133,7 +133,7 @@ package struct ServerSelection {
         of host: String, _ transport: Transport, _ port: UInt16
     ) -> [ServerCandidate] {
         let question = DNSQuestion(.addresses, host)
-        // The records of a stranger must not make us ask without end.
+        // The records of a stranger must not cause unlimited questions.
         guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
         let isNew = hosts.insert(question.name).inserted
         switch known[question] {
@@ -146,12 +146,12 @@ package struct ServerSelection {
         return []
     }
 
-    /// The records in the order of RFC 2782: by priority, and within one priority by weighted lot.
+    /// The records in the order of RFC 2782: by priority, and within one priority by weighted random choice.
     static func ordered(_ records: [SRVRecord], using random: inout some RandomNumberGenerator) -> [SRVRecord] {
         var ordered: [SRVRecord] = []
         let groups = Dictionary(grouping: records.prefix(candidateLimit), by: \.priority)
         for (_, group) in groups.sorted(by: { $0.key < $1.key }) {
-            // Those without weight first, as the RFC has it, so that they have a small chance.
+            // Records without weight first, as in the RFC, so that they have a small chance.
             var rest = group.sorted { $0.weight == 0 && $1.weight != 0 }
             while !rest.isEmpty {
                 let sum = rest.reduce(0) { $0 + Int($1.weight) }
@@ -179,7 +179,7 @@ extension Transport {
         }
     }
 
-    /// The name under which SRV records stand (RFC 3263 section 4.1); WebSocket has none.
+    /// The prefix of SRV names (RFC 3263 section 4.1). WebSocket has none.
     fileprivate var servicePrefix: String? {
         switch self {
         case .udp: "_sip._udp"
@@ -189,7 +189,7 @@ extension Transport {
         }
     }
 
-    /// From a NAPTR service field; `nil` for those we do not speak and, for `sips`, those that are not secure.
+    /// From a NAPTR service field; `nil` for unsupported services and, for `sips`, for services without TLS.
     fileprivate init?(service: String, isSecure: Bool) {
         switch service.lowercased() {
         case "sips+d2t": self = .tls
@@ -201,7 +201,7 @@ extension Transport {
 }
 
 extension String {
-    /// Letters, digits, hyphens, underscores and dots, and no longer than DNS allows.
+    /// Letters, digits, hyphens, underscores and dots, within DNS's length limit.
     fileprivate var isDomainName: Bool {
         guard (1...253).contains(utf8.count), utf8.first != UInt8(ascii: ".") else { return false }
         var label = 0

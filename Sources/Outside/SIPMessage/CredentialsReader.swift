@@ -3,7 +3,7 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// The digest credentials of a row; `nil` for another scheme or when a mandatory part is missing or malformed.
+    /// The digest credentials of a row; `nil` for another scheme or if a mandatory part is missing or malformed.
     func credentials(_ range: Range<Int>) -> DigestCredentials? {
         guard memory.withBytes({ Self.isDigest($0, range) }) else { return nil }
         let preparation = ParserMemory.Preparation(spacesBlanks: memory.withBytes { $0.hasOddBlanks(range) })
@@ -24,7 +24,7 @@ extension ValueReader {
         }
     }
 
-    /// Whether the scheme is Digest, with so few commas that libosip2 is done with them soon.
+    /// Whether the scheme is Digest, with few enough commas for libosip2 to parse quickly.
     private static func isDigest(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
         let schemeEnd = range.lowerBound + 6
         guard range.count > 7, bytes.equalsIgnoringCase(range.lowerBound..<schemeEnd, "digest"),

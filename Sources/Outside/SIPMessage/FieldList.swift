@@ -1,7 +1,7 @@
 import Bytes
 import SIPGrammar
 
-/// The header fields of a head that is being read. Those of nearly all messages need no memory of their own.
+/// The header fields of a head that is being parsed. The fields of nearly all messages need no allocation.
 struct FieldList {
     private var few = [32 of HeaderField](repeating: HeaderField(name: .other, row: 0..<0, value: 0..<0))
     private var rest: [HeaderField] = []
@@ -12,7 +12,7 @@ struct FieldList {
         count += 1
     }
 
-    /// Writes them to a place in the storage, from where ``HeaderFields`` has them.
+    /// Writes the fields to a place in the storage, where ``HeaderFields`` reads them.
     func store(in storage: ByteStorage, at start: Int) -> HeaderFields {
         let span = few.span
         for index in 0..<Swift.min(count, few.count) {

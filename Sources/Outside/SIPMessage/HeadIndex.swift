@@ -1,7 +1,7 @@
 import Bytes
 import SIPGrammar
 
-/// Start line and rows of one message: where they stand, and the first rule they break.
+/// The places of the start line and rows of one message, and the first rule that they violate.
 ///
 /// One pass over the head; nothing is decoded.
 struct HeadIndex {
@@ -13,13 +13,13 @@ struct HeadIndex {
 
     private(set) var startLine = StartLine.none
     private(set) var headersStart = 0
-    /// Behind the empty line, or behind the last row that could be read.
+    /// The place after the empty line, or after the last row that could be read.
     private(set) var bodyStart = 0
     /// Whether the empty line was found.
     private(set) var hasEnd = false
-    /// The first broken rule; scanning goes on behind it, so that the message can still be answered.
+    /// The first violated rule. Scanning continues after it, so that the message can still be answered.
     private(set) var fault: Fault?
-    /// Whether the line is one of SIP at all, of whatever version.
+    /// Whether the first line is a start line of SIP, in any version.
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
@@ -33,7 +33,7 @@ struct HeadIndex {
         let status: Status
     }
 
-    /// Which of the fields is the first of that name.
+    /// The place of the first field of that name.
     func place(of name: HeaderName) -> Int? {
         let place = Int(firstPlaces[Int(name.rawValue)])
         return place >= 0 ? place : nil
@@ -87,7 +87,7 @@ struct HeadIndex {
 
     private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
-    /// The place of the CR that ends the row, behind its folds; notes every control byte that must not be there.
+    /// The place of the CR that ends the row, after its folds. Records every forbidden control byte.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
         var index = start
         while true {
@@ -130,11 +130,11 @@ struct HeadIndex {
         readList(bytes, name, row, value, &fields)
     }
 
-    /// Splits at commas outside of quotes and angle brackets.
+    /// Splits at commas outside quotes and angle brackets.
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // Most rows have one value, and most values no quotes.
+        // Most rows have one value, and most values have no quotes.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return
@@ -188,9 +188,9 @@ struct HeadIndex {
         }
     }
 
-    /// `SIP/2.0 200 OK`; the phrase may be empty, its space must be there only when the phrase is.
+    /// `SIP/2.0 200 OK`. The phrase may be empty, and its space is then optional.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
-        // Nobody answers a response, so its status does not matter.
+        // Responses are not answered, so an invalid status does not matter.
         guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
             line.count == 11 || bytes[11] == UInt8(ascii: " ")
         else { return fail(bytes.equalsIgnoringCase(0..<min(7, line.count), "sip/2.0") ? .startLine : .version) }
@@ -229,12 +229,13 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether a response can be made from the rows (RFC 3261 section 8.2.6.2), and may be: nobody answers an ACK.
+    /// Whether a response can be built from the rows (RFC 3261 section 8.2.6.2), and may be sent: an ACK is never
+    /// answered.
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
             guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty else { return false }
-            // The name of an address is quoted, and may have any byte but CR and LF behind a backslash.
+            // The display name may be quoted, and have any byte except CR and LF after a backslash.
             let mayQuote = name == .from || name == .to
             guard !holdsForbiddenByte(bytes, row, unless: mayQuote) else { return false }
         }
@@ -248,7 +249,7 @@ struct HeadIndex {
         bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
     }
 
-    /// Rows that are sent back must not carry what could look like a line end to somebody.
+    /// Rows that are sent back must not contain bytes that a program could take for a line end.
     private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound
@@ -274,7 +275,7 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// A field's value, without the white space around it: nearly always one space before it.
+    /// A field's value without surrounding white space: usually one space before it.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

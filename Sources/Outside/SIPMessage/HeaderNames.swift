@@ -3,11 +3,11 @@ import SIPGrammar
 
 /// Header field names and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// The name that begins a row, which is given without its line end, and the place of the colon behind it; `nil` when the
-    /// row has no name.
+    /// The name at the start of a row without its line end, and the place of the colon after it; `nil` if the row has
+    /// no name.
     static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
         let start = row.lowerBound
-        // Nearly all names are shorter than sixteen bytes and have nothing between them and the colon.
+        // Nearly all names are shorter than sixteen bytes and are directly followed by the colon.
         if bytes.count - start >= 16 {
             let word = bytes.word(at: start)
             var count = word.count(before: UInt8(ascii: ":"))
@@ -28,7 +28,7 @@ enum HeaderNames {
             name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
     }
 
-    /// A name that this program does not know must be a token.
+    /// An unknown name must be a token.
     @inline(__always)
     private static func judged(
         _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
@@ -37,12 +37,12 @@ enum HeaderNames {
         return (name, colon)
     }
 
-    /// The name in `range`, in any case, by its first eight bytes and its last eight, or as many as it has, with letters in
-    /// lower case. Length and first letter leave at most two to compare with.
+    /// The name in `range`, in any case, by its first and last eight bytes (or all of a shorter name) with letters in
+    /// lower case. Length and first letter leave at most two candidates.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
-        // A name of up to sixteen bytes is those two words.
+        // The two words identify names of up to sixteen bytes.
         @inline(__always)
         func isName(_ lowercase: StaticString) -> Bool {
             word == lowercase.word && lastWord == lowercase.lastWord
@@ -163,7 +163,7 @@ enum HeaderNames {
 }
 
 extension HeaderName {
-    /// Whether several values may stand in one row, separated by commas, and this program needs them one by one.
+    /// Whether several values may be in one row, separated by commas, and this program needs them separately.
     var isList: Bool {
         switch self {
         case .via, .route, .recordRoute, .path, .contact: true
@@ -171,7 +171,7 @@ extension HeaderName {
         }
     }
 
-    /// Whether it stands for one name, and not for any that this program does not know or that begins in some way.
+    /// Whether it is one specific name, and not the class of unknown names or of names with a prefix.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false
@@ -179,7 +179,7 @@ extension HeaderName {
         }
     }
 
-    /// Whether a second row of it makes the message invalid (RFC 4475 section 3.3.8).
+    /// Whether a second row with it makes the message invalid (RFC 4475 section 3.3.8).
     var isSingle: Bool {
         switch self {
         case .callID, .cseq, .from, .to, .maxForwards, .contentLength: true

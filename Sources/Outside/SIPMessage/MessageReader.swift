@@ -2,25 +2,25 @@ package import Bytes
 import Collections
 package import SIPGrammar
 
-/// Bytes to messages. It keeps nothing between messages: any thread may use it.
+/// Parses bytes into messages. It keeps no state between messages: any thread may use it.
 ///
-/// Start line and rows are found by ``HeadIndex``. Plain values are read in place; of others libosip2 is the judge, one by
-/// one (``ValueReader``), and it never sees a body. All slices of one message share one allocation, in which libosip2's
-/// own memory lies too, where it is needed.
+/// ``HeadIndex`` finds start line and rows. Plain values are read in place; libosip2 judges other values, one by one
+/// (``ValueReader``), and it never sees a body. All slices of one message share one allocation, which also contains
+/// libosip2's own memory if it is needed.
 package struct MessageReader: Sendable {
-    private let limits: ReaderLimits
+    let limits: ReaderLimits
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// Reads one datagram, or one message that ``StreamFramer`` has cut out of a stream.
+    /// Reads one datagram, or one message that ``StreamFramer`` cut from a stream.
     ///
-    /// In a datagram a missing Content-Length means "to the end", and bytes beyond it are ignored (RFC 3261 section
-    /// 18.3). Empty lines before the start line are skipped.
+    /// In a datagram a missing Content-Length means "to the end", and bytes beyond the length are ignored (RFC 3261
+    /// section 18.3). Empty lines before the start line are skipped.
     ///
     /// - Parameters:
-    ///   - bytes: Copied; they need not live on.
+    ///   - bytes: Copied; they may be freed afterwards.
     ///   - isStream: Whether Content-Length is mandatory.
-    /// - Returns: The message, or why it is none and what to answer.
+    /// - Returns: The message, or why it is invalid and how to answer.
     package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
         let message = bytes.extracting(place(of: bytes))
         var fields = FieldList()
@@ -28,19 +28,19 @@ package struct MessageReader: Sendable {
         return read(message, index, fields, isStream: isStream)
     }
 
-    /// The same of a message whose head the framer may have read already.
+    /// The same for a message whose head the framer may have parsed already.
     package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
         guard let head else { return read(bytes, isStream: isStream) }
         return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
     }
 
-    /// Where the message stands in the bytes, as far as it is looked at.
+    /// The range of the message in the bytes, as far as it is examined.
     private func place(of bytes: Span<UInt8>) -> Range<Int> {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // A longer message is refused in any case, so of it only the head is needed, for the answer.
+        // A longer message is refused in any case, so only its head is needed, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         return start..<end
     }
@@ -48,7 +48,7 @@ package struct MessageReader: Sendable {
     private func read(
         _ message: Span<UInt8>, _ index: HeadIndex, _ fields: FieldList, isStream: Bool
     ) -> ReadMessage {
-        // Few messages have a value that libosip2 has to read, and nearly all of those are credentials.
+        // Few messages have a value that libosip2 must read, and nearly all of those values are credentials.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
             let (result, missing) = ParserMemory.read(message, fields, spare: spare) { memory in
@@ -56,25 +56,25 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // Reading stopped where the memory ended, so how much is missing is not known. One-letter parameters cost
-            // most.
+            // Parsing stopped at the end of the memory, so the missing amount is unknown. One-letter parameters need
+            // the most.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
 
-    /// Reads kept bytes again, for example of a held INVITE.
+    /// Parses stored bytes again, for example of a held INVITE.
     package func read(_ bytes: ByteString, isStream: Bool) -> ReadMessage {
         bytes.withSpan { read($0, isStream: isStream) }
     }
 }
 
-/// One try to read a message; it fails without harm when the parser's memory is too small.
+/// One attempt to read a message. It fails without harm if the parser's memory is too small.
 private struct ReadAttempt {
     private let memory: ParserMemory
     private let values: ValueReader
     private let limits: ReaderLimits
     private var index: HeadIndex
-    /// Where the body ends.
+    /// The end of the body.
     private var end: Int
 
     init(_ memory: ParserMemory, _ index: HeadIndex, _ limits: ReaderLimits, isStream: Bool) {
@@ -114,7 +114,7 @@ private struct ReadAttempt {
         return unusable()
     }
 
-    /// Where the body ends; notes a Content-Length that is no number or does not fit the bytes.
+    /// The end of the body. Records a Content-Length that is not a number or does not fit the bytes.
     private mutating func bodyEnd(isStream: Bool) -> Int {
         let available = memory.count - index.bodyStart
         guard let value = first(.contentLength) else {
@@ -195,7 +195,7 @@ private struct ReadAttempt {
         return address
     }
 
-    /// Reads all values of that name; stops behind the limit of contacts.
+    /// Reads all values of that name. Stops after the limit of contacts.
     ///
     /// - Returns: whether all are well-formed.
     private func readAll(_ name: HeaderName, _ keep: (NameAddress) -> Void) -> Bool {
@@ -210,7 +210,7 @@ private struct ReadAttempt {
         return true
     }
 
-    /// A single `*` (RFC 3261 section 10.2.2); beside other contacts it is malformed, as the address it is not.
+    /// A single `*` (RFC 3261 section 10.2.2). With other contacts it is a malformed address.
     private var contactIsStar: Bool {
         guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
         return memory.fields.count { $0.name == .contact } == 1
@@ -236,7 +236,7 @@ private struct ReadAttempt {
     }
 }
 
-/// The number in Content-Length: digits and nothing else (RFC 3261 section 20.14).
+/// The number in Content-Length: only digits (RFC 3261 section 20.14).
 enum ContentLength {
     static func read(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Int? {
         guard !value.isEmpty, value.count <= 10 else { return nil }

@@ -2,19 +2,19 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// The rules for `;name=value` differ a little with the place.
+    /// The rules for `;name=value` depend slightly on the place.
     enum ParameterPlace {
-        /// Names and values hold anything up to the next delimiter; quotes mean nothing.
+        /// Names and values contain anything up to the next delimiter; quotes have no meaning.
         case ofURI
         /// Names are tokens, values may be quoted.
         case ofField
-        /// As `ofField`, and nothing is left open at the end, because parameters of ours will follow.
+        /// As `ofField`, and no quote is open at the end, because our own parameters will follow.
         case growing
     }
 
-    /// Whether the parameters in `range`, which begins with `;` or is empty, are well-formed and not too many.
+    /// Whether the parameters in `range`, which begins with `;` or is empty, are well-formed and within the limit.
     ///
-    /// An empty value reads as none, and a `;` at the very end is passed over.
+    /// An empty value reads as none, and a `;` at the very end is ignored.
     static func areWellFormed(_ bytes: Span<UInt8>, _ range: Range<Int>, _ place: ParameterPlace) -> Bool {
         let end = range.upperBound
         var count = 0

@@ -2,8 +2,8 @@ import COsip2
 import Bytes
 import SIPGrammar
 
-/// The storage of one message while it is read: the message's bytes, behind them its header fields, and behind those what
-/// libosip2 allocates.
+/// The storage of one message while it is parsed: the message's bytes, then its header fields, then libosip2's
+/// allocations.
 ///
 /// Exists only inside `read`, which makes it the arena of the current thread.
 @safe
@@ -11,17 +11,17 @@ struct ParserMemory {
     let storage: ByteStorage
     /// How many bytes of the storage are the message.
     let count: Int
-    /// Its header fields, which stand behind it.
+    /// Its header fields, which follow the message in the storage.
     let fields: HeaderFields
     private let base: UnsafeMutablePointer<UInt8>
 
     private static let started: Void = cosip_start()
 
-    /// Copies `bytes` and where their header fields stand into new storage with `spare` bytes for the parser, and lets `body`
-    /// read values there.
+    /// Copies `bytes` and the places of their header fields into new storage with `spare` bytes for the parser, and
+    /// lets `body` read values there.
     ///
-    /// Returns how many bytes the parser would have needed beyond `spare`; then slices that `body` made are not valid,
-    /// and it must be run again with as much more.
+    /// Returns how many bytes the parser lacked. If it lacked any, the slices from `body` are invalid, and it must run
+    /// again with that much more.
     static func read<Result>(
         _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
@@ -52,22 +52,22 @@ struct ParserMemory {
 
     // MARK: Texts for the parser
 
-    /// How a text must be changed before libosip2 may see it.
+    /// The changes to a text before libosip2 reads it.
     struct Preparation {
-        /// `%` becomes another byte: libosip2 undoes escapes, and ends the text at `%00`.
+        /// `%` becomes another byte: libosip2 decodes escapes, and ends the text at `%00`.
         var hidesEscapes = false
-        /// Tabs and folds become spaces, the only white space that libosip2 knows everywhere.
+        /// Tabs and folds become spaces, the only white space that libosip2 accepts everywhere.
         var spacesBlanks = false
 
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that stands for `%`: as a control byte it was refused in every message.
+    /// The byte that replaces `%`: a control byte, which is refused in every message.
     private static let hiddenEscape: UInt8 = 1
 
-    /// Hands `range` to the parser as a C string.
+    /// Passes `range` to the parser as a C string.
     ///
-    /// A text that needs no change is not copied: the byte behind it, which belongs to the message, is zero meanwhile.
+    /// A text without changes is not copied: the next byte of the message is set to zero meanwhile.
     func withText<Result>(
         _ range: Range<Int>, _ preparation: Preparation, _ body: (UnsafePointer<CChar>) -> Result?
     ) -> Result? {
@@ -95,11 +95,11 @@ struct ParserMemory {
 
     // MARK: Texts from the parser
 
-    /// A string that libosip2 made, as a slice of the message's storage, with its `%` back; `nil` for no string.
+    /// A string from libosip2 as a slice of the message's storage, with its `%` restored; `nil` for none.
     func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
         guard let text = unsafe text else { return nil }
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
-        // Outside: it did not fit the arena, so everything will be read again.
+        // Outside the arena: it did not fit, so everything will be parsed again.
         guard start >= 0, start < storage.capacityInBytes else { return .empty }
         let count = unsafe cosip_length(text)
         if hidesEscapes {

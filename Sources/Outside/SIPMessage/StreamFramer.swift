@@ -3,38 +3,38 @@ import SIPGrammar
 
 /// Cuts the bytes of a stream into messages by Content-Length (RFC 3261 section 18.3).
 ///
-/// It keeps no bytes: it is shown all that wait, and says what stands at their front. It does not read again what it
-/// saw before, so a message that comes byte by byte costs no more than one that comes whole. It reads rows as
-/// ``MessageReader`` does, so that both always agree on where a message ends.
+/// It keeps no bytes: the caller passes all waiting bytes, and it reports what is at their front. It does not scan
+/// bytes twice, so a message that arrives byte by byte costs no more than a whole one. It parses rows like
+/// ``MessageReader``, so that both always agree on the end of a message.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// More bytes are needed; show the same ones again with what follows them.
+        /// More bytes are needed. Pass the same ones again with the following ones.
         case incomplete
         /// One CRLF (2 bytes), to be ignored, or two (4 bytes), to be answered by one (RFC 5626 section 4.4.1).
         case keepAlive(Int)
-        /// A whole message of that many bytes.
+        /// A whole message of this length.
         case message(Int)
-        /// The head is too long, or its Content-Length is missing, not a number, repeated or too large: the place of
-        /// the next message is not known. ``MessageReader`` makes the last answer from the waiting bytes.
+        /// The head is too long, or its Content-Length is missing, not a number, repeated or too large: the start of
+        /// the next message is unknown. ``MessageReader`` makes the last answer from the waiting bytes.
         case broken
     }
 
     private let limits: ReaderLimits
-    /// How far the end of the head was looked for.
+    /// How far the end of the head was searched.
     private var scanned = 0
-    /// Length of the message, once its head was read.
+    /// The length of the message, after its head was parsed.
     private var length: Int?
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// What stands at the front of the bytes. The caller then drops it, and shows the rest.
-    /// `head` becomes that of a message that came whole, and otherwise stays as it is.
+    /// Determines the frame at the front of the bytes. The caller then drops that part, and passes the rest. `head` becomes the head
+    /// of a complete message, and otherwise stays unchanged.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
         }
-        // Nearly every head comes in one piece, and is found by reading it.
+        // Nearly every head arrives in one piece, and its end is found by parsing it.
         if scanned == 0 {
             let read = MessageHead(bytes, limits)
             if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }
@@ -43,7 +43,7 @@ package struct StreamFramer: Sendable {
         while scanned < end {
             let place = bytes.nextControl(from: scanned, to: end)
             guard Self.isEmptyLine(bytes, place, end) else {
-                // Short of four bytes it may still become one.
+                // With fewer than four bytes it may still become one.
                 scanned = place + 4 > end && bytes.count <= limits.head ? place : place + 1
                 if scanned == place { break }
                 continue
@@ -75,7 +75,7 @@ package struct StreamFramer: Sendable {
             && bytes[place + 2] == UInt8(ascii: "\r") && bytes[place + 3] == UInt8(ascii: "\n")
     }
 
-    /// A single CRLF is told from the first half of a keep-alive only by what follows, so it waits for that.
+    /// Only the following byte distinguishes a single CRLF from the first half of a keep-alive, so it waits for that.
     private func lineEnds(_ bytes: Span<UInt8>) -> Frame {
         let expected: StaticString = "\r\n\r\n"
         for index in 0..<min(bytes.count, 4) where bytes[index] != expected.byte(at: index) {
@@ -84,7 +84,7 @@ package struct StreamFramer: Sendable {
         return bytes.count < 4 ? .incomplete : .keepAlive(4)
     }
 
-    /// The length that the head gives for its body; `nil` when it is missing or not to be trusted.
+    /// The length of the body from the head; `nil` if it is missing or not reliable.
     private func bodyLength(_ bytes: Span<UInt8>, _ head: MessageHead) -> Int? {
         guard !head.isRepeated(.contentLength), let place = head.index.place(of: .contentLength)
         else { return nil }
@@ -95,7 +95,7 @@ package struct StreamFramer: Sendable {
     }
 }
 
-/// What ``StreamFramer`` has read of a message, so that ``MessageReader`` need not read it again.
+/// The parts of a message that ``StreamFramer`` has parsed, so that ``MessageReader`` need not parse them again.
 package struct MessageHead: Sendable {
     let index: HeadIndex
     let fields: FieldList
@@ -106,7 +106,7 @@ package struct MessageHead: Sendable {
         self.fields = fields
     }
 
-    /// Whether the name stands in more than one row or value.
+    /// Whether the name occurs in more than one row or value.
     func isRepeated(_ name: HeaderName) -> Bool {
         var count = 0
         for place in 0..<fields.count where fields[place].name == name { count += 1 }

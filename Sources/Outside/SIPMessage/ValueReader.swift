@@ -4,22 +4,22 @@ import SIPGrammar
 
 /// Reads single header field values, or refuses malformed ones with `nil`.
 ///
-/// What a value is made of, `SIPGrammar` finds in its bytes. A plain one is taken as it is; of any other libosip2 is the
-/// judge. It copies what it reads, stops without a word at a parameter that it does not like, and keeps lists whose cost
-/// grows with the square of their length: so parameters are judged here (``areWellFormed(_:_:_:)``), and checks stand
-/// around what it lets pass.
+/// `SIPGrammar` finds the parts of a value in its bytes. A plain value is accepted unchanged; libosip2 judges any
+/// other. It copies what it reads, stops silently at a parameter that it does not accept, and keeps lists whose cost
+/// grows with the square of their length. Therefore parameters are judged here (``areWellFormed(_:_:_:)``), and further
+/// checks follow its acceptance.
 struct ValueReader {
     let memory: ParserMemory
 
     // MARK: URIs
 
-    /// A URI without anything around it.
+    /// A URI without brackets or parameters of a field.
     func uri(_ range: Range<Int>) -> SIPURI? {
         guard let uri = SIPURI(memory.slice(range)), uri.isPlain || isAcceptable(uri, range) else { return nil }
         return uri
     }
 
-    /// Whether a URI that is not plain may be sent by a peer, by libosip2's judgement and our own.
+    /// Whether a URI that is not plain is allowed from a peer, by libosip2's judgement and our own.
     func isAcceptable(_ uri: SIPURI, _ range: Range<Int>) -> Bool {
         let isClean = memory.withBytes { bytes in
             for index in range where !bytes[index].mayStandInURI { return false }
@@ -44,7 +44,7 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // It does not mind what stands beside the brackets of an IPv6 address.
+                // libosip2 ignores other characters beside the brackets of an IPv6 address.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }
             let user = unsafe memory.slice(parsed.pointee.username, hidesEscapes: hasEscapes) ?? .empty
@@ -58,9 +58,9 @@ struct ValueReader {
     /// A value of From, To, Contact, Route, Record-Route or Path (RFC 3261 section 20.10).
     ///
     /// - Parameters:
-    ///   - range: Where the value stands.
-    ///   - isTagged: Whether it is a From or To, behind which parameters of ours may be written.
-    /// - Returns: `nil` when it is malformed.
+    ///   - range: The range of the value.
+    ///   - isTagged: Whether it is a From or To, after which our own parameters may be written.
+    /// - Returns: `nil` if it is malformed.
     func nameAddress(_ range: Range<Int>, isTagged: Bool = false) -> NameAddress? {
         guard let address = NameAddress(memory.slice(range), isTagged: isTagged) else { return nil }
         let uri = range.lowerBound + address.uriStart
@@ -94,13 +94,13 @@ struct ValueReader {
 
     // MARK: What libosip2 found
 
-    /// Whether it found that port, and a number at all.
+    /// Whether libosip2 found the same port, and a valid number.
     private func isPort(_ text: UnsafeMutablePointer<CChar>?, _ port: UInt16?) -> Bool {
         guard let digits = unsafe memory.slice(text) else { return port == nil }
         return port != nil && digits.decimal() == port
     }
 
-    /// Whether it found that host, from whose IPv6 address it takes the brackets.
+    /// Whether libosip2 found the same host. It removes the brackets of IPv6 addresses.
     private func isHost(_ text: UnsafeMutablePointer<CChar>?, _ host: ByteString) -> Bool {
         guard let found = unsafe memory.slice(text), !found.isEmpty else { return false }
         let isAddress = found.contains(UInt8(ascii: ":"))

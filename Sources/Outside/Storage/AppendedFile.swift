@@ -1,15 +1,15 @@
 import Glibc
 
-/// A file that is written at its end only. What was appended is the kernel's: the end of the process does not take it away, a
-/// power failure may.
+/// A file to which data is only appended. Appended bytes are in the kernel: they survive the end of the process, but
+/// not always a power failure.
 ///
-/// Its owner alone may read it.
+/// Only its owner may read it.
 package final class AppendedFile {
     private let descriptor: Int32
     /// How many bytes were appended.
     package private(set) var size = 0
 
-    /// What the system says.
+    /// The system's error.
     package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
         package let description: String
 
@@ -18,9 +18,9 @@ package final class AppendedFile {
         init(_ description: String) { self.description = description }
     }
 
-    /// Makes the file, in a folder that is there.
+    /// Creates the file in an existing folder.
     ///
-    /// - Throws: also when there is such a file.
+    /// - Throws: also if the file already exists.
     package init(creating path: String) throws(Failure) {
         descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Failure() }
@@ -28,7 +28,7 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// All of the bytes, or none: after a failure the next take their place.
+    /// Appends all of the bytes, or none: after a failure the next bytes take their place.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -45,18 +45,19 @@ package final class AppendedFile {
         size += written
     }
 
-    /// All that a file holds, which only its owner may have written.
+    /// The contents of a file that only its owner may have written.
     ///
-    /// What else has such a name is refused: a pipe would be waited for, and a file with holes is longer than its disk.
+    /// Anything else with that name is refused: reading a pipe would block, and a file with holes may be longer than
+    /// its disk.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Failure() }
         defer { close(descriptor) }
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { throw Failure() }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw Failure("it is no file") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw Failure("it is not a regular file") }
         if let fault = fault(of: status) { throw Failure(fault) }
-        guard status.st_size <= off_t(limit) else { throw Failure("it is longer than anything that is written there") }
+        guard status.st_size <= off_t(limit) else { throw Failure("it exceeds the maximum length of such a file") }
         var bytes = [UInt8](repeating: 0, count: max(0, Int(status.st_size)))
         var filled = 0
         while filled < bytes.count {
@@ -75,33 +76,33 @@ package final class AppendedFile {
         return bytes
     }
 
-    /// Puts a file in the place of another.
+    /// Moves a file, replacing the other one.
     package static func move(_ path: String, to other: String) throws(Failure) {
         guard unsafe rename(path, other) == 0 else { throw Failure() }
     }
 
     package static func remove(_ path: String) { unsafe unlink(path) }
 
-    /// Makes a folder for its owner alone, unless there is one.
+    /// Creates a folder for its owner only, unless it exists.
     package static func makeFolder(_ path: String) throws(Failure) {
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure() }
     }
 
-    /// Throws when a folder is there in which others may make files.
+    /// Throws if the folder exists and others may create files in it.
     package static func checkFolder(_ path: String) throws(Failure) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return }
         if let fault = fault(of: status) { throw Failure(fault) }
     }
 
-    /// Who besides this process's user and the system's may write it; `nil` for nobody.
+    /// Who else than this process's user and root may write it; `nil` for nobody.
     private static func fault(of status: stat) -> String? {
         let own = geteuid()
         if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }
         return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "others may write it: chmod go-w"
     }
 
-    /// The names in a folder, without order; none when there is no folder.
+    /// The names in a folder, without order; none if the folder does not exist.
     package static func names(in folder: String) -> [String] {
         guard let stream = unsafe opendir(folder) else { return [] }
         defer { unsafe closedir(stream) }

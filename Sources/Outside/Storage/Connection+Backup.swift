@@ -1,9 +1,9 @@
 import CSQLite
 import Glibc
 
-/// Why a backup was not written.
+/// Why a backup failed.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A sentence for whoever asked.
+    /// A sentence for the caller.
     case refused(String)
     case sql(SQLError)
     case cancelled
@@ -12,21 +12,21 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .refused(let sentence): sentence
         case .sql(let error): error.description
-        case .cancelled: "the backup was broken off"
+        case .cancelled: "the backup was cancelled"
         }
     }
 }
 
 extension Connection {
-    /// Copies the whole database, as it is at the beginning, while others write to it. The target is there as a whole or not
-    /// at all: a file beside it, synced, takes its place. It is readable by its owner alone.
+    /// Copies the whole database in its state at the beginning, while others write to it. The target appears completely
+    /// or not at all: a synced file beside it replaces it. Only its owner may read it.
     ///
     /// - Parameters:
-    ///   - target: an absolute path. A plain file that is there is replaced.
-    ///   - database: the path of this connection's file, which is not replaced, nor are those that belong to it.
-    ///   - isCancelled: asked now and then.
-    /// - Returns: the bytes of the backup.
-    /// - Throws: why there is none; what was there before still is.
+    ///   - target: an absolute path. An existing plain file is replaced.
+    ///   - database: the path of this connection's file. Neither it nor its related files may be the target.
+    ///   - isCancelled: called now and then.
+    /// - Returns: the size of the backup in bytes.
+    /// - Throws: the reason of a failure. An existing target is then unchanged.
     @discardableResult
     package func backUp(
         to target: String, database: String, isCancelled: () -> Bool = { false }
@@ -42,7 +42,7 @@ extension Connection {
         }
     }
 
-    /// Bytes of the database, without what is free in the file system's blocks.
+    /// The size of the database in bytes, without unused parts of the file system's blocks.
     private func size() throws(BackupError) -> Int {
         do throws(SQLError) {
             let pages = try integer("PRAGMA page_count") ?? 0
@@ -53,7 +53,7 @@ extension Connection {
         }
     }
 
-    /// In one read transaction, so that what is written meanwhile does not begin the copy anew; some pages at a time.
+    /// In one read transaction, so that changes meanwhile do not restart the copy; some pages at a time.
     private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
         do throws(SQLError) {
             let copy = try DatabaseHandle(path: path, access: .readWrite)
@@ -70,7 +70,7 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // A file on its own: without the mark that makes readers look for a write-ahead log.
+            // A self-contained file, without the mark that makes readers look for a write-ahead log.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
         } catch {
@@ -79,16 +79,16 @@ extension Connection {
     }
 }
 
-/// Where a backup goes: the target, and the file beside it that takes its place.
+/// The paths of a backup: the target, and the file beside it that replaces it.
 private struct BackupPlace {
     let target: String
     let temporary: String
     private let folder: String
 
-    /// - Throws: when the target may not be written over.
+    /// - Throws: if the target may not be overwritten.
     init(target: String, database: String) throws(BackupError) {
         guard target.hasPrefix("/"), let path = resolvedFolder(of: target) else {
-            throw .refused("the folder of \(target) is not there")
+            throw .refused("the folder of \(target) does not exist")
         }
         let own = resolvedPath(database) ?? database
         let files = ["", "-wal", "-shm", "-journal", ".lock"].map { own + $0 }
@@ -98,7 +98,7 @@ private struct BackupPlace {
         guard !isOwn else { throw .refused("\(target) belongs to the store itself") }
         var status = stat()
         if unsafe lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG {
-            throw .refused("\(target) is there already and is no plain file")
+            throw .refused("\(target) exists and is not a plain file")
         }
         self.target = path
         let slash = path.lastIndex(of: "/") ?? path.startIndex
@@ -107,7 +107,7 @@ private struct BackupPlace {
         temporary = "\(folder == "/" ? "" : folder)/.\(path[path.index(after: slash)...]).\(mark).partial"
     }
 
-    /// Makes the file, if there is room for that many bytes.
+    /// Creates the file, if the disk has room for that many bytes.
     func prepare(for size: Int) throws(BackupError) {
         var room = statvfs()
         if unsafe statvfs(folder, &room) == 0 {
@@ -121,7 +121,7 @@ private struct BackupPlace {
         close(descriptor)
     }
 
-    /// - Returns: the bytes of what is on the disk now.
+    /// - Returns: the size of the persisted file in bytes.
     func publish() throws(BackupError) -> Int {
         let descriptor = unsafe open(temporary, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure("cannot open \(temporary)") }
@@ -146,7 +146,7 @@ private struct BackupPlace {
     }
 }
 
-/// The path with its folder's symbolic links followed, and not its own.
+/// The path with symbolic links resolved in its folder, but not in its last part.
 private func resolvedFolder(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return nil }
     let name = path[path.index(after: slash)...]

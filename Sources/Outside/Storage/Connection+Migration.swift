@@ -1,14 +1,14 @@
 extension Connection {
-    /// The schema the file has; 0 for a new one.
+    /// The schema version of the file; 0 for a new one.
     package func schemaVersion() throws(SQLError) -> Int { Int(try integer("PRAGMA user_version") ?? 0) }
 
-    /// Brings the database to the program's schema.
+    /// Migrates the database to the program's schema.
     ///
     /// - Parameters:
-    ///   - scripts: the change to schema 1, to schema 2, and so on; those that were released never change.
+    ///   - scripts: the change to schema 1, to schema 2, and so on. Released scripts never change.
     ///   - applicationID: marks the file as the program's own.
-    /// - Returns: the schema the file had before.
-    /// - Throws: also when a newer or another program made the file; it is then unchanged.
+    /// - Returns: the schema before the migration.
+    /// - Throws: also if a newer or another program created the file, which is then unchanged.
     @discardableResult
     package func migrate(_ scripts: [String], applicationID: Int32) throws(MigrationError) -> Int {
         let found = try checkedVersion(atMost: scripts.count, applicationID: applicationID)

@@ -1,18 +1,18 @@
 import CSQLite
 
-/// One connection to a SQLite database; used by one thread at a time, which is why it is not `Sendable`.
+/// One connection to a SQLite database. Only one thread at a time may use it, so it is not `Sendable`.
 ///
-/// A committed transaction is on the disk: the journal is a write-ahead log and each commit is followed by a sync
-/// (`synchronous=FULL`). After an error whose code is ``SQLResultCode/inputOutput`` or ``SQLResultCode/full`` nobody
-/// knows what the disk holds: drop the connection and open a new one.
+/// A committed transaction is persisted: the journal is a write-ahead log and each commit is followed by a sync
+/// (`synchronous=FULL`). After an error whose code is ``SQLResultCode/inputOutput`` or ``SQLResultCode/full`` the state
+/// of the disk is unknown: close the connection and open a new one.
 @safe package final class Connection {
     let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
-    /// Those whose text is part of the program, by its address.
+    /// Statements whose text is part of the program, by the address of the text.
     private var fixed: [UInt: Statement] = [:]
     private static let maximumStatements = 64
 
-    /// Opens the database at `path`; `:memory:` is one that ends with the connection.
+    /// Opens the database at `path`. `:memory:` is a database that ends with the connection.
     package init(path: String, options: ConnectionOptions = ConnectionOptions()) throws(SQLError) {
         handle = try DatabaseHandle(path: path, access: options.access)
         let milliseconds = options.busyTimeout / .milliseconds(1)
@@ -30,13 +30,13 @@ import CSQLite
         if options.autoCheckpoint <= 0 { handle.watchLog() }
     }
 
-    /// Runs SQL without parameters, several statements if there are several; rows are passed over.
+    /// Runs SQL without parameters, possibly several statements. Rows are ignored.
     package func execute(_ sql: String) throws(SQLError) {
         let code = unsafe sqlite3_exec(handle.raw, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
     }
 
-    /// The prepared statement for `sql`, the same object each time; reset, with nothing bound.
+    /// The prepared statement for `sql`, the same object each time. It is reset, without bound values.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
             statement.reset()
@@ -48,7 +48,7 @@ import CSQLite
         return statement
     }
 
-    /// The same for SQL that is part of the program. No text is hashed to find it.
+    /// The same for SQL that is part of the program. It is found without hashing the text.
     package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
         let address = unsafe UInt(bitPattern: sql.utf8Start)
         if let statement = fixed[address] {
@@ -60,9 +60,9 @@ import CSQLite
         return statement
     }
 
-    /// Runs `body` in a transaction: all of it is committed, or nothing when it throws.
+    /// Runs `body` in a transaction: all changes are committed, or none if it throws.
     ///
-    /// The write lock is taken first, so that the body cannot fail for another writer half-way.
+    /// The write lock is taken first, so that the body cannot fail half-way because of another writer.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
         try statement(fixed: "BEGIN IMMEDIATE").run()
         do {
@@ -70,7 +70,7 @@ import CSQLite
             try statement(fixed: "COMMIT").run()
             return result
         } catch {
-            // Some errors have rolled back already; then this one fails, and that is fine.
+            // After some errors SQLite has already rolled back. Then this statement fails harmlessly.
             try? execute("ROLLBACK")
             throw error
         }
@@ -84,17 +84,17 @@ import CSQLite
 
 extension Connection {
     package enum CheckpointMode: Hashable, Sendable {
-        /// Copies what can be copied without waiting for anybody.
+        /// Copies as much as possible without waiting.
         case passive
-        /// Waits for readers and empties the log's file.
+        /// Waits for readers and truncates the log's file.
         case truncate
     }
 
     /// Copies the write-ahead log into the file.
     ///
     /// - Parameter mode: whether to wait.
-    /// - Returns: pages in the log, and how many of them are copied; both 0 without a log.
-    /// - Throws: `busy` when another connection is at it, and what the disk says.
+    /// - Returns: the pages in the log, and how many of them are copied; both 0 without a log.
+    /// - Throws: `busy` if another connection is copying, and errors of the disk.
     @discardableResult
     package func checkpoint(_ mode: CheckpointMode) throws(SQLError) -> (logged: Int, copied: Int) {
         var logged: Int32 = 0
@@ -105,11 +105,11 @@ extension Connection {
         return (max(0, Int(logged)), max(0, Int(copied)))
     }
 
-    /// Pages in the write-ahead log after the last commit of this connection. Only with ``ConnectionOptions/autoCheckpoint``
-    /// at 0; it starts again from 1 when a commit finds everything copied.
+    /// Pages in the write-ahead log after this connection's last commit. Only valid with
+    /// ``ConnectionOptions/autoCheckpoint`` 0. It restarts from 1 when a commit finds everything copied.
     package var pagesInLog: Int { handle.pagesInLog }
 
-    /// The value of a query for one number, such as a pragma; `nil` when it gives no row.
+    /// The value of a query for one number, such as a pragma; `nil` if it returns no row.
     package func integer(_ sql: String) throws(SQLError) -> Int64? {
         let query = try statement(sql)
         defer { query.reset() }

@@ -1,23 +1,23 @@
-/// How a database is opened.
+/// The options for opening a database.
 package struct ConnectionOptions: Hashable, Sendable {
     package enum Access: Hashable, Sendable {
         case readOnly
         case readWrite
-        /// Makes the file when there is none, readable by its owner alone.
+        /// Creates the file if it does not exist, readable only by its owner.
         case readWriteCreate
     }
 
     package var access = Access.readWriteCreate
-    /// How long a lock of another process is waited for.
+    /// How long to wait for a lock of another process.
     package var busyTimeout: Duration = .seconds(5)
-    /// Bytes; only a new file takes it.
+    /// In bytes. Only a new file uses it.
     package var pageSize = 4096
-    /// KiB of pages kept in memory.
+    /// The page cache in KiB.
     package var cacheSize = 16_384
-    /// Pages in the write-ahead log after which a commit copies them into the file; 0 leaves that to
+    /// The number of pages in the write-ahead log after which a commit copies them into the file; 0 leaves that to
     /// ``Connection/checkpoint(_:)``.
     package var autoCheckpoint = 1000
-    /// Bytes that the write-ahead log's file keeps after it was copied.
+    /// The size in bytes to which the write-ahead log's file is truncated after copying.
     package var journalSizeLimit = 64 << 20
 
     package init() {}

@@ -1,13 +1,13 @@
 import CSQLite
 import Glibc
 
-/// Sole owner of one `sqlite3`; shared by a connection and its statements, so that it closes after the last of them.
+/// Sole owner of one `sqlite3`. A connection and its statements share it, so that it closes after the last of them.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
-    /// Written by SQLite's hook after each commit; nil while SQLite copies the log by itself.
+    /// Written by SQLite's hook after each commit; `nil` while SQLite copies the log itself.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
-    /// Once in a process, before the first database is opened. Where that is too late, SQLite is a little slower.
+    /// Once in a process, before the first database is opened. If that is too late, SQLite is only a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
@@ -36,7 +36,7 @@ import Glibc
         unsafe loggedPages?.deallocate()
     }
 
-    /// Counts the log's pages from now on, in place of SQLite's own copying.
+    /// Counts the log's pages from now on, instead of SQLite's own copying.
     func watchLog() {
         guard unsafe loggedPages == nil else { return }
         let pages = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
@@ -47,10 +47,11 @@ import Glibc
 
     var pagesInLog: Int { unsafe Int(loggedPages?.pointee ?? 0) }
 
-    /// Makes an empty file that nobody else may read, where there is none; SQLite gives its journal files the same mode.
+    /// Creates an empty file that only its owner may read, if it does not exist. SQLite gives its journal files the
+    /// same mode.
     ///
-    /// A file that is there is never opened here. POSIX locks belong to the process: closing any descriptor of the file
-    /// would drop those that SQLite's other connections hold on it, and another process would take itself for the last
+    /// An existing file is never opened here. POSIX locks belong to the process: closing any descriptor of the file
+    /// would release the locks of SQLite's other connections, and another process would believe that it is the last
     /// user and delete the write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
@@ -65,7 +66,7 @@ import Glibc
         close(descriptor)
     }
 
-    /// The error that the last call left, for `code`.
+    /// The error of the last call, for `code`.
     func error(_ code: Int32, sql: String?) -> SQLError {
         let isOfSystem = code & 0xFF == SQLITE_IOERR || code & 0xFF == SQLITE_CANTOPEN
         return SQLError(

@@ -1,40 +1,40 @@
 import Glibc
 
-/// A file that one process at a time holds, for as long as it lives or until it lets go: `flock`, which the kernel ends with
-/// the process, whatever ended that. The file stays; what stands in it is the process's number and what that is doing, and a
-/// mark that outlives the process, if one was set.
+/// A file that one process at a time locks, until it ends or releases the lock: `flock`, which the kernel releases with
+/// the process in any case. The file stays. It contains the number of the process and its activity, and a mark that
+/// outlives the process, if one was set.
 package final class FileLock: @unchecked Sendable {
-    // `@unchecked` because the descriptor is closed once, by whoever lets go or by the last owner.
+    // `@unchecked` because the descriptor is closed once, by the release or by the last owner.
     private var descriptor: Int32
 
-    /// Why the lock was not taken.
+    /// Why the lock failed.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
-        /// Another process has it: its number, where the file tells, and what it said of itself.
+        /// Another process holds it: its number, if the file has it, and its activity.
         case held(by: Int32?, activity: String)
-        /// What the system says.
+        /// The system's error.
         case system(String)
 
         package var description: String {
             switch self {
-            case .held(let process, _): "process \(process.map { "\($0)" } ?? "of unknown number") has it"
+            case .held(let process, _): "process \(process.map { "\($0)" } ?? "of unknown number") holds it"
             case .system(let reason): reason
             }
         }
     }
 
     /// - Parameters:
-    ///   - path: the lock's own file; made when it is not there.
-    ///   - activity: one word for whoever finds the lock taken.
-    /// - Throws: who has it, or what the system says.
+    ///   - path: the lock's own file; created if it does not exist.
+    ///   - activity: one word for a process that finds the lock taken.
+    /// - Throws: the holder, or the system's error.
     package init(path: String, activity: String) throws(Failure) {
         descriptor = try Self.take(path, activity)
     }
 
-    /// Locks the file that has the name now, where somebody has taken that from the locked one: whoever came next would
-    /// lock the other.
+    /// If the locked file lost its name, locks the file that has the name now. Otherwise the next process would lock
+    /// the other file.
     ///
-    /// - Returns: whether that had to be done.
-    /// - Throws: as when it was taken first; the old lock stays.
+    /// - Returns: whether a new lock was needed.
+    /// - Throws: as at the first lock; the old lock stays.
     package func renew(path: String, activity: String) throws(Failure) -> Bool {
         guard descriptor >= 0, FileIdentity(path: path) != FileIdentity(descriptor: descriptor) else { return false }
         let renewed = try Self.take(path, activity)
@@ -52,7 +52,7 @@ package final class FileLock: @unchecked Sendable {
                 close(opened)
                 throw failure
             }
-            // Whoever held it before may have been told to remove the file: then it locks nobody out.
+            // The previous holder may have removed the file on request: then it locks nobody out.
             guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
                 close(opened)
                 continue
@@ -68,14 +68,14 @@ package final class FileLock: @unchecked Sendable {
         }
     }
 
-    /// Adds a word that stays in the file for whoever holds it next.
+    /// Adds a word that stays in the file for the next holder.
     ///
-    /// - Throws: what the system says.
+    /// - Throws: the system's error.
     package func mark(_ word: StaticString) throws(Failure) {
         try Self.write((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " "), to: descriptor)
     }
 
-    /// Whether the file has that mark. Nobody needs to hold it.
+    /// Whether the file has that mark. It need not be locked.
     package static func hasMark(_ word: StaticString, path: String) -> Bool {
         let opened = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard opened >= 0 else { return false }
@@ -85,15 +85,15 @@ package final class FileLock: @unchecked Sendable {
 
     deinit { release() }
 
-    /// Lets go. Nothing happens the second time.
+    /// Releases the lock. Does nothing the second time.
     package func release() {
         guard descriptor >= 0 else { return }
         Self.unlock(descriptor)
         descriptor = -1
     }
 
-    /// Closing alone would leave the lock to a child process that has just been forked and holds a copy of the descriptor
-    /// until it runs its own program.
+    /// If the descriptor were only closed, a child process that was just forked would keep the lock until it runs its
+    /// own program.
     private static func unlock(_ descriptor: Int32) {
         flock(descriptor, LOCK_UN)
         close(descriptor)
@@ -120,12 +120,12 @@ package final class FileLock: @unchecked Sendable {
     private static var reason: String { unsafe String(cString: strerror(errno)) }
 }
 
-/// Which file a path names, whatever else it is called. Asks without opening it.
+/// The identity of the file at a path, under any name. Found without opening it.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let inode: UInt64
 
-    /// `nil` when there is none. Follows symbolic links.
+    /// `nil` if the file does not exist. Follows symbolic links.
     package init?(path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
@@ -144,9 +144,9 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// A path without symbolic links; the last part need not be there.
+/// A path without symbolic links. Its last part need not exist.
 ///
-/// - Returns: `nil` when the folder is not there.
+/// - Returns: `nil` if the folder does not exist.
 package func resolvedPath(_ path: String) -> String? {
     if let resolved = realPath(path) { return resolved }
     guard let slash = path.lastIndex(of: "/") else { return realPath(".").map { "\($0)/\(path)" } }

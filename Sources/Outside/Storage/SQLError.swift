@@ -1,7 +1,7 @@
 import CSQLite
 import Glibc
 
-/// A result code of SQLite; a primary code matches all its extended ones in a pattern.
+/// A result code of SQLite. A primary code matches all its extended codes in a pattern.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -15,7 +15,6 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
 
     package static let busy = SQLResultCode(rawValue: SQLITE_BUSY)
     package static let cannotOpen = SQLResultCode(rawValue: SQLITE_CANTOPEN)
-    package static let constraint = SQLResultCode(rawValue: SQLITE_CONSTRAINT)
     package static let corrupt = SQLResultCode(rawValue: SQLITE_CORRUPT)
     package static let full = SQLResultCode(rawValue: SQLITE_FULL)
     package static let interrupted = SQLResultCode(rawValue: SQLITE_INTERRUPT)
@@ -25,12 +24,12 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
 }
 
-/// What SQLite refused, with the SQL but never with the values bound to it: they may be secrets.
+/// An error of SQLite, with the SQL but never with the bound values, which may be secrets.
 package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: SQLResultCode
     package let message: String
     package let sql: String?
-    /// What the system said to SQLite, where it was the system's fault: an `errno`, or 0.
+    /// The system's error as SQLite received it: an `errno`, or 0.
     package let systemError: Int32
 
     package init(code: SQLResultCode, message: String, sql: String? = nil, systemError: Int32 = 0) {
@@ -40,7 +39,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// What an operator can do something about: the SQL does not matter then.
+    /// The cause as far as an operator can act on it; then the SQL is left out.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
@@ -57,7 +56,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The disk or the system keeps the database from being used; the statement is not to blame, and may succeed later.
+    /// The disk or the system causes the failure. The statement is not to blame, and may succeed later.
     package var isOfSystem: Bool {
         switch code {
         case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true
@@ -66,9 +65,9 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Why a database cannot be brought to the program's schema.
+/// Why a database cannot be migrated to the program's schema.
 package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A newer program has changed the file; this one must not touch it.
+    /// A newer program changed the file; this one must not touch it.
     case newerSchema(found: Int, known: Int)
     /// The file belongs to another program.
     case foreignFile(applicationID: Int32)
@@ -77,7 +76,7 @@ package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible 
     package var description: String {
         switch self {
         case .newerSchema(let found, let known):
-            "the file has schema \(found), which a newer program made; this one knows schemas up to \(known)"
+            "the file has schema \(found), which a newer program made; this one knows schemas up to \(known). Install the newer one again, or put back a backup that this one made"
         case .foreignFile(let applicationID): "the file belongs to another program (application id \(applicationID))"
         case .failed(let version, let error): "the change to schema \(version) failed: \(error)"
         }

@@ -2,17 +2,16 @@ import CSQLite
 
 /// A prepared statement: bind, step, read, reset.
 ///
-/// Parameters count from 1 and columns from 0, as in SQLite. Binding never throws; what it could not bind makes the next
+/// Parameters count from 1 and columns from 0, as in SQLite. Binding never throws; a failed binding makes the next
 /// ``step()`` throw. Values stay bound until ``reset()``.
 @safe package final class Statement {
     package let sql: String
     private let handle: DatabaseHandle
     private let raw: OpaquePointer
     private var bindingFailure = SQLITE_OK
-    /// Whether nothing is bound and no rows are left.
+    /// Whether no values are bound and no rows are left.
     private var isClean = true
-    /// Where bound bytes stand until the statement is reset, as far as there is room: a copy of SQLite's own would be
-    /// an allocation for each of them.
+    /// The bound bytes until the reset, as far as they fit: SQLite's own copies would be an allocation each.
     private var bound: UnsafeMutableRawBufferPointer?
     private var boundCount = 0
     private static let boundCapacity = 2048
@@ -34,10 +33,10 @@ import CSQLite
 
     // MARK: Running
 
-    /// Goes to the next row.
+    /// Advances to the next row.
     ///
-    /// - Returns: whether there is one. Without one the statement is reset.
-    /// - Throws: what SQLite says; the statement is reset.
+    /// - Returns: whether a row follows. If not, the statement is reset.
+    /// - Throws: SQLite's error; the statement is reset.
     package func step() throws(SQLError) -> Bool {
         isClean = false
         var code = bindingFailure
@@ -52,12 +51,12 @@ import CSQLite
         return false
     }
 
-    /// Runs to the end; rows are passed over.
+    /// Runs to the end. Rows are ignored.
     package func run() throws(SQLError) {
         while try step() {}
     }
 
-    /// Forgets the rows left and all that was bound.
+    /// Drops the remaining rows and all bound values.
     package func reset() {
         guard !isClean else { return }
         unsafe sqlite3_reset(raw)
@@ -77,7 +76,7 @@ import CSQLite
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
 
-    /// Text that may hold any bytes; they are copied, and SQLite does not check that they are UTF-8.
+    /// Text that may contain any bytes. They are copied, and SQLite does not check that they are UTF-8.
     package func bind(_ index: Int, text: Span<UInt8>) {
         guard let copy = unsafe keep(text) else {
             return unsafe text.withUnsafeBytes { bytes in
@@ -104,7 +103,7 @@ import CSQLite
         note(unsafe sqlite3_bind_blob64(raw, position(index), copy, UInt64(blob.count), nil))
     }
 
-    /// A copy of the bytes that stays until ``reset()``; `nil` when there is no room. For no bytes at all it is not `nil`,
+    /// A copy of the bytes that stays until ``reset()``; `nil` if it does not fit. For an empty value it is not `nil`,
     /// which SQLite would take for NULL.
     private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
         guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
@@ -124,7 +123,7 @@ import CSQLite
         if bindingFailure == SQLITE_OK { bindingFailure = code }
     }
 
-    /// 0, which SQLite refuses, for what is no position.
+    /// 0, which SQLite refuses, for an invalid position.
     private func position(_ index: Int) -> Int32 { Int32(exactly: index) ?? 0 }
 
     /// `SQLITE_TRANSIENT`.
@@ -136,7 +135,7 @@ import CSQLite
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 
-    /// The bytes of a text or blob where SQLite keeps them, until the next call to this statement; empty for NULL.
+    /// The bytes of a text or blob in SQLite's memory, valid until the next call to this statement; empty for NULL.
     package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         let start = unsafe sqlite3_column_blob(raw, position(column))
         let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))
@@ -150,6 +149,6 @@ import CSQLite
         }
     }
 
-    /// A text, what is not UTF-8 replaced.
+    /// A text, with invalid UTF-8 replaced.
     package func text(_ column: Int) -> String { String(decoding: bytes(column), as: UTF8.self) }
 }

@@ -1,20 +1,20 @@
 import Bytes
 import Crypto
 
-/// The opening handshake of RFC 6455 section 4, server side: what a request says, and what it is answered.
+/// The opening handshake of RFC 6455 section 4, server side: the client's request and the answer to it.
 package struct WebSocketHandshake: Hashable, Sendable {
     /// `Sec-WebSocket-Accept` for the client's key.
     package let accept: String
-    /// The subprotocol both sides speak.
+    /// The subprotocol that both sides use.
     package let subprotocol: String
 
-    /// Why a request does not become a WebSocket.
+    /// Why a request is refused.
     package enum Refusal: Error, Hashable, Sendable {
-        /// It asks for none: 426.
+        /// It does not ask for a WebSocket: 426.
         case notAsked
-        /// Another version than 13: 426, with the version that is spoken here.
+        /// Another version than 13: 426, with the supported version.
         case version
-        /// A key that is missing, repeated or not of 16 bytes, or a request that is no GET: 400.
+        /// The key is missing, repeated or not 16 bytes long, or the method is not GET: 400.
         case malformed
         /// It does not offer the subprotocol: 400.
         case subprotocol
@@ -22,10 +22,10 @@ package struct WebSocketHandshake: Hashable, Sendable {
         case origin
     }
 
-    /// The fields of the request that count.
+    /// The relevant fields of the request.
     package struct Request: Sendable {
         package var isGet = false
-        /// The values of each field, in the order in which they came; that of `Origin` in lower case.
+        /// The values of each field in their original order. `Origin` is in lower case.
         package var upgrade: [String] = []
         package var connection: [String] = []
         package var version: [String] = []
@@ -37,10 +37,10 @@ package struct WebSocketHandshake: Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - request: what the client sent.
-    ///   - subprotocol: what it must offer (RFC 7118: `sip`).
-    ///   - origins: from where its page may be, in lower case; from anywhere when there are none.
-    /// - Throws: why there is no handshake.
+    ///   - request: the client's request.
+    ///   - subprotocol: the subprotocol that it must offer (RFC 7118: `sip`).
+    ///   - origins: the allowed origins of its page, in lower case; empty for all.
+    /// - Throws: the reason for refusing the handshake.
     package init(_ request: Request, subprotocol: String, origins: Set<String>) throws(Refusal) {
         guard Self.list(request.upgrade).contains("websocket"), Self.list(request.connection).contains("upgrade") else {
             throw .notAsked
@@ -49,7 +49,7 @@ package struct WebSocketHandshake: Hashable, Sendable {
         guard request.isGet, request.key.count == 1, let key = request.key.first,
             Base64.standard.decode(Array(key.utf8).span)?.count == 16
         else { throw .malformed }
-        // A client that is no browser has no origin; nothing here rests on who the page is.
+        // Clients other than browsers have no origin. No access right depends on the page.
         guard origins.isEmpty || request.origin.isEmpty || origins.isSuperset(of: request.origin) else { throw .origin }
         guard Self.list(request.subprotocols).contains(subprotocol) else { throw .subprotocol }
         self.subprotocol = subprotocol

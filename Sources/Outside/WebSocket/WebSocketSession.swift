@@ -1,16 +1,17 @@
 import CWSlay
 
-/// The server side of one WebSocket after its handshake (RFC 6455 section 5) as a machine: bytes in, messages and bytes out.
+/// The server side of one WebSocket after its handshake (RFC 6455 section 5) as a machine: bytes in, messages and bytes
+/// out.
 ///
-/// Pings are answered, fragments are joined, and what breaks the rules ends it with the code that the RFC has for it.
+/// Pings are answered, fragments are joined, and a protocol error ends it with the RFC's code.
 ///
-/// A message is gathered here and not in the library: that would keep a block for each frame, as long as the frame says that it
-/// is. So a message takes as much memory as has come of it, however many frames it comes in.
+/// Messages are gathered here instead of in the library, which would keep a block for each frame, of the length that
+/// the frame announces. Thus a message uses only as much memory as has arrived, in any number of frames.
 ///
-/// - `@unchecked Sendable` because whoever owns the connection uses it alone.
+/// - `@unchecked Sendable` because only the owner of the connection uses it.
 @safe
 package final class WebSocketSession: @unchecked Sendable {
-    /// Why we close, by the numbers of RFC 6455 section 7.4.1.
+    /// Why the session is closed, by the numbers of RFC 6455 section 7.4.1.
     package enum CloseCode: UInt16, Sendable {
         case goingAway = 1001
         case policyViolation = 1008
@@ -19,10 +20,10 @@ package final class WebSocketSession: @unchecked Sendable {
     private let context: wslay_event_context_ptr
     private let traffic: Traffic
 
-    /// How many bytes are taken at a time: as many as wslay reads ahead.
+    /// How many bytes are processed at a time: wslay reads as many ahead.
     private static let chunk = 4096
 
-    /// - Parameter messageLimit: how long a message may be; a longer one ends the session with code 1009.
+    /// - Parameter messageLimit: the maximum length of a message. A longer one ends the session with code 1009.
     package init(messageLimit: Int) {
         traffic = Traffic(messageLimit: max(messageLimit, 0))
         var callbacks = wslay_event_callbacks()
@@ -53,36 +54,36 @@ package final class WebSocketSession: @unchecked Sendable {
         }
         var made: wslay_event_context_ptr?
         let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
-        // It fails for lack of memory alone.
+        // It fails only if memory is lacking.
         guard unsafe wslay_event_context_server_init(&made, &callbacks, traffic) == 0, let made = unsafe made else {
             fatalError("no memory for a WebSocket")
         }
         unsafe context = made
-        // The messages are gathered by `traffic`, which also knows how long they are. Pings and closes are the library's.
+        // `traffic` gathers the messages and checks their length. The library handles pings and closes.
         unsafe wslay_event_config_set_no_buffering(context, 1)
     }
 
     deinit { unsafe wslay_event_context_free(context) }
 
-    /// What goes to and comes from the library, which holds it unretained.
+    /// The input and output of the library, which holds this object unretained.
     @safe
     private final class Traffic {
-        /// The bytes that are being taken, while they are.
+        /// The bytes that are being processed, or `nil`.
         var input: UnsafeBufferPointer<UInt8>?
         var taken = 0
         var messages: [[UInt8]] = []
         var output: [UInt8] = []
         private let messageLimit: Int
-        /// What has come of a message. Pings and closes may come between its frames.
+        /// The received part of a message. Pings and closes may come between its frames.
         private var message: [UInt8] = []
-        /// Whether the frame that comes now is a part of the message.
+        /// Whether the current frame is part of the message.
         private var isPart = false
 
         init(messageLimit: Int) { self.messageLimit = messageLimit }
 
         /// A frame begins.
         ///
-        /// - Returns: false when the message is too long with it.
+        /// - Returns: false if the message becomes too long with it.
         func begin(_ opcode: UInt8, _ length: UInt64) -> Bool {
             isPart = opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue)
             guard isPart, length > UInt64(messageLimit - message.count) else { return true }
@@ -93,13 +94,13 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // By an eighth, since it counts for each connection.
+            // By an eighth, because it counts for each connection.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// A message is whole: ours, a ping or a close.
+        /// A message is complete: ours, a ping or a close.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)
@@ -120,9 +121,9 @@ package final class WebSocketSession: @unchecked Sendable {
         }
     }
 
-    /// Takes some of the bytes; ``takeMessages()`` has what is complete with them.
+    /// Processes some of the bytes. ``takeMessages()`` returns the messages that are complete.
     ///
-    /// - Returns: how many were taken; none when the session is over.
+    /// - Returns: how many were processed; none when the session is over.
     package func receive(_ bytes: Span<UInt8>) -> Int {
         guard !bytes.isEmpty, !isOver else { return 0 }
         let piece = bytes.extracting(first: Self.chunk)
@@ -136,14 +137,14 @@ package final class WebSocketSession: @unchecked Sendable {
         return traffic.taken
     }
 
-    /// The messages that have come, text or not.
+    /// The received messages, text or binary.
     package func takeMessages() -> [[UInt8]] {
         var messages: [[UInt8]] = []
         swap(&messages, &traffic.messages)
         return messages
     }
 
-    /// Queues one message: as text where it is text, since browsers end a connection on which text is none.
+    /// Queues one message, as text if it is valid text, because browsers close a connection on invalid text.
     package func send(_ message: [UInt8]) {
         let isText = String(validating: message, as: UTF8.self) != nil
         queue(isText ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, message)
@@ -151,19 +152,19 @@ package final class WebSocketSession: @unchecked Sendable {
 
     package func ping() { queue(WSLAY_PING, []) }
 
-    /// Queues the closing handshake; nothing can be sent after it.
+    /// Queues the closing handshake. Nothing can be sent after it.
     package func close(_ code: CloseCode) {
         _ = unsafe wslay_event_queue_close(context, code.rawValue, nil, 0)
         flush()
     }
 
-    /// Whether no message comes any more: the peer has said so or was told so, or has broken the rules.
+    /// Whether no more messages follow: the peer closed, was asked to close, or violated the protocol.
     package var isOver: Bool {
         unsafe wslay_event_get_read_enabled(context) == 0 || wslay_event_get_close_sent(context) != 0
             || wslay_event_get_close_received(context) != 0
     }
 
-    /// What is to be sent to the peer.
+    /// The output for the peer.
     package func takeOutput() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &traffic.output)
@@ -174,7 +175,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // It is refused after the closing handshake, when there is nothing to be sent.
+            // It is refused after the closing handshake, when nothing may be sent.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

@@ -1,21 +1,23 @@
 package import Settings
 import SIPTransactions
 
-/// How calls are offered, and how long they live.
+/// How calls are offered to devices, and how long they live.
 package struct CallSettings: SettingsGroup {
     /// How long an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
     /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
     package var ringLimit = TransactionTimers().ringLimit
-    /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed (A9).
+    /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed
+    /// (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// A call asks the connection of a phone that it wakes, and its UDP flow, whether the phone is awake.
+    /// A call sends an OPTIONS to the connection of each phone that it wakes, and to its UDP flow, to find out whether
+    /// the phone is awake.
     package var asksConnections = true
     package var asksDatagrams = false
     /// A request inside a dialog wakes its phone.
     package var wakesInDialogs = true
-    /// How long the token in our Record-Route lets requests inside a dialog pass (T20.5).
+    /// How long the token in our Record-Route is valid for requests inside a dialog (T20.5).
     package var dialogLifetime: Duration = .seconds(43_200)
     package var callerIDFormat = CallerIDFormat.ecss10
     /// Pushes in a minute for one phone, and for all calls of one caller (T11). Zero: no limit.
@@ -34,40 +36,41 @@ package struct CallSettings: SettingsGroup {
             "How long a phone may ring without an answer (Timer C, more than three minutes)."),
         .duration(
             "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
-            "A phone that registered within this time gets the INVITE at once, without a push. 0s: always push, since "
+            "A phone that registered within this time gets the INVITE immediately, without a push. 0s: always push, because "
                 + "the app may sleep although its registration is fresh."),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow within this time, be it a keep-alive, gets the INVITE at once, with the "
-                + "push beside it. One that says nothing for three seconds is waited for like any that sleeps. 0s: only the "
-                + "push, and the INVITE when the phone registers or its flow shows life."),
+            "A phone that sent anything on its flow within this time, even a keep-alive, gets the INVITE immediately, with the "
+                + "push in parallel. If it does not answer for three seconds, the call waits as for a sleeping phone. 0s: only the "
+                + "push, and the INVITE when the phone registers or sends something on its flow."),
         .bool(
             "ask-connections", \.asksConnections,
             "Send an OPTIONS with the push to a phone whose TCP, TLS or WebSocket connection is open. A phone that answers is "
-                + "awake and gets the INVITE at once; any other is waited for. Connections of trusted peers and edges are not asked."
+                + "awake and gets the INVITE immediately; for any other the call waits. Connections of trusted peers and edges are not asked."
         ),
         .bool(
             "ask-udp", \.asksDatagrams,
-            "Do the same for phones on UDP. It needs ask-connections. A phone that sleeps then gets up to eleven datagrams for "
+            "Do the same for phones on UDP. It needs ask-connections. A sleeping phone then gets up to eleven datagrams for "
                 + "each call, which may wake its radio."),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long requests inside a call pass after it was made. Each one in the second half of that time makes it as "
-                + "long again, so it should be longer than twice the session timer of your phones."),
+            "How long requests inside a call are accepted after its start. Each request in the second half of that time extends it by as "
+                + "much again. Set it to more than twice the session timer of your phones."),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
-            "Wake a phone by a silent push for a request inside a call that is under way (BYE, re-INVITE, REFER ...), when its "
-                + "connection is gone or it says nothing for three seconds; the request waits for it."),
+            "Wake a phone by a silent push for a request inside an active call (BYE, re-INVITE, REFER ...), if its "
+                + "connection is closed or it does not answer for three seconds. The request waits for it."),
         .choice(
             "caller-id-format", \.callerIDFormat,
-            "How pushes write the caller: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
+            "The form of the caller in pushes: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
                 + "both."),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
-            "Pushes for calls that one phone gets in a minute. A call beyond that waits like any other, but wakes nobody. "
+            "The maximum number of pushes for calls to one phone in a minute. A call beyond that waits, but sends no push. "
                 + "0: no limit."),
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
-            "The same for all calls of one caller who is not trusted: a phone, not the PBX. 0: no limit."),
+            "The same limit for all calls of one untrusted caller, such as a phone. It does not apply to the PBX. 0: no limit."
+        ),
     ]
 }

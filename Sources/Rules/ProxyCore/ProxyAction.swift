@@ -28,10 +28,12 @@ package enum ProxyAction: Sendable {
     case trace([TimelineChange])
     /// Tell whoever reported a device, or its removal, what became of it.
     case reported(ReportTicket, ReportResult)
-    /// Hand a push to its provider; its end comes back as ``ProxyEngine/pushFinished(_:outcome:now:)``.
-    indirect case push(PushRequest)
-    /// Forget a push that is not needed any more; no outcome is reported for it.
-    case cancelPush(PushID)
+    /// Hand a push to its provider; what becomes of it comes back as ``ProxyEngine/pushHappened(_:now:)``.
+    case push(PushDispatcher.Transmission)
+    /// Make a credential for pushes; it comes back as ``ProxyEngine/pushHappened(_:now:)``.
+    case makeCredential(PushCredentials.Order)
+    /// Tell whoever asked whether a token can be pushed.
+    case dryRunEnded(DryRunTicket, canBePushed: Bool)
     /// Look a host name up; the answer comes back as ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }
@@ -75,6 +77,12 @@ package struct CommitTicket: Hashable, Sendable {
 
 /// Names one report of a device; the reporter's own number.
 package struct ReportTicket: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}
+
+/// Names one dry run; the asker's own number.
+package struct DryRunTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }

@@ -55,7 +55,7 @@ extension ProxyEngine {
         for call in calls.devices.calls(of: device) {
             guard let branch = call.fork.waitingBranch(of: device) else { continue }
             counters.count(.heldDeviceGone)
-            ledger.drop(branch, of: call, into: &actions)
+            ledger.drop(branch, of: call, now: now, into: &actions)
             ledger.ended(branch, of: call, cause, now: now, into: &actions)
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
         }

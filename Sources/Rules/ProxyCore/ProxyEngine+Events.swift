@@ -20,6 +20,7 @@ extension ProxyEngine {
     /// Called once, after ``restore(_:now:)`` of all bindings.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
+        ledger.started(now: now, into: &actions)
         restoreMissedCalls(now: now)
         restoreMessages(now: now)
         armRefreshPushes(now: now)
@@ -97,6 +98,8 @@ extension ProxyEngine {
         }
         upstreamDue(now: now)
         settle(now: now)
+        ledger.timePassed(now: now, into: &actions)
+        settlePushes(now: now)
         while let due = ledger.due(now: now, into: &actions) {
             legs.asked.timeOver(of: due.device, now: now.instant)
             if !legs.asked.isAsked(due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }
@@ -106,7 +109,7 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Carries out what the transactions put out and what became of deliveries, until nothing new comes.
+    /// Carries out what the transactions put out, and what became of deliveries, until nothing new comes.
     func settle(now: Moment) {
         repeat {
             while let output = unsettled.takeOutput() { carryOut(output, now: now) }
@@ -117,6 +120,14 @@ extension ProxyEngine {
         let ended = unsettled.takeDeliveries()
         for delivery in ended { deliveryEnded(delivery, now: now) }
         return !ended.isEmpty
+    }
+
+    /// Pushes that have ended; what follows from one may end others.
+    private func settlePushes(now: Moment) {
+        while let (push, outcome) = ledger.nextOutcome() {
+            pushEnded(push, outcome, now: now)
+            settle(now: now)
+        }
     }
 
     private func carryOut(_ output: TransactionOutput, now: Moment) {
@@ -167,7 +178,7 @@ extension ProxyEngine {
         switch lookups.take(ticket) {
         case .branch(let branch, let call, let request, let hop)?:
             if hop == settings.upstream { noteUpstream(hops) }
-            guard call.fork.branches[branch].state == .resolving(ticket), let incoming = revive(call) else { return }
+            guard call.fork.branches[branch].isResolving(ticket), let incoming = revive(call) else { return }
             switch request {
             case .new(let edits): found(hops, of: hop, for: branch, of: call, incoming, edits, now: now)
             case .again(let sent): sendAgain(sent, branch, of: call, incoming, to: hops, now: now)
@@ -208,10 +219,10 @@ extension ProxyEngine {
 
     // MARK: Providers
 
-    /// The provider's last word on a push; retries are over.
-    package func pushFinished(_ id: PushID, outcome: PushOutcome, now: Moment) {
-        pushEnded(id, outcome, now: now)
-        settle(now: now)
+    /// What became of ``ProxyAction/push(_:)`` or ``ProxyAction/makeCredential(_:)``.
+    package func pushHappened(_ event: PushDispatcher.Event, now: Moment) {
+        ledger.happened(event, now: now, into: &actions)
+        settlePushes(now: now)
     }
 
     /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs

@@ -67,7 +67,9 @@ package final class ProxyEngine {
         flows = KnownFlows(settings)
         transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
         transactions.timers.ringLimit = settings.call.ringLimit
-        ledger = PushLedger(settings, restoring: stored.bucketEntries, random: functions.random, log: log)
+        ledger = PushLedger(
+            settings, restoring: stored.bucketEntries, random: functions.random, deviceCode: functions.deviceCode,
+            log: log)
         messages = HeldMessages(restoring: stored.messages)
         tags = Tags(key: functions.random())
         calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))

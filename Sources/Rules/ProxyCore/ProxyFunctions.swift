@@ -1,3 +1,4 @@
+package import Addressing
 package import Bytes
 package import PushDelivery
 package import Registration
@@ -11,16 +12,20 @@ package struct ProxyFunctions {
     package let reread: (ByteString) -> SIPRequest?
     package let packing: RequestPacking
     package let digest: DigestFunctions
+    /// How an app that gets a push is to name its device to us.
+    package let deviceCode: (DeviceID) -> ByteString?
 
     package init(
         seal: DialogSeal, random: @escaping () -> UInt64,
-        reread: @escaping (ByteString) -> SIPRequest?, packing: RequestPacking, digest: DigestFunctions
+        reread: @escaping (ByteString) -> SIPRequest?, packing: RequestPacking, digest: DigestFunctions,
+        deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
     ) {
         self.seal = seal
         self.random = random
         self.reread = reread
         self.packing = packing
         self.digest = digest
+        self.deviceCode = deviceCode
     }
 }
 

@@ -5,12 +5,12 @@ package import Registration
 package import SIPGrammar
 package import Settings
 
-/// Which peers are the PBX's: their INVITEs go to our users unchallenged.
+/// A peer that belongs to the PBX: its INVITEs reach users without a challenge.
 package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
     /// One address with one port, for a PBX that shares its address with phones.
     case endpoint(Endpoint)
-    /// Whoever has a certificate for that name, which is in lower case.
+    /// A peer with a certificate for that name, which is in lower case.
     case name(String)
 
     package init?(_ text: String) {
@@ -25,7 +25,7 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// A host name with a letter at the end of its last label: what else looks like one is a mistyped address.
+    /// A host name whose last label ends with a letter: any other is a mistyped address.
     private static func isName(_ text: String) -> Bool {
         text.utf8.count <= 253
             && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
@@ -78,16 +78,16 @@ extension SettingType<AddressBlock> {
     }
 }
 
-/// What the engine needs of the configuration.
+/// The part of the configuration that the engine needs.
 package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     package var trusted: [TrustedPeer] = []
-    /// Header fields that are not believed, and removed, where they come from somebody who is not trusted.
+    /// Header fields that are removed if they come from an untrusted peer.
     package var stripped = HeaderFilter(names: ["X-*"])
-    /// Where calls from phones go; `nil` lets phones call each other directly.
+    /// The destination of calls from phones; `nil` lets phones call each other directly.
     package var upstream: NextHop?
     package var upstreamHosts = UpstreamHosts.ofUpstream
-    /// How it is watched.
+    /// How it is checked.
     package var upstreamCheck = UpstreamCheckSettings.off
     /// Digest authentication of phones.
     package var authenticates = true
@@ -100,13 +100,13 @@ package struct ProxySettings: Sendable {
     package var messages = MessageSettings()
     /// Providers that have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// The apps that tokens belong to; `nil` where none are set up.
-    package var pushApps: PushDirectory?
+    /// What pushes are sent with. It does not change while the program runs.
+    package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
     /// Notifications in a minute to one device. Zero: no limit.
     package var notificationsPerDevice = 10
     /// How long a missed-calls push is worth sending.
     package var missedCallsLife: Duration = .seconds(120)
-    /// How many records of the timeline may be under way at once. Zero: none is kept.
+    /// The maximum number of open records of the timeline. Zero: none is kept.
     package var timelineLimit = 200_000
     /// How many records of the timeline are kept, and for how long.
     package var recordsKept = 1_000_000

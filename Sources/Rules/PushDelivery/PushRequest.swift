@@ -9,12 +9,12 @@ package struct PushID: SerialID, Absentable, Sendable {
     package static var absent: PushID { PushID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The `call_ref` of ECSS-10, which names one call for one user. It is never used again, not even after a restart.
+/// The `call_ref` of ECSS-10, which names one call for one user. It is never reused, not even after a restart.
 package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
     /// Calls get random numbers, and none will ever get this one.
@@ -34,12 +34,12 @@ package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible 
     }
 }
 
-/// A call as an incoming-call push tells of it (R12 to R15).
+/// The data of a call in an incoming-call push (R12 to R15).
 package struct IncomingCall: Hashable, Sendable {
     package let callRef: CallRef
-    /// The caller's URI without parameters. It is not used when the caller is anonymous (A14).
+    /// The caller's URI without parameters. It is not used for an anonymous caller (A14).
     package let callerURI: ByteString
-    /// Empty when there is none (A16).
+    /// Empty if missing (A16).
     package let displayName: ByteString
     /// Whether the caller asked for privacy (A15).
     package let isAnonymous: Bool
@@ -61,10 +61,10 @@ package struct IncomingCall: Hashable, Sendable {
 }
 
 extension IncomingCall {
-    /// Whether there is nobody to name, because the caller wishes it so or has no name.
+    /// Whether the caller has no name to show, because of privacy or a missing name.
     var isNameless: Bool { isAnonymous || callerURI.isEmpty }
 
-    /// What a person reads: the display name or, without one, the URI.
+    /// The name for people: the display name or, without one, the URI.
     func shownCaller(anonymous: String) -> ByteString {
         if isNameless { return ByteString(anonymous) }
         return displayName.isEmpty ? callerURI : displayName
@@ -73,7 +73,7 @@ extension IncomingCall {
 
 /// A call in the list of a missed-calls push (R26).
 package struct MissedCall: Hashable, Sendable {
-    /// The caller's user part, the whole URI when it has none, or `anonymous` (A14, A15).
+    /// The caller's user part, the whole URI if it has none, or `anonymous` (A14, A15).
     package let remoteURI: ByteString
     package let date: UnixTime
     package let callRef: CallRef
@@ -85,30 +85,30 @@ package struct MissedCall: Hashable, Sendable {
     }
 }
 
-/// What a push says.
+/// The message of a push.
 package enum PushMessage: Sendable {
     case incomingCall(IncomingCall)
     /// Oldest first (R26).
     case missedCalls([MissedCall])
-    /// A push that a person does not notice, to see whether the provider takes the token. Only Apple and Google know
-    /// such pushes.
+    /// A push that shows nothing, to test whether the provider accepts the token. Only Apple and Google support such
+    /// pushes.
     case silent
-    /// Something other than a call, ordered by an application server, or the end of a call.
+    /// A notification that an application server ordered, or the end of a call.
     indirect case notification(PushNotification)
 }
 
 /// One message for one device.
 package struct PushRequest: Sendable {
     package let id: PushID
-    /// The same in all tries, so that APNs does not show the push twice, and for all devices that get this push.
+    /// The same in all tries, so that APNs does not show the push twice, and for all devices of this push.
     package let code: PushCode
-    /// The device, or ``DeviceID/nobody`` if we know no device with this token.
+    /// The device, or ``DeviceID/nobody`` if no known device has this token.
     package let device: DeviceID
     package let token: PushToken
     package let message: PushMessage
-    /// How many pushes the device has not read, this one included (A18).
+    /// The number of the device's unread pushes, including this one (A18).
     package let badge: Int
-    /// The time after which the push is worth nothing: the end of the ring time, or of the life of a missed-calls list.
+    /// The time after which the push is useless: the end of the ring time, or of the life of a missed-calls list.
     package let deadline: UnixTime
 
     package init(
@@ -133,15 +133,15 @@ extension PushRequest {
         }
     }
 
-    /// The key by which a repetition replaces an earlier push that the phone has not seen yet.
+    /// The key by which a repetition replaces an earlier push that the phone has not shown yet.
     ///
-    /// A list of missed calls is named after its oldest call: that stays the same until the list is accepted, however
-    /// much the list grows, and another list has another one. A call has no key, because it is over before it could be
+    /// A list of missed calls is named after its oldest call. That stays the same until the list is accepted, even if
+    /// the list grows, and another list has another name. A call has no key, because it is over before it could be
     /// repeated.
     var collapseKey: String? {
         switch message {
         case .incomingCall, .silent: nil
-        // Some providers get a key all the same: see ``APNsRequest`` and ``WebPushRequest``.
+        // Some providers get their own key: see ``APNsRequest`` and ``WebPushRequest``.
         case .notification: nil
         case .missedCalls(let calls): calls.first.map { "missed-\($0.callRef)" }
         }

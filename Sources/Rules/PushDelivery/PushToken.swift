@@ -1,16 +1,16 @@
 package import Bytes
 
-/// A push service as `pn-provider` names it (RFC 8599 section 14, reading A3).
+/// A push service by its `pn-provider` name (RFC 8599 section 14, reading A3).
 package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case apns
-    /// Apple's sandbox environment, as Linphone spells it.
+    /// Apple's sandbox environment, in Linphone's spelling.
     case apnsDevelopment = "apns.dev"
     case fcm
     /// A subscription of RFC 8030, whose URL is the token.
     case webPush = "webpush"
     /// Acrobits' mediator.
     case acrobits
-    /// A server of the operator's own; `pn-param` names the app in the settings.
+    /// A server of the operator; `pn-param` names the app in the settings.
     case http
 
     /// Reads a `pn-provider` value in any case, or one of the aliases that real clients send; `nil` for an unknown one.
@@ -26,29 +26,42 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Hashed by its place. Otherwise it would be by its name, for each token.
-    package func hash(into hasher: inout Hasher) {
-        let place: UInt8 =
-            switch self {
-            case .apns: 0
-            case .apnsDevelopment: 1
-            case .fcm: 2
-            case .webPush: 3
-            case .acrobits: 4
-            case .http: 5
-            }
-        hasher.combine(place)
+    /// A small number for compact records, counted from 1. It is never stored or sent.
+    package var number: UInt8 {
+        switch self {
+        case .apns: 1
+        case .apnsDevelopment: 2
+        case .fcm: 3
+        case .webPush: 4
+        case .acrobits: 5
+        case .http: 6
+        }
     }
+
+    package init?(number: UInt8) {
+        switch number {
+        case 1: self = .apns
+        case 2: self = .apnsDevelopment
+        case 3: self = .fcm
+        case 4: self = .webPush
+        case 5: self = .acrobits
+        case 6: self = .http
+        default: return nil
+        }
+    }
+
+    /// Hashed by its number. Otherwise it would be by its name, for each token.
+    package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
-/// The three parameters of RFC 8599 that let a provider reach one installation of an app, compared as decoded bytes.
+/// The three parameters of RFC 8599 by which a provider reaches one installation of an app, compared as decoded bytes.
 ///
-/// The token is a secret, because whoever has it can wake the phone. Its description is redacted.
+/// The token is a secret, because its holder can wake the phone. Its description is redacted.
 package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
-    /// `pn-param`, or `pn-params` of ECSS-10, percent-decoded; empty when the device sent none.
+    /// `pn-param`, or `pn-params` of ECSS-10, percent-decoded; empty if the device sent none.
     package let param: ByteString
-    /// `pn-prid`, percent-decoded and never empty. For APNs it may hold several `token:service` joined by `&`.
+    /// `pn-prid`, percent-decoded and never empty. For APNs it may contain several `token:service` joined by `&`.
     package let prid: ByteString
 
     package init(provider: PushProvider, param: ByteString, prid: ByteString) {

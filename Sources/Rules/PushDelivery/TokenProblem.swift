@@ -1,10 +1,10 @@
-/// Why a contact or a report with push parameters is not taken.
+/// Why a contact or a report with push parameters is refused.
 ///
-/// Its sentence goes into a Warning, the log, and answers over HTTP. It repeats nothing that a phone has sent.
+/// Its sentence is sent in a Warning, the log, and answers over HTTP. It repeats nothing that a phone sent.
 package enum TokenProblem: Hashable, Sendable, CaseIterable {
-    /// Nobody knows the service that `pn-provider` names.
+    /// The service in `pn-provider` is unknown.
     case unknownProvider
-    /// The service is known, but the operator has switched it off or never switched it on.
+    /// The service is known, but switched off or not configured.
     case providerOff
     case appleParamMissing, appleTopic, appleTeam, appleToken
     case googleParamMissing, googleProject, googleToken
@@ -12,28 +12,29 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
     case acrobitsParamMissing, acrobitsToken
     case httpParamMissing, httpApp, httpToken
 
-    /// What is missing or wrong.
+    /// The missing or wrong value.
     package var sentence: StaticString {
         switch self {
-        case .unknownProvider: "pn-provider names no push provider that is known here"
+        case .unknownProvider: "pn-provider names an unknown push provider"
         case .providerOff: "this push provider is switched off here"
-        case .appleParamMissing: "pn-param names no topic, and there is not exactly one here: expected TEAM.TOPIC"
+        case .appleParamMissing:
+            "pn-param names no topic, and this server has more than one or none: expected TEAM.TOPIC"
         case .appleTopic: "pn-param names a topic that is not served here"
         case .appleTeam: "pn-param names a team that is not served here"
-        case .appleToken: "pn-prid is no token of APNs: expected at least 64 hexadecimal digits"
-        case .googleParamMissing: "pn-param is missing, and there are several FCM projects here"
+        case .appleToken: "pn-prid is not a token of APNs: expected at least 64 hexadecimal digits"
+        case .googleParamMissing: "pn-param is missing, and this server has several FCM projects"
         case .googleProject: "pn-param names an FCM project that is not served here"
-        case .googleToken: "pn-prid is no token of FCM: expected letters, digits, colon, hyphen and underscore"
-        case .webPushResource: "pn-prid is no https URL of a push service that is served here"
+        case .googleToken: "pn-prid is not a token of FCM: expected letters, digits, colon, hyphen and underscore"
+        case .webPushResource: "pn-prid is not an https URL of a push service that is served here"
         case .acrobitsParamMissing: "pn-param is missing: expected the app id"
-        case .acrobitsToken: "pn-prid is no token of Acrobits, or pn-param does not fit it"
+        case .acrobitsToken: "pn-prid is not a token of Acrobits, or pn-param does not fit it"
         case .httpParamMissing: "pn-param is missing: expected the name of an app"
         case .httpApp: "pn-param names an app that is not served here"
-        case .httpToken: "pn-prid is no token: expected UTF-8 without control characters"
+        case .httpToken: "pn-prid is not a token: expected UTF-8 without control characters"
         }
     }
 
-    /// What the operator can do when contacts that were taken before have it.
+    /// The operator's remedy if contacts that were accepted before have this problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"
@@ -47,7 +48,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         case .acrobitsParamMissing, .httpParamMissing: "let the app send pn-param"
         case .httpApp: "see push.http.apps"
         case .appleToken, .googleToken, .acrobitsToken, .httpToken:
-            "nothing can be pushed to such a token: the app must register with another, or device remove ends it"
+            "such a token cannot be pushed: the app must register another one, or remove it with device remove"
         }
     }
 }

@@ -1,22 +1,22 @@
 package import Bytes
 package import SIPGrammar
 
-/// The public identity a device registers for: the canonical form of a `sip:` or `sips:` URI (RFC 3261 section 10.3
-/// step 5).
+/// The public identity for which a device registers: the canonical form of a `sip:` or `sips:` URI (RFC 3261 section
+/// 10.3 step 5).
 ///
-/// The user is percent-decoded and compared with case, the host is in lower case, and everything else is dropped. The
-/// parts may be slices of a message, so what outlives the message takes a ``compacted()`` copy.
+/// The user is percent-decoded and case-sensitive. The host is in lower case. All other parts are dropped. User and
+/// host may be slices of a message; take a ``compacted()`` copy of a value that outlives the message.
 package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
     package let user: ByteString
     package let host: ByteString
 
-    /// Makes one of parts that are canonical already, such as those of a stored row or a setting.
+    /// An AOR from parts that are already canonical, such as those of a stored row or a setting.
     package init(user: ByteString, host: ByteString) {
         self.user = user
         self.host = host
     }
 
-    /// The AOR of a URI in To or of a Request-URI; `nil` for a `tel:` or other URI, and for one without a user.
+    /// The AOR of a To URI or a Request-URI; `nil` for a `tel:` or other URI, and for one without a user.
     package init?(_ uri: SIPURI) {
         guard uri.scheme == .sip || uri.scheme == .sips, let user = uri.user, !user.isEmpty, !uri.host.isEmpty else {
             return nil
@@ -24,7 +24,7 @@ package struct AddressOfRecord: Hashable, Sendable, CustomStringConvertible {
         self.init(user: user.percentDecoded(), host: uri.host.lowercased())
     }
 
-    /// The AOR of a URI's text, for header fields that nobody else reads.
+    /// The AOR of a URI's text, for header fields that no other code parses.
     package init?(uriText: ByteString) {
         guard let uri = SIPURI(uriText) else { return nil }
         self.init(uri)

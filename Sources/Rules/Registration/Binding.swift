@@ -2,24 +2,25 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// An AOR's contact with what a REGISTER said about it (RFC 3261 section 10), as it was when ``BindingTable`` was asked.
+/// A contact of an AOR with the values of its last REGISTER (RFC 3261 section 10), as ``BindingTable`` returned it.
 ///
-/// All its text is one block of memory, which the texts that are read from it share.
+/// All of its texts share one block of memory.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// When the granted time ends. A push contact stays beyond that (rule R7, reading A8).
+    /// The end of the granted time. A push contact stays beyond it (rule R7, reading A8).
     package let freshUntil: Instant
-    /// When the device last named this token. What a provider said about the token before that does not count.
+    /// When the device last registered this token. Answers of a provider about the token from before this time are
+    /// ignored.
     package let registeredAt: UnixTime
-    /// Where its last REGISTER came from, and where requests go.
+    /// The source of its last REGISTER, and the destination of requests to it.
     package let flow: Flow
-    /// The `q` value in thousandths; 1000 when the device gave none.
+    /// The `q` value in thousandths; 1000 if the device sent none.
     package let q: UInt16
     /// The number of the push provider in ``ProviderSet``; 0 for an ordinary contact.
     let provider: UInt8
     let marks: Marks
     package let cseq: UInt32
-    /// Seconds granted by its last REGISTER.
+    /// The seconds granted by its last REGISTER.
     package let granted: UInt32
     private let block: ByteString
     private let userLength: UInt16
@@ -27,10 +28,10 @@ package struct Binding: Sendable {
     private let contactRange: Range<Int>
 
     /// - Parameters:
-    ///   - record: has everything but the flow and the texts.
-    ///   - flow: where requests go.
+    ///   - record: all values except the flow and the texts.
+    ///   - flow: the destination of requests.
     ///   - text: user, host, contact, Call-ID and Path.
-    ///   - contact: where the contact stands in the text.
+    ///   - contact: the range of the contact in the text.
     init(_ record: BindingRecord, flow: Flow, text: ByteString, contact: Range<Int>) {
         id = record.id
         freshUntil = record.freshUntil
@@ -49,22 +50,22 @@ package struct Binding: Sendable {
 
     struct Marks: OptionSet {
         let rawValue: UInt8
-        /// A plan that names this binding is being written to the store. Nobody else may remove the binding until then.
+        /// A plan that names this binding is being persisted. No other operation may remove the binding until then.
         static let isBusy = Marks(rawValue: 1)
-        /// Its push parameters do not make it a push contact, as they are a query, name an unknown service, or another
-        /// proxy pushes. Each REGISTER has to be judged anew, even if its text is the same.
+        /// Its push parameters do not make it a push contact: they are a query, name an unknown service, or another
+        /// proxy sends the pushes. Each REGISTER must be judged again, even with the same text.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`.
         static let refreshesItself = Marks(rawValue: 4)
-        /// It is known by a report alone and has no flow.
+        /// It is known only from a report, and has no flow.
         static let isUnreachable = Marks(rawValue: 8)
         /// The contact has the label that it was reported with.
         static let hasLabel = Marks(rawValue: 16)
-        /// It is one of perhaps several flows to its device, see ``RegistrationFlow``.
+        /// It is one of possibly several flows to its device, see ``RegistrationFlow``.
         static let isFlow = Marks(rawValue: 32)
-        /// Nothing came back by it when it was last tried.
+        /// The last request by it got no answer.
         static let hasFailed = Marks(rawValue: 64)
-        /// Its phone was asked by a push to register before its granted time is over.
+        /// A push asked its phone to register before the granted time ends.
         static let wasAskedToRefresh = Marks(rawValue: 128)
     }
 }
@@ -81,23 +82,23 @@ extension Binding {
     package var contact: ByteString { block[contactRange] }
     package var callID: ByteString { block[contactRange.upperBound..<block.count - Int(pathLength)] }
 
-    /// The Path values of the REGISTER, first one topmost (RFC 3327).
+    /// The Path values of the REGISTER, topmost first (RFC 3327).
     package var path: [ByteString] {
         let path = joinedPath
         return path.isEmpty ? [] : path.split(at: [Self.pathSeparator])
     }
 
-    /// The Path values as ``joined(_:)`` makes them.
+    /// The Path values in the form of ``joined(_:)``.
     var joinedPath: ByteString { block[block.count - Int(pathLength)..<block.count] }
 
-    /// Stands between Path values. Without its folds no header field value holds a line end.
+    /// Separates Path values. A header field value without folds contains no line end.
     static let pathSeparator = UInt8(ascii: "\n")
 }
 
 // MARK: Making
 
 extension Binding {
-    /// Everything a REGISTER says about one contact; the texts may be slices of the message.
+    /// All values of one contact of a REGISTER. Its texts may be slices of the message.
     struct Content: Sendable {
         var aor: AddressOfRecord
         var contact: ByteString
@@ -120,7 +121,7 @@ extension Binding {
             freshUntil: freshUntil, registeredAt: registeredAt, q: q, provider: provider, marks: marks)
     }
 
-    /// The Path values as they are kept in the block, with folds replaced by spaces.
+    /// The Path values in the form of the block, with folds replaced by spaces.
     static func joined(_ path: [ByteString]) -> ByteString {
         guard !path.isEmpty else { return .empty }
         var out: [UInt8] = []

@@ -2,8 +2,9 @@ import Addressing
 import Bytes
 import Timekeeping
 
-/// A binding as ``BindingTable`` keeps it. There may be a million of them: its texts stand in one block, in the order flow,
-/// user, Call-ID, Path, contact. What the contact has in common with others stands in a ``ContactFrames/Frame``.
+/// A binding in the form of ``BindingTable``, compact because a million may exist. Its texts are in one block, in the
+/// order flow, user, Call-ID, Path, contact. The parts that its contact shares with others are in a
+/// ``ContactFrames/Frame``.
 struct BindingRecord: Sendable {
     let id: DeviceID
     var freshUntil: Instant
@@ -34,16 +35,16 @@ struct BindingRecord: Sendable {
     var userRange: Range<Int> { Int(flowLength)..<Int(flowLength) + Int(userLength) }
     var callIDRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(callIDLength) }
     var pathRange: Range<Int> { callIDRange.upperBound..<callIDRange.upperBound + Int(pathLength) }
-    /// The contact's own parts, and what follows them.
+    /// The contact's own parts, and the bytes after them.
     var ownRange: Range<Int> { pathRange.upperBound..<Int(block.count) }
 }
 
 // MARK: Writing
 
 extension BindingTable {
-    /// Makes a record, and the block of its texts.
+    /// Creates a record and the block of its texts.
     ///
-    /// - Returns: `nil` when a text is too long. The caller has checked all texts that a peer can make long.
+    /// - Returns: `nil` if a text is too long. The caller has already checked all texts that a peer can make long.
     mutating func makeRecord(_ id: DeviceID, _ content: Binding.Content) -> BindingRecord? {
         guard content.contact.count <= ContactText.longest else { return nil }
         var bytes: [UInt8] = []
@@ -60,7 +61,7 @@ extension BindingTable {
         var marks = content.marks.subtracting([.isUnreachable, .hasLabel])
         if content.flow == .nowhere { marks.insert(.isUnreachable) }
         if content.contact.withSpan({ ContactText.markStart(in: $0) }) != nil { marks.insert(.hasLabel) }
-        // None is longer than the block.
+        // No part is longer than the block.
         guard let block = blocks.add(bytes.span) else { return nil }
         return BindingRecord(
             id: id, freshUntil: content.freshUntil, registeredAt: content.registeredAt, cseq: content.cseq,
@@ -73,7 +74,7 @@ extension BindingTable {
 }
 
 extension BindingTable {
-    /// Puts another flow in the place of a binding's.
+    /// Replaces a binding's flow.
     mutating func setFlow(_ flow: Flow, at slot: UInt32) {
         var bytes: [UInt8] = []
         flow.pack(into: &bytes)
@@ -90,7 +91,7 @@ extension BindingTable {
 // MARK: Reading
 
 extension BindingTable {
-    /// The binding in this slot, with its texts put together.
+    /// The binding in this slot, with its texts assembled.
     func binding(at slot: UInt32) -> Binding {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
@@ -150,9 +151,9 @@ extension BindingTable {
         }
     }
 
-    /// The parts of the contact in their order, until one is refused.
+    /// Visits the parts of the contact in their order, until `body` returns false.
     ///
-    /// - Returns: whether none was.
+    /// - Returns: whether all parts were visited.
     func allContactParts(at slot: UInt32, _ body: (Span<UInt8>) -> Bool) -> Bool {
         let record = self[slot]
         return blocks.withBytes(record.block) {

@@ -4,23 +4,24 @@ package import Timekeeping
 
 /// Devices with several flows (RFC 5626): each flow is a binding, and together they are one device.
 ///
-/// The device has the lowest of their numbers: calls, pushes and missed calls are the device's, whichever of its flows they
-/// go by. All functions take the number of any of its bindings.
+/// The device has the lowest of their numbers. Calls, pushes and missed calls belong to the device, on any of its
+/// flows. All functions accept the number of any of its bindings.
 extension BindingTable {
-    /// The device that a binding is a way to; the binding's own number if there is no other.
+    /// The device of a binding; the binding's own number if it is the only one.
     package func device(of binding: DeviceID) -> DeviceID {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return binding }
         return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
     }
 
-    /// All bindings of a device, best first: those that have not failed, whose connection is open, that registered last.
+    /// All bindings of a device, best first: bindings without a failure, then bindings with an open connection, then
+    /// the latest registration.
     package func flows(of binding: DeviceID, now: Instant) -> [DeviceID] {
         guard let slot = slot(of: binding) else { return [] }
         guard self[slot].marks.contains(.isFlow) else { return isInForce(self[slot], now: now) ? [binding] : [] }
         return bestFirst(flowSlots(besides: slot), now: now).map { self[$0].id }
     }
 
-    /// The devices of a user that have flows, each with those in force, best first. Every contact is read once.
+    /// The devices of a user that have flows, each with its valid flows, best first. Every contact is read once.
     func flowDevices(of aor: AddressOfRecord, now: Instant) -> [(device: DeviceID, flows: [UInt32])] {
         var devices: [ByteString: [UInt32]] = [:]
         var others: [[UInt32]] = []
@@ -50,24 +51,24 @@ extension BindingTable {
         return flowSlots(besides: slot).count > 1
     }
 
-    /// Nothing came back by this binding's flow: the others of its device are tried before it, until it registers again.
+    /// A request by this flow got no answer. Other flows of the device are tried before it, until it registers again.
     package mutating func flowFailed(_ binding: DeviceID) {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
         self[slot].marks.insert(.hasFailed)
     }
 
-    /// Something has come by this binding's flow after all.
+    /// Something arrived by this flow after all.
     package mutating func flowRevived(_ binding: DeviceID) {
         guard let slot = slot(of: binding) else { return }
         self[slot].marks.remove(.hasFailed)
     }
 
-    /// Whether the binding is one of perhaps several flows to its device.
+    /// Whether the binding is one of possibly several flows to its device.
     package func isFlow(_ binding: DeviceID) -> Bool {
         slot(of: binding).map { self[$0].marks.contains(.isFlow) } ?? false
     }
 
-    /// The bindings of the same device, this one among them, oldest first.
+    /// The bindings of the same device, including this one, oldest first.
     func flowSlots(besides slot: UInt32) -> [UInt32] {
         guard let own = registrationFlow(at: slot) else { return [slot] }
         var found: [UInt32] = []
@@ -90,7 +91,7 @@ extension BindingTable {
 
     // MARK: A device that loses the binding whose number it has
 
-    /// Remembers who takes over from a binding that is about to be removed: another flow of its device.
+    /// Remembers the successor of a binding that will be removed: another flow of its device.
     mutating func noteHeir(of slot: UInt32) {
         guard self[slot].marks.contains(.isFlow) else { return }
         let id = self[slot].id
@@ -98,11 +99,12 @@ extension BindingTable {
         if let heir = others.min(), id < heir { heirs[id] = heir }
     }
 
-    /// The number that the device of a removed binding has now; `nil` when that binding was all there was. Asked once.
+    /// The current number of the device of a removed binding; `nil` if it has no other binding. Called once for each
+    /// removal.
     package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
         guard !heirs.isEmpty else { return nil }
         var heir = heirs.removeValue(forKey: removed)
-        // It may have been removed by the same REGISTER, in favour of another one.
+        // The same REGISTER may have removed the successor too, in favour of another one.
         while let gone = heir, slot(of: gone) == nil { heir = heirs[gone] }
         return heir
     }

@@ -2,23 +2,23 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// What ends bindings without a REGISTER, and what brings them back after a restart.
+/// The end of bindings without a REGISTER, and their return after a restart.
 extension BindingTable {
-    /// A device that is gone, as the store, the calls that wait for it and the log must know.
+    /// A removed device, for the store, for calls that wait for it, and for the log.
     package struct Ended: Hashable, Sendable {
         package let id: DeviceID
         package let aor: AddressOfRecord
     }
 
-    /// Removes ordinary bindings whose granted time is over, looking at no more than `limit` entries.
+    /// Removes ordinary bindings whose granted time is over. Examines at most `limit` entries.
     ///
-    /// Afterwards ``nextExpiry`` tells whether there is more to do.
+    /// Afterwards ``nextExpiry`` shows whether more are due.
     package mutating func removeExpired(limit: Int, now: Instant) -> [Ended] {
         var ended: [Ended] = []
         for _ in 0..<limit {
             guard let slot = expiry.popExpired(now: now) else { break }
             if self[slot].freshUntil > now {
-                // The binding was refreshed after the entry had been made.
+                // The binding was refreshed after the entry was made.
                 scheduleExpiry(of: slot, at: self[slot].freshUntil)
             } else if self[slot].marks.contains(.isBusy) {
                 scheduleExpiry(of: slot, at: now + .seconds(1))
@@ -32,8 +32,8 @@ extension BindingTable {
 
     /// Ends the push contacts of a provider that was switched off (rules R8c, R9).
     ///
-    /// Those whose granted time is over end at once, and a device that may be on line right now keeps an ordinary
-    /// contact. This looks at every binding of the table. In the store, only the rows of bindings that ended change.
+    /// Contacts whose granted time is over end immediately. A device that may be online keeps an ordinary contact. This
+    /// examines every binding of the table. In the store, only the rows of ended bindings change.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)
@@ -49,7 +49,7 @@ extension BindingTable {
         return ended
     }
 
-    /// Makes the contacts of a provider push contacts again, as far as they still are there.
+    /// Makes the contacts of a provider push contacts again, if they still exist.
     package mutating func providerEnabled(_ provider: PushProvider) {
         guard !enabled.contains(provider) else { return }
         enabled.set(provider, on: true)
@@ -58,31 +58,32 @@ extension BindingTable {
         }
     }
 
-    /// What became of a row of the store.
+    /// The result of restoring a row of the store.
     package enum Restored: Hashable, Sendable {
-        /// The binding is not in force any more, or cannot be read: the row is to be deleted.
+        /// The binding has ended or cannot be read. The row must be deleted.
         case dropped
         case kept
-        /// It is kept, and has a token that is not taken any more: it is not woken until the settings are mended.
+        /// The binding is restored, but its token is no longer accepted: the device is not woken until the settings are
+        /// corrected.
         case unfit(TokenProblem)
     }
 
-    /// Takes a row of the store at start-up.
+    /// Restores a row of the store at start-up.
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
-        // After the wall clock was set back, a date may lie further ahead than was ever granted.
+        // If the wall clock was set back, a date may be further ahead than was ever granted.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
-            // No connection outlives the process that had it, and the next process counts anew.
+            // No connection outlives its process, and the next process numbers connections from the start.
             flow: row.flow.closed, cseq: row.cseq, granted: row.granted, freshUntil: now.instant + remaining,
             registeredAt: row.registeredAt,
             q: contact.q, provider: contact.provider, marks: contact.marks)
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {
-            // Its id must not come again: the bucket may still name it.
+            // Its id must not be assigned again: the bucket may still name it.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return .dropped
@@ -92,16 +93,16 @@ extension BindingTable {
     }
 }
 
-/// What a row's contact says of the binding.
+/// The values of a row's contact.
 private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// What is wrong with the token of a push contact. Such a contact stays one: it was acknowledged, and what has changed
-    /// may be a mistake in the settings. The next REGISTER is judged anew.
+    /// The problem with the token of a push contact. It stays a push contact: it was acknowledged, and the change may
+    /// be a mistake in the settings. The next REGISTER is judged again.
     var problem: TokenProblem?
 
-    /// - Returns: `nil` when the contact cannot be read.
+    /// - Returns: `nil` if the contact cannot be read.
     init?(_ row: StoredBinding, settings: RegistrarSettings) {
         if let summary = ContactSummary(row.contact) {
             if row.isPush, let token = summary.token {

@@ -2,12 +2,12 @@ package import Addressing
 package import Timekeeping
 
 extension BindingTable {
-    /// Walks through some of the bindings for push contacts whose granted time is nearly over, to ask their phones to
-    /// register again (RFC 8599 section 5.5). Each is found once until it has registered.
+    /// Walks through some of the bindings, and finds push contacts whose granted time is nearly over, to ask their
+    /// phones to register again (RFC 8599 section 5.5). Each contact is found once until it registers.
     ///
     /// - Parameters:
-    ///   - cursor: moved behind what was visited; at the end it begins anew.
-    ///   - count: how many bindings to look at.
+    ///   - cursor: advanced behind the visited bindings; at the end it restarts.
+    ///   - count: how many bindings to visit.
     ///   - lead: how long before the end.
     ///   - now: the time.
     /// - Returns: the devices to wake.
@@ -30,6 +30,6 @@ extension BindingTable {
         return due
     }
 
-    /// How many places a walk through all bindings has.
+    /// The number of places in a walk through all bindings.
     package var walkLength: Int { slots.count }
 }

@@ -2,7 +2,7 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// How far a walk through all bindings has come. Bindings may come and go between its steps.
+/// The position of a walk through all bindings. Bindings may be added and removed between its steps.
 package struct BindingCursor: Hashable, Sendable {
     fileprivate var slot: UInt32 = 0
 
@@ -10,19 +10,19 @@ package struct BindingCursor: Hashable, Sendable {
 }
 
 extension BindingTable {
-    /// One device that is woken by pushes.
+    /// A device that is woken by pushes.
     package struct PushDevice: Sendable {
         package let id: DeviceID
         package let token: PushToken
-        /// When the device last named this token.
+        /// When the device last registered this token.
         package let registeredAt: UnixTime
     }
 
-    /// Visits the devices woken through Apple, a number of bindings at a time, as
+    /// Visits the devices woken through Apple, a number of bindings at a time, like
     /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device that is just registering is passed over, because what is about to be stored is newer than what the
-    /// caller knows of it.
+    /// A device whose REGISTER is being persisted is skipped, because its new values are newer than the caller's
+    /// knowledge.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
@@ -32,18 +32,19 @@ extension BindingTable {
         }
     }
 
-    /// Visits the devices woken through certain providers, a number of bindings at a time; the others are passed over
+    /// Visits the devices woken through certain providers, a number of bindings at a time. Other bindings are skipped
     /// unread.
     ///
     /// - Parameters:
-    ///   - providers: whose devices to visit. Those that are switched off do not count.
-    ///   - words: if there are any, only devices are visited whose contacts hold one of them, in any case. Give a part of
+    ///   - providers: the providers whose devices to visit. Providers that are switched off are ignored.
+    ///   - words: if not empty, only devices are visited whose contacts contain one of them, in any case. Give a part
+    ///     of
     ///     each wanted token that needs no escapes in a URI.
-    ///   - cursor: moved behind what was visited.
-    ///   - limit: how many tokens to read at most. Passing over a hundred bindings counts as one, and so does looking for
+    ///   - cursor: advanced behind the visited bindings.
+    ///   - limit: how many tokens to read at most. Skipping a hundred bindings counts as one, and so does looking for
     ///     ten words.
-    ///   - body: gets each device. Some may have another token than one of those wanted.
-    /// - Returns: whether there is more.
+    ///   - body: gets each device. Some may have other tokens than the wanted ones.
+    /// - Returns: whether more bindings follow.
     package func forEachDevice(
         of providers: ProviderSet, with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,
         _ body: (PushDevice) -> Void
@@ -70,7 +71,7 @@ extension BindingTable {
 }
 
 extension BindingTable {
-    /// Whether the contact holds one of the words. No token is cut in parts.
+    /// Whether the contact contains one of the words. No token is split over several parts.
     private func mayHold(_ words: [[UInt8]], at slot: UInt32) -> Bool {
         !allContactParts(at: slot) { part in !part.mayHold(words) }
     }

@@ -4,15 +4,15 @@ import PushDelivery
 package import Timekeeping
 
 extension BindingTable {
-    /// Puts another push token in the place of a device's, as its provider wishes (FCM's canonical ids). The device keeps
-    /// its number and everything else.
+    /// Replaces a device's push token, as its provider asked (FCM's canonical ids). The device keeps its number and all
+    /// other values.
     ///
     /// - Parameters:
     ///   - id: the device.
     ///   - token: the new `pn-prid`, decoded.
     ///   - now: for the row's dates.
-    /// - Returns: the row to write; `nil` when the device is gone, a REGISTER of it is just being written, it has that
-    ///   token already, or the contact would grow too long.
+    /// - Returns: the row to write; `nil` if the device is gone, its REGISTER is being persisted, it already has that
+    ///   token, or the contact would become too long.
     package mutating func replaceToken(of id: DeviceID, with token: ByteString, now: Moment) -> BindingChange? {
         guard let slot = slot(of: id), !token.isEmpty, token.count <= PushParameters.longestValue else { return nil }
         let binding = binding(at: slot)

@@ -3,10 +3,10 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// All bindings of one shard in memory: by AOR, by id, and ordinary ones by deadline.
+/// All bindings of one shard in memory: by AOR, by id, and ordinary bindings by deadline.
 ///
-/// Records stand in slots of fixed-size chunks, so that growing never moves them; the bindings of one AOR are a chain
-/// of slots. Their texts stand beside them, see ``BindingRecord``. A REGISTER changes nothing here until its
+/// Records are in slots of fixed-size chunks, so that growth never moves them. The bindings of one AOR are a chain of
+/// slots. Their texts are stored separately, see ``BindingRecord``. A REGISTER changes nothing here until its
 /// ``RegisterPlan`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
@@ -19,30 +19,30 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// The bindings on an open stream connection, by its number, to find those that end with it.
+    /// The bindings on an open stream connection, by its number. They end with the connection.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
-    /// The deadlines of ordinary bindings, by slot. A binding that is refreshed keeps its old entry, and gets a new one
-    /// when that is due.
+    /// The deadlines of ordinary bindings, by slot. A refreshed binding keeps its old entry, and gets a new one when
+    /// the old one is due.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
-    /// The entry of each slot in the queue, as far as there are ordinary bindings. Push contacts have none.
+    /// The queue entry of each slot, as far as ordinary bindings exist. Push contacts have none.
     private var deadlines: [DeadlineID] = []
-    /// How many bindings there are, by the number of the provider they ask for; 0 for none.
+    /// The number of bindings for each provider that they ask for; 0 for none.
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// The providers that are switched on. Only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
     /// See ``takeHeir(of:)``.
     var heirs: [DeviceID: DeviceID] = [:]
-    /// The id that the next new binding gets.
+    /// The id of the next new binding.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
     /// An empty table.
     ///
-    /// With the date of the start, new ids lie beyond those of all earlier runs, even of rows that are deleted by now,
-    /// because a missed-call bucket may still name a device that is gone. Without the date they count from 1.
+    /// With the date of the start, new ids are higher than those of all earlier runs, including deleted rows: a
+    /// missed-call bucket may still name a removed device. Without the date they count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
-        // There are a million ids for each millisecond of a run. That lasts for two centuries and fits a signed column.
+        // Each millisecond of a run has a million ids. That suffices for two centuries and fits a signed column.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
@@ -58,19 +58,19 @@ package struct BindingTable: ~Copyable, Sendable {
     /// How many AORs have a binding.
     package var addressCount: Int { byAOR.count }
 
-    /// When ``removeExpired(limit:now:)`` next has something to look at.
+    /// When ``removeExpired(limit:now:)`` next has entries to examine.
     @inlinable package var nextExpiry: Instant? { expiry.nextDeadline }
 
-    /// Whether the AOR has a binding, even one that has expired and is not removed yet.
+    /// Whether the AOR has a binding, including an expired one that is not removed yet.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
 
-    /// Whether the AOR had a binding in this run that expired or signed out not too long ago.
+    /// Whether the AOR had a binding in this run that recently expired or signed out.
     package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
 
-    /// Remembers an AOR whose row was not restored because its time had ended.
+    /// Remembers an AOR whose row was not restored because it had expired.
     mutating func noteDeparted(_ aor: AddressOfRecord) { departed.add(aor) }
 
-    /// The bindings in force, in the order in which they were added.
+    /// The valid bindings, in the order in which they were added.
     package func bindings(for aor: AddressOfRecord, now: Instant) -> [Binding] {
         var found: [Binding] = []
         forEachSlot(of: aor) { slot in
@@ -79,7 +79,7 @@ package struct BindingTable: ~Copyable, Sendable {
         return found
     }
 
-    /// Whether the user has a device that was only reported, so that nothing but a push can be sent to it.
+    /// Whether the user has a device that was only reported and can only get pushes.
     package func hasReportedDevice(_ aor: AddressOfRecord) -> Bool {
         var isFound = false
         forEachSlot(of: aor) { slot in
@@ -92,7 +92,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func flow(of id: DeviceID) -> Flow? { slot(of: id).map { flow(at: $0) } }
 
-    /// The first of the AOR's bindings, in force or not, with such a flow.
+    /// The first of the AOR's bindings, valid or not, with such a flow.
     package func device(of aor: AddressOfRecord, where isWanted: (Flow) -> Bool) -> DeviceID? {
         var slot = firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
@@ -105,7 +105,7 @@ package struct BindingTable: ~Copyable, Sendable {
     /// Whether it is a push contact: it stays beyond its granted time, and calls to it wake the device (rules R7, R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
-    /// Whether the device's binding is a push contact, without a copy of its record.
+    /// Whether the device's binding is a push contact, without copying its record.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
@@ -116,7 +116,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
-    /// The row to write for a binding whose bookkeeping has changed.
+    /// The row to write for a binding whose expiry, CSeq or Call-ID changed.
     package func stored(_ id: DeviceID, userAgent: ByteString? = nil, now: Moment) -> StoredBinding? {
         binding(id).map { binding in
             StoredBinding(
@@ -127,10 +127,10 @@ package struct BindingTable: ~Copyable, Sendable {
         }
     }
 
-    /// Removes a device because its token is dead or an operator wants it gone.
+    /// Removes a device because its token is dead or an operator ordered it.
     ///
-    /// - Returns: what to tell the store; `nil` when the binding is gone already, or when a REGISTER that names it, and so
-    ///   is newer than what the caller knows, is just being written.
+    /// - Returns: the change for the store; `nil` if the binding is already gone, or if a REGISTER that names it is
+    ///   being persisted and is therefore newer than the caller's knowledge.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
@@ -182,7 +182,7 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Puts a new record of the same device and AOR in place.
+    /// Replaces the record of the same device and AOR.
     mutating func replace(slot: UInt32, with record: consuming BindingRecord) {
         record.next = self[slot].next
         unindexConnection(of: slot)
@@ -194,7 +194,7 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// Ordinary contacts get the end of their granted time as deadline, push contacts get none.
+    /// The deadline of an ordinary contact is the end of its granted time. Push contacts have none.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
@@ -236,7 +236,7 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// A stream connection has ended, so its contacts cannot be reached. They keep the address.
+    /// A stream connection was closed, so its contacts cannot be reached. They keep the address.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {
@@ -281,7 +281,7 @@ extension BindingTable {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// Spreads the ids, which is enough of a hash, since they are our own numbers.
+    /// Spreads the ids. That is a sufficient hash, because we assign the numbers ourselves.
     private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }

@@ -2,7 +2,7 @@ package import Bytes
 import SIPGrammar
 
 extension ByteString {
-    /// The parts between the separators, empty ones included. Separators inside double quotes do not count.
+    /// The parts between the separators, including empty ones. Separators inside double quotes are ignored.
     package func split(at separators: [UInt8]) -> [ByteString] {
         var parts: [ByteString] = []
         var start = 0
@@ -28,15 +28,15 @@ extension ByteString {
         return parts
     }
 
-    /// The bytes without the white space and line ends around them.
+    /// The bytes without surrounding white space and line ends.
     package func trimmed() -> ByteString {
         self[withSpan { $0.trimmed(0..<count) }]
     }
 }
 
 extension UInt8 {
-    /// Whether it is a letter, a digit or a `mark` of RFC 3261 section 25.1, which mean the same with and without an
-    /// escape.
+    /// Whether it is a letter, a digit or a `mark` of RFC 3261 section 25.1. These have the same meaning with and
+    /// without an escape.
     var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),
@@ -46,7 +46,7 @@ extension UInt8 {
         }
     }
 
-    /// Whether it may stand unescaped in a URI parameter (`paramchar`).
+    /// Whether it is allowed unescaped in a URI parameter (`paramchar`).
     var isParameterCharacter: Bool {
         switch self {
         case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "&"),

@@ -1,25 +1,25 @@
 import Bytes
 import Collections
 
-/// What the contacts of very many phones have in common, kept once: the host of the AOR, and all parts of the contact but
-/// the phone's own.
+/// The parts that the contacts of many phones share, stored once: the host of the AOR, and all parts of the contact
+/// except the phone's own.
 ///
-/// A contact is cut at its own parts: where the phone is, its token, its name, and whatever else is no short word and no
-/// number. A binding keeps these parts and the number of the frame around them. How well a text is cut makes no difference to
-/// what is read back.
+/// A contact is cut at its own parts: the phone's address, its token, its name, and other values that are neither short
+/// words nor numbers. A binding stores these parts and the number of the frame around them. Any cut gives back the same
+/// text.
 struct ContactFrames: Sendable {
     /// The frame that fits every contact, which then is one own part. It has no host.
     static let whole: UInt16 = 0
 
-    /// How many frames are kept. When there are more kinds of contacts, the rest are kept whole.
+    /// The limit of frames. Further kinds of contacts are stored whole.
     private static let limit = 1024
 
-    /// A class, because the parts of the value would be retained one by one.
+    /// A class, because the parts of a value would be retained one by one.
     final class Frame: Sendable {
         fileprivate let host: [UInt8]
-        /// What is common to all, without the own parts.
+        /// The common text, without the own parts.
         fileprivate let text: [UInt8]
-        /// Where the own parts stand in it.
+        /// The places of the own parts in the text.
         fileprivate let places: [UInt16]
 
         fileprivate init(host: [UInt8], text: [UInt8], places: [UInt16]) {
@@ -32,7 +32,7 @@ struct ContactFrames: Sendable {
     private var frames = [Frame(host: [], text: [], places: [0])]
     /// The numbers of the frames by their hashes.
     private var index = SlotIndex()
-    /// The frame that was asked for last, which is most probably the next one's.
+    /// The last frame that was used. The next contact most probably has the same one.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }
@@ -119,9 +119,9 @@ extension ContactFrames.Frame {
         return body(own.extracting((index + length)...))
     }
 
-    /// The contact in its parts, until one is refused.
+    /// Visits the parts of the contact, until `body` returns false.
     ///
-    /// - Returns: whether none was.
+    /// - Returns: whether all parts were visited.
     func allParts(with own: Span<UInt8>, _ body: (Span<UInt8>) -> Bool) -> Bool {
         let text = text
         var (place, index) = (0, 0)
@@ -148,8 +148,7 @@ extension ContactFrames.Frame {
     }
 }
 
-/// Where the parts of a contact stand that are the phone's own. Semicolons in quotes cut as well, since it does not
-/// matter.
+/// The ranges of a contact's own parts. Semicolons in quotes cut as well, which does no harm.
 private struct ContactCut {
     private(set) var count = 0
     private var starts: [6 of UInt16] = .init(repeating: 0)
@@ -187,18 +186,18 @@ private struct ContactCut {
 }
 
 extension Span<UInt8> {
-    /// Whether `pn-param` stands there, which names the app and is the same in all its phones.
+    /// Whether `pn-param` begins here. It names the app and is the same in all its phones.
     fileprivate func hasApp(at start: Int) -> Bool {
         start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
     }
 
-    /// Whether it is a number, as that of seconds is, which are the same in many contacts.
+    /// Whether it is a number, such as seconds, which are the same in many contacts.
     fileprivate func isDecimal(in range: Range<Int>) -> Bool {
         for index in range where !self[index].isASCIIDigit { return false }
         return true
     }
 
-    /// Reads what ``Swift/Array/append(lengthOf:)`` wrote.
+    /// Reads a length in the form of ``Swift/Array/append(lengthOf:)``.
     fileprivate func length(from index: inout Int) -> Int {
         let low = self[index]
         index += 1
@@ -209,7 +208,7 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-    /// One byte for lengths below 128, two for more.
+    /// One byte for lengths below 128, two for larger ones.
     fileprivate mutating func append(lengthOf count: Int) {
         if count < 0x80 {
             append(UInt8(truncatingIfNeeded: count))

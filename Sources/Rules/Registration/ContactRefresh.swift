@@ -2,21 +2,22 @@ package import Addressing
 import SIPGrammar
 import Timekeeping
 
-/// A REGISTER that refreshes one contact, and leaves its text, flow, Call-ID and Path as they are: nearly all are that.
+/// A REGISTER that refreshes one contact and leaves its text, flow, Call-ID and Path unchanged. Nearly all REGISTERs
+/// are of this kind.
 ///
-/// Of a push contact nothing changes that a restart could lose, since it comes back from its old row just as well. So it is
-/// carried out by ``BindingTable/apply(_:)`` and answered in the same moment. An ordinary contact has a ``RegisterPlan``
-/// besides, since its row is written first.
+/// For a push contact, a restart can lose nothing, because its old row restores it just as well. Therefore
+/// ``BindingTable/apply(_:)`` carries the refresh out and it is answered immediately. An ordinary contact also has a
+/// ``RegisterPlan``, because its row is written first.
 package struct ContactRefresh: Sendable {
     package let id: DeviceID
-    /// Where the binding stood, and the first one of its AOR.
+    /// The slot of the binding, and the first slot of its AOR.
     let slot, first: UInt32
     let cseq: UInt32
-    /// Seconds.
+    /// In seconds.
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime
-    /// What else the answer says.
+    /// Further values for the answer.
     let provider: UInt8
     let refreshesItself: Bool
     package let isOutbound: Bool

@@ -4,10 +4,11 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// What the contacts of one REGISTER do to the bindings of its AOR: all of them, or nothing (RFC 3261 section 10.3).
+/// The changes that the contacts of one REGISTER make to the bindings of its AOR: all of them, or none (RFC 3261
+/// section 10.3).
 ///
-/// Contacts that stay are looked at before those that sign out, because a client whose address changed sends its new
-/// contact and, with `expires=0`, its old one in the same request, both with the same token.
+/// Contacts that stay are processed before contacts that sign out. A client with a new address sends its new contact
+/// and, with `expires=0`, its old one in the same request, both with the same token.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -15,20 +16,21 @@ struct ContactRegistration {
     let enabled: ProviderSet
     let settings: RegistrarSettings
     let limits: ExpiryLimits
+    let featureCaps: FeatureCaps
     let now: Moment
 
-    /// How many bytes the Call-ID may have, and all Path values together.
+    /// The maximum length in bytes of the Call-ID, and of all Path values together.
     private static let longestField = 2048
 
     private var asked: [AskedContact] = []
     private let outbound: OutboundSupport
-    /// Whether the stored contact of each index was refreshed or is going to be removed.
+    /// Whether the stored contact at each index was refreshed or will be removed.
     private var taken: [Bool] = []
     private var announcedElsewhere: [ByteString] = []
 
     init(
         request: SIPRequest, flow: Flow, stored: [StoredContact], enabled: ProviderSet, settings: RegistrarSettings,
-        limits: ExpiryLimits, now: Moment
+        limits: ExpiryLimits, featureCaps: FeatureCaps, now: Moment
     ) {
         self.request = request
         self.flow = flow
@@ -36,6 +38,7 @@ struct ContactRegistration {
         self.enabled = enabled
         self.settings = settings
         self.limits = limits
+        self.featureCaps = featureCaps
         self.now = now
         taken = Array(repeating: false, count: stored.count)
         outbound = OutboundSupport(request)
@@ -45,10 +48,8 @@ struct ContactRegistration {
     }
 
     /// Judges the contacts. The first one that is not known yet gets `firstNewID`, the next ones count up from there.
-    mutating func decide(
-        _ plan: RegisterPlan, firstNewID: DeviceID, caps: (PushProvider) -> ByteString
-    ) -> RegisterDecision {
-        if let refusal = readContacts(for: plan.aor, caps: caps) { return refusal }
+    mutating func decide(_ plan: RegisterPlan, firstNewID: DeviceID) -> RegisterDecision {
+        if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
         match()
 
@@ -68,7 +69,7 @@ struct ContactRegistration {
             }
             install(contact, as: id, in: plan)
             supersede(by: contact, id, in: plan)
-            announce(contact, id, in: plan, caps: caps)
+            announce(contact, id, in: plan)
         }
         for contact in asked where contact.isSignOut { signOut(contact, in: plan) }
 
@@ -79,23 +80,21 @@ struct ContactRegistration {
     }
 
     /// A request that has come again, after a restart perhaps, is answered as it was at first. Changes no contact.
-    mutating func announceAgain(_ plan: RegisterPlan, caps: (PushProvider) -> ByteString) {
-        guard readContacts(for: plan.aor, caps: caps) == nil else { return }
+    mutating func announceAgain(_ plan: RegisterPlan) {
+        guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
         match()
         for contact in asked where !contact.isSignOut {
             guard let match = contact.match else { continue }
             announceFlow(of: contact, in: plan)
-            announce(contact, stored[match].id, in: plan, caps: caps)
+            announce(contact, stored[match].id, in: plan)
         }
     }
 
     // MARK: Reading
 
     /// - Returns: the refusal of the whole request, if one of its contacts wants one.
-    private mutating func readContacts(
-        for aor: AddressOfRecord, caps: (PushProvider) -> ByteString
-    ) -> RegisterDecision? {
+    private mutating func readContacts(for aor: AddressOfRecord) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
         else { return .rejected(.badRequest, []) }
@@ -106,7 +105,7 @@ struct ContactRegistration {
             asked.append(contact)
         }
         if let refusal = refusalOfFlows(for: aor) { return refusal }
-        // No request could be sent to a `sips:` contact over a hop that is not protected (RFC 5630 section 5.3).
+        // No request could be sent to a `sips:` contact over a hop without TLS (RFC 5630 section 5.3).
         if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
@@ -115,7 +114,7 @@ struct ContactRegistration {
             let least = isPush ? limits.leastForPush : limits.least
             guard contact.expires >= least else {
                 let minimum = AddedField("Min-Expires", ByteString("\(least)"))
-                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(caps, to: nil)))
+                return .rejected(.intervalTooBrief, [minimum] + (contact.push == .none ? [] : offer(to: nil)))
             }
         }
         for index in asked.indices where !asked[index].isSignOut {
@@ -123,14 +122,14 @@ struct ContactRegistration {
             if case .unsupported(let problem) = asked[index].notUsed, settings.unsupportedPush == .reject {
                 let warning = AddedField.warning(399, by: aor.host, "\(problem.sentence)")
                 return .rejected(
-                    .pushNotSupported, offer(caps, to: asked[index]) + [warning], because: problem)
+                    .pushNotSupported, offer(to: asked[index]) + [warning], because: problem)
             }
         }
         return nil
     }
 
-    /// What RFC 5626 section 6 refuses, and a contact that is the user's own GRUU (RFC 5627 section 5.1): calls to it would
-    /// come back here.
+    /// Refuses requests as in RFC 5626 section 6, and contacts that are the user's own GRUU (RFC 5627 section 5.1), to
+    /// which calls would loop.
     private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
         for contact in asked where contact.address.uri.parameters.contains("gr") {
             guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
@@ -143,15 +142,15 @@ struct ContactRegistration {
 
     /// The push services that a refusal names, so that the app can choose one (rules P3, P9). That of a contact which was
     /// refused is not among them: it would be refused again.
-    private func offer(_ caps: (PushProvider) -> ByteString, to refused: AskedContact?) -> [AddedField] {
+    private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
-        return enabled.providers.filter { $0 != asked }.map { AddedField("Feature-Caps", caps($0)) }
+        return enabled.providers.filter { $0 != asked }.flatMap { provider in
+            featureCaps.row(of: provider.number).map { AddedField("Feature-Caps", $0) }
+        }
     }
 
     private func reasonNotToPush(_ contact: AskedContact) -> RegistrationFact.PushNotUsed? {
-        if !announcedElsewhere.isEmpty, let provider = contact.triple.provider, contact.triple.prid != nil,
-            FeatureCaps.names(announcedElsewhere, include: provider)
-        {
+        if let provider = contact.triple.provider, contact.triple.prid != nil, isAnnouncedElsewhere(provider) {
             return .pushedElsewhere
         }
         switch contact.push {
@@ -165,7 +164,7 @@ struct ContactRegistration {
 
     // MARK: Matching
 
-    /// Drops all but the last of several contacts that mean the same binding.
+    /// If several contacts are the same binding, removes all except the last.
     private mutating func dropRepeated() {
         var kept: [AskedContact] = []
         for (index, contact) in asked.enumerated() {
@@ -177,9 +176,9 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each asked one refreshes: by the number of its flow, where flows count; then, for all
-    /// of them, by token (reading A6) or by URI, then by what was reported of it, then by label (rule R8b). In this order
-    /// two contacts of one device do not take each other's place.
+    /// Finds the stored contact that each requested contact refreshes. First by the number of its flow, if flows count.
+    /// Then, for all contacts, by token (reading A6) or by URI, then by its report, then by label (rule R8b). In this
+    /// order, two contacts of one device do not take each other's place.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in contact.flow != nil && stored.flow == contact.flow }
@@ -191,7 +190,7 @@ struct ContactRegistration {
         take { contact, stored in contact.isSameContact(as: stored, callID: callID) }
     }
 
-    /// Gives each contact that has no match yet the first free stored one that the rule finds.
+    /// Gives each unmatched contact the first free stored contact that fulfils the rule.
     private mutating func take(where isMatch: (AskedContact, StoredContact) -> Bool) {
         for index in asked.indices where !asked[index].isSignOut && asked[index].match == nil {
             let contact = asked[index]
@@ -208,11 +207,12 @@ struct ContactRegistration {
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
         let granted = min(contact.expires, limits.most)
-        // A provider that is off keeps its number, so that the contact becomes a push contact when it is switched on.
+        // A contact keeps the number of a provider that is off, so that it becomes a push contact when the provider is
+        // switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
         var text = contact.text
-        // By what it was reported as it can be removed.
+        // The label of the report stays in the contact, because the report's sender removes the device by it.
         if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {
             text = ContactText.marked(text, asReported: label) ?? text
         }
@@ -253,8 +253,8 @@ struct ContactRegistration {
             && binding.joinedPath == Binding.joined(content.path)
     }
 
-    /// Removes what the contact replaces: older contacts of its device (rule R8b), and other contacts with the same
-    /// token or URI than the one it refreshes.
+    /// Removes the contacts that this contact replaces: older contacts of its device (rule R8b), and other contacts
+    /// with the same token or URI.
     private mutating func supersede(by contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         for place in stored.indices where !taken[place] && !contact.isOtherFlow(than: stored[place]) {
             let old = stored[place]
@@ -269,7 +269,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Removes what an `expires=0` names (rule R8a, reading A7, rule P10).
+    /// Removes the contacts that an `expires=0` names (rule R8a, reading A7, rule P10).
     private mutating func signOut(_ contact: AskedContact, in plan: RegisterPlan) {
         let places = placesNamed(bySignOut: contact)
         for place in places {
@@ -289,7 +289,7 @@ struct ContactRegistration {
         let uri = contact.address.uri
         let sameURI = free.filter { contact.uri.isEquivalent(to: stored[$0].uri, ignoringPush: true) }
         if contact.triple.prid != nil {
-            // A token names one device, so a push contact with another token stays, whatever its address.
+            // A token names one device, so a push contact with another token stays, with any address.
             let named = free.filter { place in stored[place].token.map(contact.triple.names) ?? false }
             if !named.isEmpty { return named }
             let reported = free.filter { stored[$0].wasReported(with: contact.token) }
@@ -298,7 +298,7 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // If several contacts have this address, the client's own is meant, and after it the one without a token.
+        // If several contacts have this address, the client's own contact is removed, else the one without a token.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }
@@ -306,7 +306,8 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // The same client may have a new address. One that only removes an old address names another than its Via.
+        // The same client may have a new address. If it only removes its old address, that address differs from its
+        // Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }
@@ -321,18 +322,11 @@ struct ContactRegistration {
 
     private func announceFlow(of contact: AskedContact, in plan: RegisterPlan) {
         guard contact.flow != nil else { return }
-        plan.announcement.isOutbound = true
-        // Behind an edge it is the edge that hears the phone.
-        if plan.announcement.path.isEmpty { plan.announcement.flowTimer = settings.flowTimerSeconds }
+        plan.announcement.addFlow(settings)
     }
 
-    private func announce(
-        _ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan, caps: (PushProvider) -> ByteString
-    ) {
+    private func announce(_ contact: AskedContact, _ id: DeviceID, in plan: RegisterPlan) {
         guard contact.notUsed == nil else { return }
-        if settings.announcesPURR, contact.token != nil, plan.announcement.featureCaps.isEmpty {
-            plan.announcement.purr = id
-        }
         let providers: [PushProvider] =
             switch contact.push {
             case .push(let token): [token.provider]
@@ -340,18 +334,14 @@ struct ContactRegistration {
             case .query(.provider(let provider)): enabled.contains(provider) ? [provider] : []
             case .query(.unknown), .none, .unsupported, .invalid: []
             }
-        let refresh =
-            contact.address.parameters.contains("+sip.pnsreg") ? settings.refreshSeconds : nil
-        for provider in providers {
-            if !announcedElsewhere.isEmpty,
-                FeatureCaps.names(announcedElsewhere, include: ByteString(provider.rawValue))
-            {
-                continue
-            }
-            let value =
-                refresh.map { FeatureCaps.value(for: provider, refresh: $0, vapidKey: settings.push.vapidKey) }
-                ?? caps(provider)
-            if !plan.announcement.featureCaps.contains(value) { plan.announcement.featureCaps.append(value) }
+        let refreshesItself = contact.address.parameters.contains("+sip.pnsreg")
+        let rows = providers.filter { !isAnnouncedElsewhere(ByteString($0.rawValue)) }.flatMap {
+            featureCaps.row(of: $0.number, refreshesItself: refreshesItself)
         }
+        plan.announcement.add(rows, for: settings.announcesPURR && contact.token != nil ? id : nil)
+    }
+
+    private func isAnnouncedElsewhere(_ provider: @autoclosure () -> ByteString) -> Bool {
+        !announcedElsewhere.isEmpty && FeatureCaps.names(announcedElsewhere, include: provider())
     }
 }

@@ -2,17 +2,17 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// What a restart has to know of a stored contact, as far as it is told by a look at the bytes: a start reads a million of
-/// them. Contacts of forms that few phones send are read in full, see ``BindingTable/restore(_:settings:now:)``.
+/// The values of a stored contact that a restart needs, as far as a quick scan of its bytes finds them: a start reads a
+/// million contacts. Contacts in rare forms are parsed completely, see ``BindingTable/restore(_:settings:now:)``.
 struct ContactSummary: Hashable {
-    /// Its token, which is well-formed but perhaps of no app of ours; `nil` where there are no push parameters at all.
+    /// Its token, which is well-formed but may belong to no app of ours; `nil` without push parameters.
     private(set) var token: PushToken?
     /// It has `+sip.pnsreg`.
     private(set) var refreshesItself = false
     /// It has a `reg-id`.
     private(set) var hasFlowNumber = false
 
-    /// - Returns: `nil` when the contact has to be read in full.
+    /// - Returns: `nil` if the contact must be parsed completely.
     init?(_ contact: ByteString) {
         guard let (summary, push) = contact.withSpan({ Self.read($0) }) else { return nil }
         self = summary
@@ -44,7 +44,7 @@ struct ContactSummary: Hashable {
         return (summary, push)
     }
 
-    /// Where the host of `<sip:user@host` ends, if nothing odd stands between the brackets.
+    /// The end of the host in `<sip:user@host`, if the part between the brackets has a common form.
     private static func addressEnd(in text: Span<UInt8>, before close: Int) -> Int? {
         let start = 5
         guard close > start, text.equalsIgnoringCase(0..<start, "<sip:"),
@@ -63,7 +63,7 @@ struct ContactSummary: Hashable {
         return host < end && text[host] != UInt8(ascii: ":") ? end : nil
     }
 
-    /// Whether parameters follow, or nothing; quoted values without escapes among them.
+    /// Whether only parameters follow, or nothing. Quoted values may have no escapes.
     private static func isOrdinary(_ text: Span<UInt8>, from start: Int) -> Bool {
         guard start == text.count || text[start] == UInt8(ascii: ";") else { return false }
         var index = start
@@ -80,17 +80,17 @@ struct ContactSummary: Hashable {
         }
     }
 
-    /// The push parameters of the URI, of which the first of each name counts.
+    /// The push parameters of the URI. The first one of each name counts.
     private struct Push {
         private(set) var isAbsent = true
         private(set) var provider: PushProvider?
         private var hasProvider = false
-        /// Where the values stand in the contact.
+        /// The ranges of the values in the contact.
         private(set) var prid, param: Range<Int>?
         private var hasToken = false
         private var isOdd = false
 
-        /// A token of Google's, or a single one of Apple's that names no service.
+        /// A Google token, or a single Apple token without a service.
         var isOrdinary: Bool { !isOdd && provider != nil && prid != nil && (provider != .apns || param != nil) }
 
         mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace, from start: Int) {
@@ -100,7 +100,8 @@ struct ContactSummary: Hashable {
             isAbsent = false
             if let value, value.count > PushParameters.longestValue { isOdd = true }
             if text.equalsIgnoringCase(name, "pn-provider") {
-                // It stands before the others in what phones send; where it does not, those are judged as Apple's.
+                // Phones send this parameter before the others. If one does not, its other parameters are judged as
+                // Apple's.
                 guard !hasProvider else { return }
                 hasProvider = true
                 provider = value.flatMap {
@@ -112,7 +113,7 @@ struct ContactSummary: Hashable {
                 hasToken = true
                 if provider != .fcm, let value, text.hasSeparator(value) { isOdd = true }
             } else if text.equalsIgnoringCase(name, "pn-param") || text.equalsIgnoringCase(name, "pn-params") {
-                // Two of them are for the whole reading.
+                // If it occurs twice, the contact is parsed completely.
                 if param != nil || place == nil { isOdd = true }
                 param = place
                 if provider != .fcm, value.map({ text.hasSeparator($0) }) ?? true { isOdd = true }
@@ -122,12 +123,12 @@ struct ContactSummary: Hashable {
 }
 
 extension Span<UInt8> {
-    /// Whether there is what separates Apple's tokens and services, or something escaped, which may be one.
+    /// Whether it contains a separator of Apple's tokens and services, or an escape, which may be one.
     fileprivate func hasSeparator(_ range: Range<Int>) -> Bool {
         firstPlace(of: UInt8(ascii: ":"), UInt8(ascii: "&"), or: UInt8(ascii: "%"), in: range) < range.upperBound
     }
 
-    /// Whether the name begins as those of push parameters do.
+    /// Whether the name begins like the names of push parameters.
     fileprivate func isPush(_ name: Range<Int>) -> Bool {
         name.count >= 3 && equalsIgnoringCase(name.lowerBound..<name.lowerBound + 3, "pn-")
     }

@@ -1,16 +1,17 @@
 package import Bytes
 package import SIPGrammar
 
-/// One Contact value in the form in which bindings keep it: `<URI>;name=value;...`.
+/// One Contact value in the form that bindings store: `<URI>;name=value;...`.
 ///
-/// It has no display name, no `expires`, no malformed `q` and no spare white space, and all push parameters stand
-/// inside the URI (reading A2). Most clients send just that, so that an unchanged refresh is seen by comparing bytes.
+/// It has no display name, no `expires`, no malformed `q` and no unneeded white space, and all push parameters are
+/// inside the URI (reading A2). Most clients send exactly this form, so that comparing bytes detects an unchanged
+/// refresh.
 package enum ContactText {
-    /// How many bytes a contact may have. A longer one is refused with 400, because the texts of all bindings are in
-    /// memory.
+    /// The maximum length of a contact in bytes. A longer one is refused with 400, because the texts of all bindings
+    /// are in memory.
     static let longest = 8192
 
-    /// - Returns: `nil` for a URI with characters that would break out of the angle brackets, or too long a value.
+    /// - Returns: `nil` for a URI with characters that would end the angle brackets, or for a value that is too long.
     package static func canonical(_ contact: NameAddress) -> ByteString? {
         let uri = contact.uri
         guard uri.text.count <= longest, !uri.text.isEmpty else { return nil }
@@ -63,7 +64,7 @@ package enum ContactText {
         return SIPURI(text[1..<end])
     }
 
-    /// Reads a stored value again.
+    /// Parses a stored value.
     static func read(_ text: ByteString) -> NameAddress? { text.hasPrefix("<") ? NameAddress(text) : nil }
 
     /// The Request-URI of a request to that contact: without push parameters, `method` and URI headers (RFC 3261
@@ -81,8 +82,8 @@ package enum ContactText {
 }
 
 extension [UInt8] {
-    /// Appends a value with line ends replaced by spaces. A fold is allowed inside quotes, but some client might not
-    /// know that when it reads our answer.
+    /// Appends a value with line ends replaced by spaces. A fold is allowed inside quotes, but a client might not
+    /// accept it in our answer.
     mutating func append(unfolding value: ByteString) {
         guard value.contains(UInt8(ascii: "\n")) || value.contains(UInt8(ascii: "\r")) else {
             append(value)
@@ -93,7 +94,7 @@ extension [UInt8] {
         }
     }
 
-    /// Appends a header parameter as a URI parameter: without quotes, and with what a URI may not hold escaped.
+    /// Appends a header parameter as a URI parameter: without quotes, and with reserved characters escaped.
     fileprivate mutating func append(asURIParameter place: ParameterPlace, of parameters: Parameters) {
         append(";")
         append(parameters.text, place.name)

@@ -1,9 +1,9 @@
-/// The users whose last contact has gone lately. A call to one of them gets 480, a call to a user who never was gets
-/// 404, and where users have no passwords nothing else tells them apart.
+/// The users whose last contact was recently removed. A call to one of them gets 480, and a call to an unknown user
+/// gets 404. Without passwords, only this list distinguishes them.
 ///
-/// It takes a bounded place: if there are very many, the older ones are forgotten first.
+/// Its size is limited: if it is full, the older half is dropped first.
 struct DepartedAddresses: Sendable {
-    /// The hashes of names, which take eight bytes however long the name is.
+    /// The hashes of names. Each takes eight bytes.
     private var recent = Set<Int>()
     private var older = Set<Int>()
 

@@ -1,13 +1,13 @@
 package import Bytes
 package import SIPGrammar
 
-/// The name of a device within one AOR, which does not change with its token and address (rule R8b, reading A5).
+/// The name of a device within one AOR. It does not change with the device's token and address (rule R8b, reading A5).
 package struct DeviceLabel: Hashable, Sendable {
     package let source: RegistrarSettings.LabelSource
-    /// The `label` value as sent, or the instance in lower case.
+    /// The `label` value unchanged, or the instance in lower case.
     package let value: ByteString
 
-    /// The first label that the sources find in a Contact; `nil` when it has none.
+    /// The first label that the sources find in a Contact, or `nil`.
     package init?(contact: NameAddress, sources: [RegistrarSettings.LabelSource]) {
         for source in sources {
             switch source {
@@ -36,8 +36,8 @@ package struct DeviceLabel: Hashable, Sendable {
         return instance
     }
 
-    /// Whether several devices may have the same: all zeros, or pjsua's default, which is zeros and a hash of the host
-    /// name.
+    /// Whether several devices may have the same instance: all zeros, or pjsua's default, which is zeros and a hash of
+    /// the host name.
     static func isShared(_ instance: ByteString) -> Bool {
         let prefix: StaticString = "urn:uuid:"
         let uuid = instance.hasPrefix(prefix) ? instance[prefix.utf8CodeUnitCount..<instance.count] : instance

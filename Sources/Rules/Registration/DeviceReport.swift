@@ -4,7 +4,7 @@ package import PushDelivery
 import SIPGrammar
 package import Timekeeping
 
-/// A device that an app or its server tells of over HTTP, without a REGISTER.
+/// A device that an app or its server reports over HTTP, without a REGISTER.
 package struct ReportedDevice: Hashable, Sendable {
     private enum Content: Hashable {
         case token(PushToken)
@@ -12,8 +12,7 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     private let content: Content
-    /// A name of the installation that stays when its token changes, such as Acrobits' selector; empty if there is
-    /// none.
+    /// A name of the installation that stays when its token changes, such as Acrobits' selector; empty if unknown.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -21,17 +20,17 @@ package struct ReportedDevice: Hashable, Sendable {
         self.label = label
     }
 
-    /// What an app said of its tokens, which may be less than is known.
+    /// The tokens of an app's report, which may be fewer than those already known.
     package init(_ told: ReportedTokens) {
         content = .told(told)
         label = told.selector
     }
 
-    /// The token to store for this report if `stored` is already known; `nil` when something is missing.
+    /// The token to store for this report, given the `stored` contact; `nil` if a part is missing.
     func token(over stored: StoredContact?) -> PushToken? {
         switch content {
         case .token(let token):
-            // The token that the device itself has named stays if it says as much as the report.
+            // The token from the device's own REGISTER stays if it contains everything in the report.
             if let stored, stored.hasRegistered, let known = stored.token, known.covers(token) { return known }
             return token
         case .told(let told): return told.pushToken(over: stored?.token)
@@ -47,24 +46,25 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 }
 
-/// Which of a user's devices are meant.
+/// Selects some of a user's devices.
 package enum DeviceSelection: Hashable, Sendable {
     case all
-    /// The label that the device was reported with; see ``ReportedDevice/label``.
+    /// The label with which the device was reported; see ``ReportedDevice/label``.
     case label(ByteString)
     /// The `pn-prid` of any provider, or one of two tokens in it.
     case token(ByteString)
-    /// What an app told: the selector or, for a device without one, a token.
+    /// The values of an app's report: the selector or, for a device without one, a token.
     case told(ReportedTokens)
     /// The device of this number, even if it is an ordinary contact.
     case device(DeviceID)
 }
 
 extension RegisterProcessor {
-    /// Judges a report. A device that has registered keeps its contact and its flow. One that has not is known by its
-    /// token alone: calls wake it, but nothing else can be sent to it until it registers.
+    /// Judges a report. A device that has registered keeps its contact and its flow. A device that has not is known
+    /// only by its token: calls wake it, but it gets no other requests until it registers.
     ///
-    /// - Returns: a plan like that of a REGISTER, but with an empty ``RegisterPlan/refreshed``, since nobody registered.
+    /// - Returns: a plan like that of a REGISTER, but with an empty ``RegisterPlan/refreshed``, because no device
+    ///   registered.
     package func plan(
         _ device: ReportedDevice, for aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -75,7 +75,7 @@ extension RegisterProcessor {
         guard table.enabled.contains(token.provider) else {
             return .rejected(.pushNotSupported, [], because: .providerOff)
         }
-        // When it is read back from the store, it must be a token again.
+        // The stored form must be readable as a token again.
         switch PushParameters(
             PushParameters.Triple(
                 provider: ByteString(token.provider.rawValue), param: token.param, prid: token.prid,
@@ -100,7 +100,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // Other devices with the same token or installation are this one. Its further flows stay, and have the token as well.
+        // Other devices with the same token or installation are this device. Its further flows stay, and get the token
+        // as well.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
@@ -121,7 +122,7 @@ extension RegisterProcessor {
         return .accepted(plan)
     }
 
-    /// Plans the removal of devices. If there is nothing to remove, the plan has no changes.
+    /// Plans the removal of devices. If none matches, the plan has no changes.
     package func plan(
         removing selection: DeviceSelection, of aor: AddressOfRecord, in table: borrowing BindingTable, now: Moment
     ) -> RegisterPlan {
@@ -143,7 +144,7 @@ extension RegisterProcessor {
         return plan
     }
 
-    /// The content for a new device, of which nothing but the token is known.
+    /// The content for a new device that is known only by its token.
     private func content(
         of token: PushToken, _ label: ByteString, _ aor: AddressOfRecord, now: Moment
     ) -> Binding.Content? {
@@ -153,7 +154,7 @@ extension RegisterProcessor {
             freshUntil: now.instant, registeredAt: now.date, q: 1000, provider: token.provider.number, marks: [])
     }
 
-    /// The content for a known device, whose token was named again or has changed.
+    /// The content for a known device whose token was reported again or changed.
     private func content(
         of token: PushToken, _ label: ByteString, on known: StoredContact, now: Moment
     ) -> Binding.Content? {
@@ -181,7 +182,7 @@ extension Flow {
 }
 
 extension ForkTarget {
-    /// Whether requests can be sent to it, as it has registered at least once.
+    /// Whether requests can be sent to it: it has registered at least once.
     package var isReachable: Bool { flow != .nowhere }
 }
 
@@ -189,16 +190,16 @@ extension StoredContact {
     /// Whether it has registered at least once. A device that was only reported cannot be reached.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// The label that it was reported with, which stays when the device registers without it; `nil` if it never was
-    /// reported.
+    /// The label with which it was reported. It stays when the device registers without it. `nil` if the device was
+    /// never reported.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
-        // It is not looked for in the URI, whose parameters are the phone's.
+        // The label is not searched in the URI, whose parameters belong to the phone.
         return address.parameters.first(named: "reported").map { ($0.value ?? .empty).percentDecoded() }
     }
 
     /// Whether a REGISTER with that token comes from this reported device. For devices that were never reported, tokens
-    /// have to be equal instead.
+    /// must be equal instead.
     func wasReported(with token: PushToken?) -> Bool {
         guard reportedLabel != nil, let token, let own = self.token else { return false }
         return own.reachesInstallation(of: token)
@@ -220,7 +221,7 @@ extension StoredContact {
 }
 
 extension ContactText {
-    /// The stored value of a device that is known by a report alone; `nil` when it would be too long.
+    /// The stored value of a device that is known only from a report; `nil` if it would be too long.
     static func reported(_ token: PushToken, _ label: ByteString, _ aor: AddressOfRecord) -> ByteString? {
         var out: [UInt8] = []
         out.append("<sip:")
@@ -238,12 +239,12 @@ extension ContactText {
 
     private static let mark = Array(";reported".utf8)
 
-    /// Takes the label of the report off the end of a stored value, and nothing that the device itself has said.
+    /// Removes the report's label from the end of a stored value, and no value from the device itself.
     static func removeMark(from text: inout [UInt8]) {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }
 
-    /// Where the label of the report begins, if the text ends with one.
+    /// The start of the report's label, if the text ends with one.
     static func markStart(in text: Span<UInt8>) -> Int? {
         guard var start = text.indices.last, text[start] != UInt8(ascii: ">") else { return nil }
         while start > 0, text[start] != UInt8(ascii: ";") { start -= 1 }
@@ -254,7 +255,7 @@ extension ContactText {
         return start
     }
 
-    /// The stored value with the label of the report; `nil` when it would be too long.
+    /// The stored value with the report's label; `nil` if it would be too long.
     static func marked(_ text: ByteString, asReported label: ByteString) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 2
@@ -270,7 +271,7 @@ extension ContactText {
         return out.count <= longest ? ByteString(copying: out.span) : nil
     }
 
-    /// The stored value with another token; `nil` when it would be too long.
+    /// The stored value with another token; `nil` if it would be too long.
     static func replacingPushParameters(in text: ByteString, with token: PushToken) -> ByteString? {
         guard let uri = uri(of: text) else { return nil }
         let end = uri.text.count + 1

@@ -1,13 +1,31 @@
-package import Bytes
-package import PushDelivery
+import Bytes
+import PushDelivery
 
 /// The Feature-Caps values of RFC 8599: which push services a proxy serves (RFC 6809 for the syntax).
-package enum FeatureCaps {
+struct FeatureCaps: Sendable {
+    /// The row of each provider by its number; and for devices that can wake by themselves.
+    private let alone, withRefresh: [[ByteString]]
+
+    init(_ settings: RegistrarSettings) {
+        func rows(refresh: UInt32?) -> [[ByteString]] {
+            [[]]
+                + PushProvider.allCases.map {
+                    [Self.value(for: $0, refresh: refresh, vapidKey: settings.push.vapidKey)]
+                }
+        }
+        alone = rows(refresh: nil)
+        withRefresh = rows(refresh: settings.refreshSeconds)
+    }
+
+    /// The row that says that we serve the provider of that number; none for the number of ordinary contacts.
+    func row(of number: UInt8, refreshesItself: Bool = false) -> [ByteString] {
+        let rows = refreshesItself ? withRefresh : alone
+        return rows.indices.contains(Int(number)) ? rows[Int(number)] : []
+    }
+
     /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` when seconds are given (rule P5), and
     /// for web push with the key in `+sip.vapid`.
-    package static func value(
-        for provider: PushProvider, refresh: UInt32? = nil, vapidKey: String? = nil
-    ) -> ByteString {
+    private static func value(for provider: PushProvider, refresh: UInt32?, vapidKey: String?) -> ByteString {
         var out: [UInt8] = []
         out.append("*;+sip.pns=\"")
         out.append(contentsOf: provider.rawValue.utf8)
@@ -25,10 +43,10 @@ package enum FeatureCaps {
         return ByteString(out)
     }
 
-    /// The names of the push services that proxies nearer to the device have announced in this REGISTER (rule P1).
+    /// The names of the push services that proxies nearer to the device announced in this REGISTER (rule P1).
     ///
     /// It reads every `+sip.pns="..."` of the rows. The leading `*` may be missing, and a quoted value may be a list.
-    package static func names(announcedIn rows: [ByteString]) -> [ByteString] {
+    static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {
             for capability in row.split(at: [UInt8(ascii: ";"), UInt8(ascii: ",")]) {
@@ -42,7 +60,7 @@ package enum FeatureCaps {
         return found
     }
 
-    /// Whether one of the names means that service, be it spelled with an alias or in another case.
+    /// Whether one of the names is that service, including aliases and other cases.
     static func names(_ names: [ByteString], include provider: ByteString) -> Bool {
         names.contains { name in
             if let known = PushProvider(name) { return known == PushProvider(provider) }

@@ -7,37 +7,37 @@ package import Timekeeping
 /// One device of a called AOR.
 package struct ForkTarget: Sendable {
     package enum Kind: Hashable, Sendable {
-        /// The INVITE goes out at once.
+        /// The INVITE is sent immediately.
         case ordinary
-        /// The device is woken and gets the INVITE when it has registered (rules R11, R16).
+        /// The device is woken and gets the INVITE after it registers (rules R11, R16).
         case sleeping(PushToken)
     }
 
-    /// The device; of one with several flows the number that stands for all of them.
+    /// The device; with several flows, the number of the whole device.
     package let id: DeviceID
     /// The binding by which it is reached.
     package let binding: DeviceID
-    /// The contact's URI, with its push parameters. Of these and of the rest one is wanted at a time: the token to wake the
-    /// device, the rest to call it.
+    /// The contact's URI, with its push parameters. Callers need either the token to wake the device, or the rest to
+    /// call it.
     fileprivate let contact: SIPURI
     /// `nil` for an ordinary contact.
     package let provider: PushProvider?
     package let flow: Flow
-    /// Route values for requests to it, first one topmost (RFC 3327 section 5.5).
+    /// Route values for requests to it, topmost first (RFC 3327 section 5.5).
     package let path: [ByteString]
     /// The preference of the contact, in thousandths.
     package let q: UInt16
-    /// When it last registered. What a provider says about its token counts only if that is newer.
+    /// When it last registered. A provider's answer about its token counts only if it is newer.
     package let registeredAt: UnixTime
     /// Whether the granted time is not over yet.
     package let isFresh: Bool
-    /// It is a flow by which nothing came back when it was last tried.
+    /// The last request by this flow got no answer.
     package let hasFailed: Bool
 
     /// Whether it is a push contact.
     package var canBeWoken: Bool { provider != nil }
 
-    /// What wakes the device; `nil` for an ordinary contact.
+    /// The token that wakes the device; `nil` for an ordinary contact.
     package var pushToken: PushToken? { provider.flatMap { PushToken($0, in: contact) } }
 
     package var kind: Kind { pushToken.map(Kind.sleeping) ?? .ordinary }
@@ -53,9 +53,9 @@ package struct ForkTarget: Sendable {
 }
 
 extension BindingTable {
-    /// The devices that a call to the AOR goes to: highest `q` first, among equals the one that registered last.
+    /// The devices for a call to the AOR: highest `q` first, among equals the latest registration first.
     ///
-    /// Contacts that are no SIP URIs are left out, because no request can be sent to them.
+    /// Contacts that are not SIP URIs are left out, because no request can be sent to them.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
         let bindings = bindings(for: aor, now: now)
         var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
@@ -72,21 +72,21 @@ extension BindingTable {
         return targets.sorted { ($0.q, $0.registeredAt, $1.id) > ($1.q, $1.registeredAt, $0.id) }
     }
 
-    /// One device as such a target, for example after it has woken, by the best of its flows; `nil` when it is gone.
+    /// One device as a target, for example after it woke up, by the best of its flows; `nil` if it is gone.
     package func forkTarget(_ id: DeviceID, now: Instant) -> ForkTarget? {
         guard let binding = binding(id) else { return nil }
         if binding.marks.contains(.isFlow) { return flowTargets(of: id, now: now).first }
         return isInForce(binding, now: now) ? target(of: binding, now: now) : nil
     }
 
-    /// The same by one of its flows, if one is named: that by which it has just registered.
+    /// The same by one of its flows, if given: the flow by which it just registered.
     package func forkTarget(_ id: DeviceID, through flow: DeviceID?, now: Instant) -> ForkTarget? {
         guard let flow else { return forkTarget(id, now: now) }
         guard let binding = binding(flow), isInForce(binding, now: now) else { return nil }
         return target(of: binding, as: id, now: now)
     }
 
-    /// All ways to a device, best first.
+    /// All flows to a device, best first.
     package func flowTargets(of id: DeviceID, now: Instant) -> [ForkTarget] {
         let device = device(of: id)
         return flows(of: id, now: now).compactMap { flow in
@@ -102,7 +102,7 @@ extension BindingTable {
         return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
-    /// The provider that a device asked for and that is switched off, so that it has an ordinary contact.
+    /// The provider that a device asked for and that is switched off, so that the device has an ordinary contact.
     package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)
@@ -121,10 +121,10 @@ extension BindingTable {
 }
 
 extension ForkTarget {
-    /// The URI of the topmost Path value; `nil` without a Path, and when it cannot be read.
+    /// The URI of the topmost Path value; `nil` without a Path, or if it cannot be read.
     package var pathURI: SIPURI? {
         guard let value = path.first else { return nil }
-        // A display name may stand before the brackets, with anything in its quotes.
+        // A display name with any quoted text may precede the brackets.
         var start = 0
         if !value.isEmpty, value[0] == UInt8(ascii: "\"") {
             start = 1
@@ -140,7 +140,7 @@ extension ForkTarget {
 }
 
 extension PushToken {
-    /// The token in the URI of a contact, whose provider was recognised when the device registered.
+    /// The token in the URI of a contact. Its provider was recognised when the device registered.
     init?(_ provider: PushProvider, in contact: SIPURI) {
         let triple = PushParameters.Triple(uri: contact)
         guard let prid = triple.prid else { return nil }

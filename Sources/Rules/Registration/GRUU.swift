@@ -2,15 +2,15 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// A URI that leads to one device of a user, wherever that is (RFC 5627): a public one says who and which, a temporary one
-/// is sealed and says nothing to anybody but us.
+/// A URI that leads to one device of a user, at any address (RFC 5627). A public GRUU shows the user and the device. A
+/// temporary one is sealed, and only the daemon can read it.
 package enum GRUU {
     /// The `gr` parameter names the instance of one of the AOR's devices.
     case publicly(instance: ByteString)
-    /// What the user part of a temporary one has sealed.
+    /// The sealed user part of a temporary GRUU.
     case temporary(sealed: ByteString)
 
-    /// Reads the Request-URI of a request for one of our domains; `nil` for a URI that is no GRUU.
+    /// Reads the Request-URI of a request for one of our domains; `nil` for a URI that is not a GRUU.
     package init?(_ uri: SIPURI) {
         guard let parameter = uri.parameters.first(named: "gr") else { return nil }
         if let user = uri.user, user.hasPrefix(Self.prefix) {
@@ -24,8 +24,8 @@ package enum GRUU {
 
     private static let prefix: StaticString = "tgruu."
 
-    /// Where the instance stands in a contact, without quotes and brackets; `nil` without one, and for one that many devices
-    /// share.
+    /// The range of the instance in a contact, without quotes and brackets; `nil` without an instance, or if many
+    /// devices share it.
     static func instance(in text: Span<UInt8>) -> Range<Int>? {
         guard let close = text.firstIndex(of: UInt8(ascii: ">"), in: 0..<text.count) else { return nil }
         let parameters = text.extracting((close + 1)...)
@@ -45,7 +45,7 @@ package enum GRUU {
         return nil
     }
 
-    /// Appends `pub-gruu` of the AOR's device, whose instance has been appended there before.
+    /// Appends `pub-gruu` of the AOR's device, whose instance was already appended at `place`.
     static func appendPublic(of aor: AddressOfRecord, instanceAt place: Range<Int>, to out: inout ByteSink) {
         out.append(";pub-gruu=\"sip:")
         out.append(asParameter: aor.user)
@@ -56,7 +56,7 @@ package enum GRUU {
         out.append("\"")
     }
 
-    /// Appends `temp-gruu` with what `seal` appends.
+    /// Appends `temp-gruu` with the text that `seal` appends.
     static func appendTemporary(at host: ByteString, to out: inout ByteSink, _ seal: (inout ByteSink) -> Void) {
         out.append(";temp-gruu=\"sip:")
         out.append(prefix)
@@ -67,10 +67,11 @@ package enum GRUU {
     }
 }
 
-/// What the answer to a REGISTER has sealed. Each has the number of its answer, so that the next one has others: whoever
-/// sees two of a user's cannot tell that they are one's (RFC 5627 section 3.1.2, RFC 8599 section 6.2.1).
+/// The sealed values in the answer to a REGISTER. Each contains the number of its answer, so that the next answer has
+/// other values: two values of a user cannot be recognised as the same user's (RFC 5627 section 3.1.2, RFC 8599 section
+/// 6.2.1).
 package enum SealedName {
-    /// The inside of a temporary GRUU: the device, and a number that stands for the Call-ID of its REGISTER.
+    /// The content of a temporary GRUU: the device, and a number for the Call-ID of its REGISTER.
     case temporaryGRUU(DeviceID, callID: UInt32, answer: UInt32)
     /// A reference to the registration for requests inside dialogs (RFC 8599 section 6).
     case purr(DeviceID, answer: UInt32)
@@ -87,20 +88,20 @@ extension BindingTable {
         return found
     }
 
-    /// A number that stands for the Call-ID with which the device has registered; the same in every run.
+    /// A number for the Call-ID with which the device registered; the same in every run.
     package func callIDNumber(of id: DeviceID) -> UInt32? { slot(of: id).map { callIDNumber(at: $0) } }
 
     func callIDNumber(at slot: UInt32) -> UInt32 {
         let record = self[slot]
         return blocks.withBytes(record.block) { bytes in
-            // The Fowler-Noll-Vo hash: what it stands for is sealed, so nobody can make two equal ones of use.
+            // The Fowler-Noll-Vo hash. The number is sealed, so nobody gains from a collision.
             var hash: UInt32 = 0x811c_9dc5
             for index in record.callIDRange { hash = (hash ^ UInt32(bytes[index])) &* 0x0100_0193 }
             return hash
         }
     }
 
-    /// The `+sip.instance` of a contact; `nil` without one, and for one that many devices share.
+    /// The `+sip.instance` of a contact; `nil` without an instance, or if many devices share it.
     func instance(at slot: UInt32) -> ByteString? {
         guard let instance = ContactText.read(binding(at: slot).contact)?.instance, !DeviceLabel.isShared(instance)
         else { return nil }
@@ -109,13 +110,13 @@ extension BindingTable {
 }
 
 extension ByteSink {
-    /// Appends bytes as the value of a URI parameter; nearly always as they are.
+    /// Appends bytes as the value of a URI parameter; almost always unchanged.
     fileprivate mutating func append(asParameter value: ByteString) {
         if value.withSpan(Self.isPlain) { return append(value) }
         append(escapingParameter: value)
     }
 
-    /// The same for bytes that were appended before.
+    /// The same for bytes that are already appended.
     fileprivate mutating func append(asParameter place: Range<Int>) {
         guard let isPlain = withBytes(place, Self.isPlain) else { return }
         if isPlain { return append(again: place) }
@@ -130,7 +131,7 @@ extension ByteSink {
 
     private static func isPlain(_ bytes: Span<UInt8>) -> Bool {
         let other = bytes.firstPlace(in: 0..<bytes.count) { block in
-            // Letters of both cases; digits, and what stands around them in ASCII: - . / :
+            // Letters of both cases; digits and their neighbours in ASCII: - . / :
             let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
             let digits = block &- SIMD16(repeating: UInt8(ascii: "-"))
             return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 13))

@@ -26,29 +26,3 @@ package struct ProviderSet: Hashable, Sendable {
 
     private static func bit(_ number: UInt8) -> UInt16 { number == 0 ? 0 : 1 << UInt16(number & 15) }
 }
-
-extension PushProvider {
-    /// A small number for compact records, counted from 1. It is never stored or sent.
-    var number: UInt8 {
-        switch self {
-        case .apns: 1
-        case .apnsDevelopment: 2
-        case .fcm: 3
-        case .webPush: 4
-        case .acrobits: 5
-        case .http: 6
-        }
-    }
-
-    init?(number: UInt8) {
-        switch number {
-        case 1: self = .apns
-        case 2: self = .apnsDevelopment
-        case 3: self = .fcm
-        case 4: self = .webPush
-        case 5: self = .acrobits
-        case 6: self = .http
-        default: return nil
-        }
-    }
-}

@@ -2,50 +2,50 @@ package import Bytes
 package import PushDelivery
 package import SIPGrammar
 
-/// What a Contact says about pushes (RFC 8599 section 4.1, readings A1 to A4).
+/// The push parameters of a Contact (RFC 8599 section 4.1, readings A1 to A4).
 ///
-/// It is read from the parameters of the URI and, for clients that put them there, from those after the `>`. If both
-/// have one, that of the URI counts. Whether a provider is switched on is not looked at here.
+/// They are read from the parameters of the URI and, for clients that put them there, from the parameters after the
+/// `>`. If both have one, the URI's has priority. Whether a provider is switched on is not checked here.
 package enum PushParameters: Hashable, Sendable {
     /// No push parameters, or only empty ones (rule R6).
     case none
-    /// `pn-provider` without `pn-prid`, which asks for the push services that there are (RFC 8599 section 4.1.5).
+    /// `pn-provider` without `pn-prid`, which asks for the supported push services (RFC 8599 section 4.1.5).
     case query(PushQuery)
     case push(PushToken)
-    /// A push service that this proxy does not know, or a token that no app of ours can have (rules P2, P8).
+    /// A push service that this proxy does not support, or a token that no app of ours can have (rules P2, P8).
     case unsupported(TokenProblem)
-    /// The parameters contradict each other. The contact becomes an ordinary one, and there is no 555.
+    /// The parameters contradict each other. The contact becomes an ordinary one, without a 555.
     case invalid(Invalid)
 
     package enum PushQuery: Hashable, Sendable {
         case all
         case provider(PushProvider)
-        /// No proxy of this kind knows the service, and the answer names none.
+        /// No proxy of this kind supports the service, and the answer names none.
         case unknown
     }
 
     package enum Invalid: Hashable, Sendable {
-        /// There is a `pn-prid` without a `pn-provider`.
+        /// A `pn-prid` without a `pn-provider`.
         case missingProvider
         /// A value is longer than ``PushParameters/longestValue``.
         case tooLong
-        /// There are two Apple tokens, whose services are not those that `pn-param` names.
+        /// Two Apple tokens whose services are not the services in `pn-param`.
         case unpairedTokens
     }
 
-    /// How many bytes a decoded `pn-prid` or `pn-param` may have.
+    /// The maximum length in bytes of a decoded `pn-prid` or `pn-param`.
     package static let longestValue = 4096
 
-    /// The triple as a device sent it, decoded, before it is judged.
+    /// The triple that a device sent, decoded, before it is judged.
     ///
-    /// A sign-out may carry less than a registration, so matching looks at the parts.
+    /// A sign-out may contain fewer parameters than a registration, so matching compares the parts.
     package struct Triple: Hashable, Sendable {
         /// `nil` if it was not sent; empty if it was sent without a value.
         package let provider: ByteString?
         package let param: ByteString?
-        /// `nil` when missing or empty.
+        /// `nil` if missing or empty.
         package let prid: ByteString?
-        /// Whether `pn-param` and ECSS-10's `pn-params` were both there and differ. The former was taken (reading A1).
+        /// Whether `pn-param` and ECSS-10's `pn-params` were both sent and differ. `pn-param` was used (reading A1).
         package let hasConflictingParams: Bool
     }
 
@@ -53,7 +53,7 @@ package enum PushParameters: Hashable, Sendable {
         self.init(Triple(contact: contact), settings: settings)
     }
 
-    /// That of a push contact.
+    /// The token of a push contact.
     var token: PushToken? {
         if case .push(let token) = self { return token }
         return nil
@@ -93,7 +93,7 @@ package enum PushParameters: Hashable, Sendable {
 }
 
 extension PushParameters.Triple {
-    /// Its values as they were found; the first of a name counts.
+    /// The values in the order of their occurrence. The first one of each name counts.
     private struct Found {
         var provider, singular, plural, prid: ByteString?
 
@@ -104,9 +104,9 @@ extension PushParameters.Triple {
             }
         }
 
-        /// Looks at one of the push parameters of the field, whose values may be quoted, or of the URI.
+        /// Examines one parameter of the field, whose value may be quoted, or of the URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
-            // A name of up to eight bytes is that word.
+            // The word identifies names of up to eight bytes.
             let word = bytes.lowercasedWord(place.name)
             var value: ByteString {
                 let text = place.value.map { text[$0] } ?? .empty
@@ -127,7 +127,7 @@ extension PushParameters.Triple {
     }
 
     package init(contact: NameAddress) {
-        // Those of the URI come before those of the field.
+        // Parameters of the URI have priority over those of the field.
         var found = Found(in: contact.uri)
         let field = contact.parameters
         field.forEachPlace { bytes, place in
@@ -136,10 +136,10 @@ extension PushParameters.Triple {
         self.init(found, of: contact)
     }
 
-    /// Those of the URI alone, as it is with contacts in the form of ``ContactText``.
+    /// Only the parameters of the URI, for contacts in the form of ``ContactText``.
     init(uri: SIPURI) { self.init(Found(in: uri), of: NameAddress(uri)) }
 
-    /// What was found in the contact, which may have the set of before RFC 8599 instead.
+    /// The values in the contact, which may have the parameters that preceded RFC 8599 instead.
     private init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
@@ -160,7 +160,7 @@ extension PushParameters.Triple {
             hasConflictingParams: singular != nil && plural != nil && singular != plural)
     }
 
-    /// The set that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), mapped as Flexisip does.
+    /// The parameters that Linphone sent before RFC 8599 (`pn-type`, `pn-tok`, `app-id`), mapped as in Flexisip.
     private init?(legacyOf contact: NameAddress) {
         guard let type = contact.decodedParameter("pn-type"), let token = contact.decodedParameter("pn-tok"),
             !type.isEmpty, !token.isEmpty
@@ -173,14 +173,15 @@ extension PushParameters.Triple {
                 app = app[0..<app.count - suffix.utf8CodeUnitCount]
                 break
             }
-            // The legacy set has no team. No push needs one, so any will do.
+            // The legacy parameters have no team. Pushes do not need it, so any team will do.
             if !app.isEmpty { app = ByteString(Array("ABCD1234.".utf8) + app.array) }
         }
         self.init(
             provider: provider, param: app.isEmpty ? nil : app, prid: token, hasConflictingParams: false)
     }
 
-    /// Whether a sign-out with these parameters means that token: what it carries must be the same (reading A7).
+    /// Whether a sign-out with these parameters names that token: all parameters that it contains must be equal
+    /// (reading A7).
     package func names(_ token: PushToken) -> Bool {
         guard let prid, prid == token.prid else { return false }
         if let provider, !provider.isEmpty, PushProvider(provider) != token.provider { return false }
@@ -190,9 +191,9 @@ extension PushParameters.Triple {
 }
 
 extension NameAddress {
-    /// The value of a URI parameter or else of a header parameter, with escapes (and quotes) undone.
+    /// The value of a URI parameter, else of a header parameter, without escapes and quotes.
     ///
-    /// `nil` when neither is there; empty when it has no value.
+    /// `nil` if neither exists; empty if it has no value.
     func decodedParameter(_ name: StaticString) -> ByteString? {
         if let found = uri.parameters.first(named: name) { return (found.value ?? .empty).percentDecoded() }
         guard let found = parameters.first(named: name) else { return nil }
@@ -207,7 +208,7 @@ extension ByteString {
 }
 
 extension PushProvider {
-    /// Reads like `init(_:)`, but makes no `String` of what nearly every phone sends.
+    /// Reads like `init(_:)`, but creates no `String` for the values of nearly all phones.
     init?(named value: ByteString) {
         if value == "fcm" {
             self = .fcm
@@ -221,13 +222,13 @@ extension PushProvider {
     var isApple: Bool { self == .apns || self == .apnsDevelopment }
 }
 
-/// The services of two Apple tokens in one Contact, as Linphone sends them.
+/// The services of two Apple tokens in one Contact, in the form of Linphone.
 ///
 /// `pn-prid = <token>:<service>[&<token>:<service>]`, `pn-param = <team>.<bundle>[.<service>[&<service>]]`.
 enum AppleServices {
     private static let words: [StaticString] = ["remote", "voip"]
 
-    /// Whether there is one token for each service of `param`, under the same name.
+    /// Whether each service of `param` has one token under the same name.
     static func pairUp(prid: ByteString, param: ByteString) -> Bool {
         let services = services(of: param)
         let tokens = prid.split(at: [UInt8(ascii: "&")])
@@ -235,7 +236,7 @@ enum AppleServices {
         var named: [ByteString] = []
         for token in tokens {
             guard let colon = token.firstIndex(of: UInt8(ascii: ":")) else {
-                // A single token need not name its service.
+                // A single token may omit its service.
                 return tokens.count == 1 && !token.isEmpty
             }
             guard colon > 0 else { return false }
@@ -244,7 +245,7 @@ enum AppleServices {
         return Set(named).count == named.count && Set(named) == Set(services)
     }
 
-    /// The tokens with that for calls first, and others by their names; a text of another form as it is.
+    /// The tokens with the token for calls first, and others by their names. A text of another form is unchanged.
     static func inOneOrder(prid: ByteString) -> ByteString {
         let tokens = prid.split(at: [UInt8(ascii: "&")])
         var named: [(name: ByteString, token: ByteString)] = []
@@ -255,7 +256,7 @@ enum AppleServices {
         return joined(named.sorted { isBefore($0.name, $1.name) }.map(\.token), like: prid)
     }
 
-    /// The same of the services that `pn-param` ends with.
+    /// The same for the services at the end of `pn-param`.
     static func inOneOrder(param: ByteString) -> ByteString {
         guard let dot = param.lastIndex(of: UInt8(ascii: ".")) else { return param }
         let parts = services(of: param)
@@ -280,7 +281,7 @@ enum AppleServices {
         return ByteString(out)
     }
 
-    /// The words after the last dot when they are services and nothing else; else the one service `remote`.
+    /// The words after the last dot if all are services; else the one service `remote`.
     private static func services(of param: ByteString) -> [ByteString] {
         let last = param.lastIndex(of: UInt8(ascii: ".")).map { param[$0 + 1..<param.count] } ?? param
         let parts = last.split(at: [UInt8(ascii: "&")])

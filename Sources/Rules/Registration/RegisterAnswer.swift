@@ -4,38 +4,51 @@ import Collections
 package import SIPGrammar
 package import Timekeeping
 
-/// What the 200 to a REGISTER says besides the contacts.
+/// The values in the 200 to a REGISTER besides the contacts.
 package struct RegisterAnnouncement: Sendable {
-    /// The bindings whose push parameters the answer repeats (rule P7). Those of other devices stay secret.
+    /// The bindings whose push parameters the answer repeats (rule P7). The parameters of other devices stay secret.
     var echoed = ShortList<DeviceID>()
     /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
     var path: [ByteString] = []
-    var featureCaps: [ByteString] = []
+    private(set) var featureCaps: [ByteString] = []
     /// A flow of RFC 5626 was registered.
-    package internal(set) var isOutbound = false
+    private(set) var isOutbound = false
     /// How often the phone shall send something on that flow, in seconds.
-    package internal(set) var flowTimer: UInt32?
+    package private(set) var flowTimer: UInt32?
     /// The push contact whose reference goes into the answer, see ``SealedName/purr(_:)``.
-    var purr: DeviceID?
+    private(set) var purr: DeviceID?
     /// The client wants to know the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
+
+    /// A flow was registered. Behind an edge it is the edge that hears the phone.
+    mutating func addFlow(_ settings: RegistrarSettings) {
+        isOutbound = true
+        if path.isEmpty { flowTimer = settings.flowTimerSeconds }
+    }
+
+    /// What we serve for a contact, and the device if it may have a reference, which the first row of all gets.
+    mutating func add(_ rows: [ByteString], for device: DeviceID?) {
+        guard !featureCaps.isEmpty else { return (featureCaps, purr) = (rows, device) }
+        for row in rows where !featureCaps.contains(row) { featureCaps.append(row) }
+    }
 }
 
-/// What the 200 to a REGISTER says (RFC 3261 section 10.3 step 8).
+/// The content of the 200 to a REGISTER (RFC 3261 section 10.3 step 8).
 extension BindingTable {
-    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date rows of the answer to what was just carried out.
+    /// Appends the Contact, Path, Supported, Require, Feature-Caps and Date rows of the answer to the REGISTER that was
+    /// just carried out.
     ///
-    /// Devices that were only reported are left out, since for SIP they are no contacts.
+    /// Devices that were only reported are left out, because they are not contacts in SIP.
     ///
     /// - Parameters:
-    ///   - aor: whose contacts they are.
-    ///   - announcement: what is said besides them.
-    ///   - refresh: what was carried out, if it was only that and nothing has happened since it was decided.
+    ///   - aor: the owner of the contacts.
+    ///   - announcement: the values besides the contacts.
+    ///   - refresh: the refresh that was carried out, if nothing else changed since it was decided.
     ///   - date: the Date row.
-    ///   - number: of this answer: no other of this run has it.
+    ///   - number: the answer's number, unique in this run.
     ///   - now: both clocks.
-    ///   - out: where the rows go.
-    ///   - seal: appends a text that only we can read.
+    ///   - out: receives the rows.
+    ///   - seal: appends a text that only the daemon can read.
     package func appendOKFields(
         for aor: AddressOfRecord, _ announcement: RegisterAnnouncement, after refresh: ContactRefresh? = nil,
         date: AddedField, number: UInt32, now: Moment, to out: inout ByteSink,
@@ -79,8 +92,8 @@ extension BindingTable {
         out.append(date)
     }
 
-    /// The URIs that lead to the device from anywhere (RFC 5627 section 5.2). The instance is looked for in the contact that
-    /// has just been written.
+    /// The URIs that lead to the device from anywhere (RFC 5627 section 5.2). The instance is searched in the contact
+    /// that was just written.
     private func appendGRUUs(
         slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, _ number: UInt32, to out: inout ByteSink,
         _ seal: (SealedName, inout ByteSink) -> Void
@@ -95,8 +108,8 @@ extension BindingTable {
 
     /// The contact with its remaining seconds.
     ///
-    /// A device gets its own parameters back as it sent them (rule P7). Of the AOR's other devices it must not learn
-    /// the tokens: they would let it wake them.
+    /// A device gets its own parameters unchanged (rule P7). It must not learn the tokens of the AOR's other devices,
+    /// because it could wake them with these.
     private func appendContact(slot: UInt32, isEchoed: Bool, now: Instant, to out: inout ByteSink) {
         if self[slot].marks.contains(.hasLabel) {
             let contact = binding(at: slot).contact
@@ -112,7 +125,7 @@ extension BindingTable {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
         out.append(";expires=")
-        // A push contact stays when its time is over, so the answer must not say 0, which means that it is gone
+        // A push contact stays when its time is over. The answer must not contain 0, which means that it was removed
         // (reading A8).
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
     }

@@ -5,34 +5,34 @@ package import PushDelivery
 package import SIPGrammar
 import Timekeeping
 
-/// What an acceptable REGISTER is going to change, before anything is changed.
+/// The changes of an accepted REGISTER, before any of them is made.
 ///
-/// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes it. If ``persist`` has something, ``BindingTable/begin(_:)``
-/// follows, then the store writes it. Then comes ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` when the
-/// store failed, and at last the 200 with its ``announcement``. Each AOR has one plan at a time.
+/// ``RegisterProcessor/plan(_:for:on:in:now:)`` makes it. If ``persist`` is not empty, ``BindingTable/begin(_:)``
+/// follows, then the store writes it. Then follows ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` if the
+/// store failed. Finally the 200 with its ``announcement`` is sent. Each AOR has one plan at a time.
 ///
-/// A class because it goes through many hands, and a copy of the value would retain a dozen arrays.
+/// A class, because many functions pass it on, and a copy of the value would retain a dozen arrays.
 package final class RegisterPlan {
     package let aor: AddressOfRecord
-    /// What must be in the store before the 200 is sent. It is empty when nothing changed that a restart could lose: a
-    /// push contact that was only refreshed comes back from its old row just as well.
+    /// The changes that must be persisted before the 200. Empty if nothing changed that a restart could lose: a push
+    /// contact that was only refreshed is restored from its old row just as well.
     package internal(set) var persist: [BindingChange] = []
-    /// The devices of which only expiry, CSeq and Call-ID changed. Their rows, which ``BindingTable/stored(_:now:)``
-    /// gives, may be written later.
+    /// The devices whose only changes are expiry, CSeq and Call-ID. Their rows, from ``BindingTable/stored(_:now:)``,
+    /// may be written later.
     package internal(set) var bookkeeping = ShortList<DeviceID>()
-    /// The devices that registered. After the 200 their held calls go out, and their missed calls are reported.
+    /// The devices that registered. After the 200 their held calls are released, and their missed calls are reported.
     package internal(set) var refreshed = ShortList<DeviceID>()
     /// The devices that this REGISTER removes.
     package internal(set) var removed: [DeviceID] = []
-    /// What the log says of it.
+    /// The facts for the log.
     package internal(set) var facts: [RegistrationFact] = []
 
     package internal(set) var announcement = RegisterAnnouncement()
-    /// An ordinary contact that is refreshed, and nothing else.
+    /// The refresh of an ordinary contact without other changes.
     var refresh: ContactRefresh?
     var installs: [Install] = []
 
-    /// A record to be made or replaced.
+    /// A record to be created or replaced.
     struct Install: Sendable {
         let id: DeviceID
         var content: Binding.Content
@@ -41,24 +41,24 @@ package final class RegisterPlan {
     init(aor: AddressOfRecord) { self.aor = aor }
 }
 
-/// What happened to a device, for the log.
+/// An event of a device, for the log.
 package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     case added(DeviceID, isPush: Bool)
-    /// The same device came with a new token (rule R8b).
+    /// The same device registered a new token (rule R8b).
     case tokenReplaced(DeviceID)
-    /// A contact was removed because another contact of the same device took its place (rule R8b).
+    /// A contact was replaced by another contact of the same device (rule R8b).
     case superseded(DeviceID, by: DeviceID)
     case unregistered(DeviceID)
-    /// A device registered as an ordinary contact, although it asked for pushes.
+    /// A device registered as an ordinary contact although it asked for pushes.
     case pushNotUsed(DeviceID, PushNotUsed)
-    /// `pn-param` and `pn-params` were both there and differ (reading A1).
+    /// `pn-param` and `pn-params` were both sent and differ (reading A1).
     case conflictingParams(DeviceID)
-    /// A sign-out named a token that nobody has registered, so nothing was removed (reading A7).
+    /// A sign-out named a token that no device has registered, so nothing was removed (reading A7).
     case unknownSignOut
-    /// The REGISTER has the same Call-ID and CSeq as before and was answered again.
+    /// The REGISTER has the same Call-ID and CSeq as before, and was answered again.
     case retransmission
 
-    /// As log lines say it.
+    /// The text for log lines.
     package var description: String {
         switch self {
         case .added(let device, let isPush): "added \(device.name) \(isPush ? "with" : "without") push"
@@ -77,7 +77,7 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
     package enum PushNotUsed: Hashable, Sendable {
         case unsupported(TokenProblem)
         case invalid(PushParameters.Invalid)
-        /// Another proxy nearer to the device pushes (rule P1).
+        /// Another proxy nearer to the device sends the pushes (rule P1).
         case pushedElsewhere
     }
 }
@@ -85,18 +85,18 @@ package enum RegistrationFact: Hashable, Sendable, CustomStringConvertible {
 /// The verdict on a REGISTER.
 package enum RegisterDecision {
     case accepted(RegisterPlan)
-    /// A push contact is refreshed, and nothing has to be written first.
+    /// A push contact is refreshed, and nothing has to be persisted first.
     case refreshed(ContactRefresh)
-    /// Nothing changes, and the answer has this status and these further fields. Where a token is the cause, the problem
-    /// with it is named.
+    /// Nothing changes, and the answer has this status and these further fields. If a token is the cause, its problem
+    /// is named.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
 }
 
 extension BindingTable {
-    /// Protects the bindings that the plan names while the store writes it, and takes its new ids.
+    /// Protects the bindings that the plan names while the store writes it, and reserves its new ids.
     package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
 
-    /// Gives up a plan that the store could not write. The ids it had taken stay unused.
+    /// Abandons a plan that the store could not write. Its ids stay unused.
     package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
 
     /// Carries the plan out.

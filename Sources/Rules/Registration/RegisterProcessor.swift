@@ -7,27 +7,19 @@ package import Timekeeping
 
 /// Judges REGISTER requests: RFC 3261 section 10.3, RFC 8599 section 5.6.1 and the registration rules of ECSS-10.
 ///
-/// The caller has checked domain, Require and credentials (steps 1 to 5), and hands in the AOR of the To header field.
+/// The caller has checked domain, Require and credentials (steps 1 to 5), and passes the AOR of the To header field.
 package struct RegisterProcessor: Sendable {
     package let settings: RegistrarSettings
     private let limits: ExpiryLimits
-    /// The Feature-Caps value of each provider by its number, as a plan has it; and for devices that can wake by themselves.
-    private let featureCapsAlone, refreshCapsAlone: [[ByteString]]
+    private let featureCaps: FeatureCaps
 
     package init(settings: RegistrarSettings) {
         self.settings = settings
         limits = ExpiryLimits(settings)
-        func caps(refresh: UInt32?) -> [[ByteString]] {
-            [[.empty]]
-                + PushProvider.allCases.map { provider in
-                    [FeatureCaps.value(for: provider, refresh: refresh, vapidKey: settings.push.vapidKey)]
-                }
-        }
-        featureCapsAlone = caps(refresh: nil)
-        refreshCapsAlone = caps(refresh: settings.refreshSeconds)
+        featureCaps = FeatureCaps(settings)
     }
 
-    /// Judges a REGISTER that came in on `flow`, where requests to its contacts will go. Changes nothing.
+    /// Judges a REGISTER from `flow`, to which requests to its contacts will be sent. Changes nothing.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -39,14 +31,14 @@ package struct RegisterProcessor: Sendable {
         let stored = StoredContact.all(of: aor, in: table, settings: settings, now: now.instant)
         switch order(of: request, among: stored, now: now.instant) {
         case .late:
-            // A CSeq below the last one: a REGISTER that was overtaken, or a replay. RFC 3261 section 10.3 step 7.
+            // A CSeq below the last one: an overtaken REGISTER, or a replay. RFC 3261 section 10.3 step 7.
             return .rejected(.serverError, [])
         case .repeated:
             plan.announcement.echoed = ShortList(stored.lazy.filter { $0.callID == request.callID }.map(\.id))
             var registration = ContactRegistration(
                 request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings,
-                limits: limits, now: now)
-            registration.announceAgain(plan, caps: { caps(of: $0) })
+                limits: limits, featureCaps: featureCaps, now: now)
+            registration.announceAgain(plan)
             plan.facts = [.retransmission]
             return .accepted(plan)
         case .new: break
@@ -55,21 +47,15 @@ package struct RegisterProcessor: Sendable {
         if request.contacts.isEmpty { return .accepted(plan) }
         var registration = ContactRegistration(
             request: request, flow: flow, stored: stored, enabled: table.enabled, settings: settings, limits: limits,
-            now: now)
-        return registration.decide(plan, firstNewID: table.nextID, caps: { caps(of: $0) })
-    }
-
-    func caps(of provider: PushProvider) -> ByteString {
-        let number = Int(provider.number)
-        guard featureCapsAlone.indices.contains(number) else { return FeatureCaps.value(for: provider) }
-        return featureCapsAlone[number].first ?? .empty
+            featureCaps: featureCaps, now: now)
+        return registration.decide(plan, firstNewID: table.nextID)
     }
 
     // MARK: The common case
 
     /// One contact that is refreshed with the same text, from the same flow, under the same Call-ID.
     ///
-    /// Nearly all REGISTERs are that; everything else, and everything odd, is left to the long way.
+    /// Nearly all REGISTERs are of this kind. All others, and unusual ones, take the general path.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
@@ -81,7 +67,7 @@ package struct RegisterProcessor: Sendable {
 
         var (slot, refreshed) = (first, nil as UInt32?)
         while slot != BindingTable.noSlot {
-            // Another contact under this Call-ID: its CSeq takes part in the order of requests.
+            // Another contact has this Call-ID: its CSeq takes part in the order of requests.
             let hasSameCallID = table.has(callID: request.callID, at: slot)
             if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
             if hasSameCallID, table.has(contact: contact, at: slot) { refreshed = slot }
@@ -117,18 +103,16 @@ package struct RegisterProcessor: Sendable {
         return .accepted(plan)
     }
 
-    /// What the answer to a refresh says.
+    /// The values in the answer to a refresh.
     package func announcement(of refresh: ContactRefresh) -> RegisterAnnouncement {
         var announcement = RegisterAnnouncement()
         announcement.echoed = ShortList(refresh.id)
         announcement.wantsGRUU = refresh.wantsGRUU
-        announcement.isOutbound = refresh.isOutbound
-        if refresh.isOutbound { announcement.flowTimer = settings.flowTimerSeconds }
+        if refresh.isOutbound { announcement.addFlow(settings) }
         guard refresh.provider != 0 else { return announcement }
-        if settings.announcesPURR { announcement.purr = refresh.id }
-        let number = Int(refresh.provider)
-        let caps = refresh.refreshesItself ? refreshCapsAlone : featureCapsAlone
-        if caps.indices.contains(number) { announcement.featureCaps = caps[number] }
+        announcement.add(
+            featureCaps.row(of: refresh.provider, refreshesItself: refresh.refreshesItself),
+            for: settings.announcesPURR ? refresh.id : nil)
         return announcement
     }
 
@@ -138,11 +122,11 @@ package struct RegisterProcessor: Sendable {
         case new, repeated, late
     }
 
-    /// Compares with all bindings that came under the request's Call-ID, whether the request names them or not: a
-    /// REGISTER that was overtaken on its way must not bring back a contact that the device has left.
+    /// Compares with all bindings under the request's Call-ID, whether the request names them or not: an overtaken
+    /// REGISTER must not restore a contact that the device has left.
     ///
-    /// Only while they are fresh. A client that starts its CSeq anew under a fixed Call-ID would otherwise be locked out
-    /// for ever by a contact that never ends.
+    /// Only while they are fresh. Otherwise a client that restarts its CSeq under a fixed Call-ID would be locked out
+    /// forever by a contact that never ends.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)
@@ -155,7 +139,7 @@ package struct RegisterProcessor: Sendable {
         return order
     }
 
-    /// `Contact: *` (RFC 3261 section 10.2.2): only with `Expires: 0` and no other contact.
+    /// `Contact: *` (RFC 3261 section 10.2.2): only with `Expires: 0` and without other contacts.
     private func removeAll(
         _ stored: [StoredContact], _ request: SIPRequest, _ plan: RegisterPlan
     ) -> RegisterDecision {

@@ -3,11 +3,11 @@ package import Settings
 import Timekeeping
 
 /// How REGISTER requests are judged.
-package struct RegistrarSettings: SettingsGroup, Hashable {
+package struct RegistrarSettings: SettingsGroup, Equatable {
     /// What happens to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
-    /// ECSS-10 does not say. RFC 8599 allows 555 to whoever knows that nobody further on serves it: the app then knows that
-    /// it will not be woken.
+    /// ECSS-10 does not define it. RFC 8599 allows 555 if the proxy knows that no other proxy on the path supports the
+    /// service. The app then knows that it will not be woken.
     package enum UnsupportedPush: String, Hashable, Sendable, CaseIterable {
         /// Answer 555.
         case reject = "reject-555"
@@ -15,11 +15,11 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
         case ordinary
     }
 
-    /// What names a device across new tokens and addresses (reading A5).
+    /// The name of a device across new tokens and addresses (reading A5).
     package enum LabelSource: String, Hashable, Sendable, CaseIterable {
         /// The Contact parameter `label`.
         case label
-        /// `+sip.instance`, together with `reg-id` when there is one.
+        /// `+sip.instance`, together with `reg-id` if present.
         case instance
     }
 
@@ -27,19 +27,19 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     package var minExpiry: Duration = .seconds(60)
     package var maxExpiry: Duration = .seconds(86400)
     package var maxContacts = 12
-    /// Contacts of one REGISTER; one more gets 400.
+    /// The contacts of one REGISTER. More get 400.
     package var maxContactsPerRequest = 20
-    /// What may name a device, in the order in which it is tried.
+    /// The sources of a device's name, in the order in which they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
     package var unsupportedPush = UnsupportedPush.reject
-    /// Zero: none is announced.
+    /// Zero: not announced.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
     /// How long before its end a phone is woken to refresh its contact. Zero: never.
     package var refreshPushLead: Duration = .zero
-    /// Zero: none is announced.
+    /// Zero: not announced.
     package var flowTimer: Duration = .zero
-    /// Made from the settings of the push providers; no key of this group.
+    /// Computed from the settings of the push providers; not a key of this group.
     package var push = PushAcceptance()
 
     package init() {}
@@ -47,46 +47,47 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<RegistrarSettings>] = [
         .duration(
             "default-expires", in: .seconds(60)...maxDuration, \.defaultExpiry,
-            "Lifetime of a contact whose phone asks for none."),
+            "The lifetime of a contact whose phone does not ask for one."),
         .duration(
             "min-expires", in: .seconds(1)...(.seconds(3600)), \.minExpiry,
-            "A REGISTER for a shorter lifetime is answered 423."),
+            "The minimum lifetime. A REGISTER for less gets 423. Raise it if phones register too often."),
         .duration(
             "max-expires", in: .seconds(60)...maxDuration, \.maxExpiry,
             "The longest lifetime granted. Contacts with push parameters stay when it is over, until their phone signs "
                 + "out."),
         .integer(
             "max-contacts", in: 1...100, \.maxContacts,
-            "Contacts that one user may have; a REGISTER for one more is answered 403."),
+            "The maximum number of contacts of one user. A REGISTER beyond it gets 403."),
         .list(
             "label", of: .choice, \.labelSources,
-            "What names a phone that comes back with a new push token: the Contact parameter label, or its instance "
-                + "(+sip.instance). The new contact then replaces the old one. The first that a Contact has is used."),
+            "How a phone with a new push token is recognised: by the Contact parameter label, or by its instance "
+                + "(+sip.instance). The new contact then replaces the old one. The first source in the list that the Contact has is used."
+        ),
         .choice(
             "unsupported-push", \.unsupportedPush,
-            "What to do with a contact whose push service is unknown or switched off, or whose token cannot be one of our "
-                + "apps' (docs/Providers.md): answer 555 with a Warning that says what is wrong, or accept it as an ordinary "
+            "The treatment of a contact whose push service is unknown or switched off, or whose token cannot belong to one of your "
+                + "apps (docs/Providers.md): answer 555 with a Warning that gives the reason, or accept it as an ordinary "
                 + "contact that expires."),
         .duration(
             "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,
-            "Ask phones that can wake by themselves (+sip.pnsreg) to register again at least this long before their contact "
-                + "would expire; more than 120 s (RFC 8599). 0s: do not ask, since contacts with push parameters stay "
-                + "without it."),
+            "Ask phones that can wake up by themselves (+sip.pnsreg) to register again at least this long before their contact "
+                + "expires; more than 120 s (RFC 8599). 0s: do not ask; contacts with push parameters stay "
+                + "anyway."),
         .duration(
             "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
-            "Wake a phone by a silent push when its registration ends within this time and it has not refreshed it: at "
+            "Wake a phone by a silent push if its registration ends within this time and it has not refreshed it: at "
                 + "least 180s (RFC 8599 section 5.5), and less than default-expires. A phone with push parameters that asks for "
-                + "a shorter time is answered 423. 0s: never, since contacts with push parameters stay when their time is "
-                + "over, and calls wake them all the same."),
+                + "a shorter time gets 423. 0s: never; contacts with push parameters stay when their time is "
+                + "over, and calls wake them anyway."),
         .bool(
             "announce-purr", \.announcesPURR,
-            "Give phones with push parameters a reference to write into their Contacts (+sip.pnspurr, pn-purr; RFC 8599), which "
-                + "leads requests from outside of a call to the phone that is in it. Inside calls phones are woken without "
-                + "it. It makes a REGISTER cost more."),
+            "Give phones with push parameters a reference for their Contacts (+sip.pnspurr, pn-purr; RFC 8599). With it, "
+                + "requests from outside a call reach the phone that is in the call. Inside calls phones are woken without "
+                + "it. It makes each REGISTER slower."),
         .duration(
             "flow-timer", in: .zero...(.seconds(86_400)), \.flowTimer,
-            "Tell phones with several flows (RFC 5626) to send something on each at least this often (Flow-Timer). A "
-                + "connection on which nothing has come for ten seconds more is closed; over UDP the flow is tried last then. "
+            "The Flow-Timer for phones with several flows (RFC 5626): they must send something on each at least this often. A "
+                + "connection that is silent for ten seconds more is closed; a silent flow over UDP is tried last. "
                 + "When none is left, the phone is woken by a push. 0s: do not tell them, and wait for the connection to "
                 + "end."),
     ]
@@ -111,18 +112,18 @@ package struct RegistrarSettings: SettingsGroup, Hashable {
 }
 
 extension RegistrarSettings {
-    /// The value of Flow-Timer; `nil` where none is announced.
+    /// The value of Flow-Timer; `nil` if none is announced.
     var flowTimerSeconds: UInt32? { flowTimer == .zero ? nil : ExpiryLimits.seconds(flowTimer) }
 
-    /// The value of `+sip.pnsreg`; `nil` where none is announced.
+    /// The value of `+sip.pnsreg`; `nil` if none is announced.
     var refreshSeconds: UInt32? { announcedRefresh == .zero ? nil : ExpiryLimits.seconds(announcedRefresh) }
 }
 
-/// The settings about time in the whole seconds that SIP counts in.
+/// The settings about time in whole seconds, the unit of SIP.
 struct ExpiryLimits: Sendable {
     let standard, least, most: UInt32
-    /// The least for a contact with push parameters: its end must not come before its refresh is asked for (RFC 8599 section
-    /// 5.6.1.1). An hour and more is never too brief (RFC 3261 section 10.3 step 7).
+    /// The minimum for a contact with push parameters: it must not end before its refresh is requested (RFC 8599
+    /// section 5.6.1.1). An hour or more is never too brief (RFC 3261 section 10.3 step 7).
     let leastForPush: UInt32
 
     init(_ settings: RegistrarSettings) {
@@ -136,7 +137,7 @@ struct ExpiryLimits: Sendable {
 }
 
 extension Instant {
-    /// Without the 128-bit arithmetic of `Duration`: for every REGISTER.
+    /// Avoids the 128-bit arithmetic of `Duration`, because it runs forevery REGISTER.
     func adding(seconds: UInt32) -> Instant {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
         return overflow ? .distantFuture : Instant(nanoseconds: sum)

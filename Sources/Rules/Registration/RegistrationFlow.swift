@@ -1,10 +1,10 @@
 package import Bytes
 package import SIPGrammar
 
-/// One of the flows that a device keeps to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
+/// One of the flows from a device to its registrar (RFC 5626): a Contact with `+sip.instance` and `reg-id`.
 ///
-/// Contacts of one instance with different numbers are ways to the same device; a new one with the same number takes the
-/// place of the old one, whatever its URI, token and Call-ID.
+/// Contacts of one instance with different numbers are flows to the same device. A new contact with the same number
+/// replaces the old one, with any URI, token and Call-ID.
 package struct RegistrationFlow: Hashable, Sendable {
     /// In lower case, without quotes and angle brackets.
     package let instance: ByteString
@@ -25,9 +25,9 @@ package struct RegistrationFlow: Hashable, Sendable {
 
 /// Whether the flows of a REGISTER count (RFC 5626 section 6).
 enum OutboundSupport {
-    /// The client does not ask for it: a `reg-id` says nothing.
+    /// The client does not ask for it, so a `reg-id` has no meaning.
     case notAsked
-    /// The client asks for it, and something between it and us does not know flows: 439.
+    /// The client asks for it, and a hop between it and the daemon does not support flows: 439.
     case hopLacks
     case applies
 
@@ -36,7 +36,7 @@ enum OutboundSupport {
             self = .notAsked
             return
         }
-        // Each proxy writes its Path above those before it: the last is that of the first hop.
+        // Each proxy writes its Path above the previous ones: the last Path is the first hop's.
         if let first = request.path.last {
             self = first.uri.parameters.contains("ob") ? .applies : .hopLacks
         } else {
@@ -57,7 +57,7 @@ extension SIPRequest {
 }
 
 extension Span<UInt8> {
-    /// Whether one of the words between commas is that one.
+    /// Whether one of the words between commas is that word.
     fileprivate func lists(_ word: StaticString) -> Bool {
         var start = 0
         while start < count {
@@ -70,7 +70,7 @@ extension Span<UInt8> {
 }
 
 extension ContactText {
-    /// The stored value without its `reg-id`, which says nothing where flows do not count.
+    /// The stored value without its `reg-id`, which has no meaning if flows do not count.
     static func withoutFlowNumber(_ text: ByteString) -> ByteString {
         guard let uri = uri(of: text) else { return text }
         let end = uri.text.count + 2

@@ -2,24 +2,25 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// A binding as the store keeps it: one row, times as dates because an `Instant` dies with the process.
+/// A binding in the form of the store: one row. Times are dates, because an `Instant` is valid only in its process.
 package struct StoredBinding: Hashable, Sendable {
     package let id: DeviceID
     package let aor: AddressOfRecord
-    /// In the form of ``ContactText``. A secret when it carries a push token.
+    /// In the form of ``ContactText``. A secret if it contains a push token.
     package let contact: ByteString
     package let callID: ByteString
     package let cseq: UInt32
     package let path: [ByteString]
-    /// A stream connection in it is gone after a restart; the address pair of UDP may still work.
+    /// A stream connection in it is closed after a restart. The address pair of UDP may still work.
     package let flow: Flow
     package let granted: UInt32
     package let freshUntil: UnixTime
     package let registeredAt: UnixTime
-    /// The contact's push parameters are to be used. False for ordinary contacts, and when another proxy pushes.
+    /// Whether the contact's push parameters are used. False for ordinary contacts, and if another proxy sends the
+    /// pushes.
     package let isPush: Bool
-    /// The phone's User-Agent, as ``UserAgent`` gives it; empty where it sent none. `nil`: the row keeps what it has, for nobody
-    /// but the store knows it.
+    /// The phone's User-Agent from ``UserAgent``; empty if it sent none. `nil`: the row keeps its value, which only the
+    /// store has.
     package let userAgent: ByteString?
 
     package init(
@@ -42,7 +43,7 @@ package struct StoredBinding: Hashable, Sendable {
     }
 }
 
-/// What the store has to do for one binding.
+/// The change of one binding in the store.
 package enum BindingChange: Hashable, Sendable {
     /// Insert the row, or replace the one with this id.
     indirect case upsert(StoredBinding)

@@ -4,28 +4,28 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// A binding as the matching rules look at it: its text read, its token and label at hand.
+/// A binding in the form for the matching rules: with its text parsed, its token and its label.
 ///
 /// A class for the same reason as ``AskedContact``.
 final class StoredContact {
     let id: DeviceID
     let binding: Binding
     let address: NameAddress
-    /// Made when there is something to compare with.
+    /// Parsed at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
-    /// The token that the contact names, whether it is used or not.
+    /// The token in the contact, whether it is used or not.
     let token: PushToken?
-    /// It stays until rule R8 ends it.
+    /// Whether it stays until rule R8 ends it.
     let isPush: Bool
     let label: DeviceLabel?
     let callID: ByteString
-    /// Which of its device's flows it is.
+    /// The device's flow.
     let flow: RegistrationFlow?
 
     var cseq: UInt32 { binding.cseq }
     var freshUntil: Instant { binding.freshUntil }
 
-    /// The bindings of an AOR that are in force.
+    /// The valid bindings of an AOR.
     static func all(
         of aor: AddressOfRecord, in table: borrowing BindingTable, settings: RegistrarSettings, now: Instant
     ) -> [StoredContact] {
@@ -46,7 +46,7 @@ final class StoredContact {
         self.binding = binding
         self.address = address
         self.isPush = isPush
-        // One that no app of ours has any more is still the name of its device.
+        // A token that no app of ours accepts any more still identifies its device.
         token =
             PushProvider(number: binding.provider).flatMap { PushToken($0, in: address.uri) }
             ?? PushParameters(contact: address, settings: settings).token

@@ -3,7 +3,7 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPURI {
-    /// Names are compared without case, IPv6 addresses by value.
+    /// Names are case-insensitive; IPv6 addresses are compared by value.
     package static func isSameHost(_ left: ByteString, _ right: ByteString) -> Bool {
         if left.equalsIgnoringCase(right) { return true }
         guard left.contains(UInt8(ascii: ":")), right.contains(UInt8(ascii: ":")),
@@ -12,7 +12,7 @@ extension SIPURI {
         return a == b
     }
 
-    /// The `name=value` pairs after `?` in one order, so that their own order does not count.
+    /// The `name=value` pairs after `?` in a fixed order, because their own order has no meaning.
     fileprivate static func headerSet(_ headers: ByteString?) -> [[UInt8]] {
         guard let headers else { return [] }
         return headers.split(at: [UInt8(ascii: "&")]).map { pair in
@@ -23,17 +23,17 @@ extension SIPURI {
     }
 }
 
-/// A URI made ready to be compared with many others: twelve contacts of fifty parameters against twelve stored ones.
+/// A URI prepared for comparison with many others: twelve contacts of fifty parameters with twelve stored ones.
 ///
-/// Escapes are undone and names folded once, and the parameters stand in one order, so that a comparison is one pass.
+/// Escapes are decoded and names folded once, and the parameters are sorted, so that a comparison is one pass.
 struct ComparableURI {
     private let uri: SIPURI
     private let user, password: ByteString?
     private let parameters: [Hashed]
     private let headers: [[UInt8]]
 
-    /// A parameter by the hashes of its name and its value. What is compared are contacts of one user alone: whoever
-    /// makes two of them collide hurts nobody else.
+    /// A parameter as the hashes of its name and its value. Only contacts of one user are compared: a collision harms
+    /// only the user who made it.
     private struct Hashed {
         let name: UInt64
         let value: UInt64
@@ -51,7 +51,7 @@ struct ComparableURI {
         let all = uri.parameters
         all.forEachPlace { bytes, place in
             let isPush = place.isPush(in: bytes)
-            // A token is compared as bytes, everything else without case; no value is not an empty one.
+            // A token is compared as bytes, all other values without case. A missing value differs from an empty one.
             let value = place.value.map { all.text[$0].withEscapesNormalized() }
             hashed.append(
                 Hashed(
@@ -64,11 +64,11 @@ struct ComparableURI {
             .map(\.element)
     }
 
-    /// Whether both name the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
+    /// Whether both identify the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// Not transitive: a parameter that only one of the two has does not count, save for the few that must match.
+    /// Not transitive: a parameter that only one of the two has is ignored, except for the few that must match.
     ///
-    /// With `ignoringPush` all `pn-*` parameters are left out, for a device that switches its pushes on or off.
+    /// With `ignoringPush` all `pn-*` parameters are ignored, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
         guard uri.scheme == other.uri.scheme else { return false }
         guard uri.scheme == .sip || uri.scheme == .sips else { return uri.text == other.uri.text }
@@ -77,7 +77,7 @@ struct ComparableURI {
             && Self.agree(parameters, other.parameters, ignoringPush: ignoringPush) && headers == other.headers
     }
 
-    /// Each value equals the first of that name on the other side; the few that must be in both are.
+    /// Each value equals the first value of that name on the other side; the few that must be in both are present.
     private static func agree(_ these: [Hashed], _ those: [Hashed], ignoringPush: Bool) -> Bool {
         var left = 0
         var right = 0
@@ -112,8 +112,8 @@ struct ComparableURI {
 }
 
 extension ParameterPlace {
-    /// `pn-*`, and `app-id` of the set that Linphone sent before RFC 8599: what must never leave toward a peer, be its
-    /// name escaped or not. `pn-purr` is made to be seen by peers (RFC 8599 section 9.3).
+    /// `pn-*`, and `app-id` of Linphone's parameters before RFC 8599: these must never be sent to a peer, with or
+    /// without escapes in the name. `pn-purr` is made for peers (RFC 8599 section 9.3).
     func isPush(in bytes: Span<UInt8>) -> Bool {
         if bytes.firstIndex(of: UInt8(ascii: "%"), in: name) != nil {
             let plain = ByteString(copying: bytes.extracting(name)).percentDecoded()
@@ -124,7 +124,7 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        // A name of up to eight bytes is that word.
+        // The word identifies names of up to eight bytes.
         let word = bytes.lowercasedWord(name)
         if word & 0xff_ffff == ("pn-" as StaticString).word {
             return word != ("pn-purr" as StaticString).word || name.count > 8
@@ -132,7 +132,7 @@ extension ParameterPlace {
         return word == ("app-id" as StaticString).word && name.count <= 8
     }
 
-    /// The parameters that match no URI without them, and the RFC 8599 triple.
+    /// The parameters without which a URI matches no URI that has them, and the RFC 8599 triple.
     fileprivate func mustBeInBoth(in bytes: Span<UInt8>) -> Bool {
         for known: StaticString in [
             "transport", "user", "ttl", "method", "maddr", "pn-provider", "pn-prid", "pn-param", "pn-params",
@@ -142,7 +142,8 @@ extension ParameterPlace {
 }
 
 extension ByteString {
-    /// Escapes of unreserved characters undone, the others in upper case: equal bytes then mean equal text.
+    /// Decodes escapes of unreserved characters, and writes other escapes in upper case: then equal bytes mean equal
+    /// text.
     func withEscapesNormalized() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []

@@ -1,25 +1,26 @@
 package import Addressing
 import Collections
 
-/// The places that the answer to one request may come from (T9.20): where the request went, and where its peer is since.
+/// The places from which the answer to one request may come (T9.20): the destination of the request, and the current
+/// flows of its peer.
 ///
-/// The branch in the Via of a response proves nothing, because everybody on the way of the request knows it.
+/// The branch in a response's Via proves nothing, because every hop of the request knows it.
 package struct ClientPlaces: Sendable {
-    /// Who answers from some other place, as far as the core knows.
+    /// The sender of an answer from another place, as far as the core knows.
     package enum Sender: Hashable, Sendable {
         case unknown
-        /// A phone that the called user has registered there.
+        /// A phone that the called user registered there.
         case callee
         case peer(Peer)
     }
 
     /// A trusted peer.
     package struct Peer: Hashable, Sendable {
-        /// Phones have the other ports of its address.
+        /// Phones use the other ports of its address.
         let hasOnePort: Bool
-        /// The server that only a certificate proves, whatever its address is.
+        /// The server that is recognised only by its certificate, at any address.
         let certified: ServerNumber
-        /// Whether the peer has shown that certificate.
+        /// Whether the peer presented that certificate.
         let isCertified: Bool
 
         package init(hasOnePort: Bool, certified: ServerNumber = .none, isCertified: Bool = false) {
@@ -30,39 +31,39 @@ package struct ClientPlaces: Sendable {
     }
 
     private struct Others: Sendable {
-        /// Where the request went, when its peer is reached elsewhere now.
+        /// The destination of the request, if its peer is now reached by another flow.
         var first: Flow?
-        /// Where the same phone was called later, by another request.
+        /// The flow by which the same phone was later called with another request.
         var later: Flow?
     }
 
-    // First, so that what is small can stand behind the flow in a record.
+    // The first member, so that small members can follow the flow in a record.
     private var others = Rare<Others>()
-    /// Where the request went, or its peer is reached now: what is still sent goes there.
+    /// The destination of further messages: the request's flow, or the peer's current one.
     package private(set) var present: Flow
-    /// Its connection has ended, and its peer has not said the last word.
+    /// Its connection was closed, and its peer has not sent the final response.
     package private(set) var wasLost = false
 
     package init(sentOn flow: Flow) { present = flow }
 
-    /// The peer is reached by another flow now.
+    /// The peer is now reached by another flow.
     package mutating func moved(to flow: Flow) {
         let old = wasLost ? present.closed : present
         others.change(orNew: Others()) { if $0.first == nil { $0.first = old } }
         present = flow
     }
 
-    /// The connection of the request has ended. The peer may answer by its next connection from the same place.
+    /// The connection of the request was closed. The peer may answer by its next connection from the same place.
     package mutating func connectionEnded() { wasLost = true }
 
-    /// The phone is called by another flow. It may answer there what it got before.
+    /// The phone is called by another flow. It may answer the earlier request there.
     package mutating func calledAnew(by flow: Flow) { others.change(orNew: Others()) { $0.later = flow } }
 
-    /// Whether a response counts that comes by this flow.
+    /// Whether a response by this flow counts.
     ///
     /// - Parameters:
-    ///   - flow: the flow that the response came by.
-    ///   - sender: asked only when the flow leads to none of the places.
+    ///   - flow: the flow of the response.
+    ///   - sender: evaluated only if the flow leads to none of the places.
     /// - Returns: whether it counts.
     package func accepts(responseFrom flow: Flow, by sender: @autoclosure () -> Sender) -> Bool {
         if includes(flow) { return true }
@@ -83,13 +84,13 @@ package struct ClientPlaces: Sendable {
 
     private static func leads(_ flow: Flow, to place: Flow, isAnyConnection: Bool = false) -> Bool {
         guard flow.remote == place.remote, flow.transport == place.transport else { return false }
-        // Over UDP both are 0. A request without a connection of its own may be answered on any to that place; over TLS, on one
-        // whose peer has the certificate. The same is true after the connection has ended.
+        // Over UDP both are 0. A request without its own connection may be answered on any connection to that place;
+        // over TLS, on one whose peer has the certificate. The same applies after the connection was closed.
         return flow.connection == place.connection
             || (isAnyConnection || place.connection == 0 || place.isClosed) && flow.server == place.server
     }
 
-    /// A PBX may answer from another port of its address, and by a connection that it has opened (RFC 3261 section 18.2.2).
+    /// A PBX may answer from another port of its address, and by a connection that it opened (RFC 3261 section 18.2.2).
     private func speaks(_ peer: Peer, from flow: Flow) -> Bool {
         if present.transport.isSecure {
             guard flow.transport.isSecure else { return false }

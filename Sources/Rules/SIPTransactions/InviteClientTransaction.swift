@@ -1,21 +1,22 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// An INVITE as we sent it (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its cancellation (section 9.1).
+/// An INVITE that the daemon sent (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its cancellation (section 9.1).
 ///
-/// Pure: the table keeps the bytes and the deadlines, and runs the action each event gives.
+/// Pure: the table keeps the bytes and the deadlines, and runs the action of each event.
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// No response yet; `cancelWanted` waits for the first one, before which no CANCEL may be sent.
-        /// Next: `proceeding`, `completed`, `accepted`, `ended` (timer B, transport).
+        /// No response yet. `cancelWanted` waits for the first response, because no CANCEL may be sent before it. Next:
+        /// `proceeding`, `completed`, `accepted`, `ended` (timer B, transport).
         case calling(cancelWanted: Bool)
-        /// A provisional response came; timer C runs. Next: `cancelling`, `completed`, `accepted`, `ended` (transport).
+        /// A provisional response was received; timer C runs. Next: `cancelling`, `completed`, `accepted`, `ended`
+        /// (transport).
         case proceeding
         /// A CANCEL was sent. Next: `completed`, `accepted`, `ended` (64*T1 without a final response, transport).
         case cancelling
-        /// A 3xx to 6xx came and was acknowledged. Next: `ended` (timer D).
+        /// A 3xx to 6xx was received and acknowledged. Next: `ended` (timer D).
         case completed
-        /// A 2xx came; more may follow from other forks. Next: `ended` (timer M).
+        /// A 2xx was received; more may follow from other forks. Next: `ended` (timer M).
         case accepted
         case ended
     }
@@ -24,34 +25,34 @@ package struct InviteClientTransaction: Sendable {
         case none
         /// Send the request, again at timer A (unreliable transports), give up at timer B.
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer A: send the request, and once more at that time.
+        /// Timer A: send the request, and again at that time.
         case sendAgain(next: Instant)
-        /// Tell the core the response.
+        /// Pass the response to the core.
         case tell
-        /// Tell the core the first provisional response; timer C runs from now on.
+        /// Pass the first provisional response to the core; timer C starts.
         case tellProvisional(until: Instant)
-        /// Tell the core another one that is not 100; timer C begins anew.
+        /// Pass another provisional response that is not 100 to the core; timer C restarts.
         case tellRinging(until: Instant)
-        /// Tell the core the first provisional response, then send the CANCEL that waited for it.
+        /// Pass the first provisional response to the core, then send the CANCEL that waited for it.
         case tellProvisionalAndCancel(until: Instant)
-        /// Tell the core the first 2xx, wait for further ones until timer M.
+        /// Pass the first 2xx to the core, wait for further ones until timer M.
         case tellSuccess(until: Instant)
-        /// Acknowledge, tell the core, answer retransmissions until timer D.
+        /// Acknowledge, pass the response to the core, answer retransmissions until timer D.
         case acknowledgeAndTell(until: Instant)
-        /// Acknowledge, tell the core, end: reliable transports repeat nothing.
+        /// Acknowledge, pass the response to the core, end: reliable transports do not retransmit.
         case acknowledgeTellAndEnd
-        /// Send the same ACK once more.
+        /// Send the same ACK again.
         case acknowledgeAgain
-        /// Keep what the CANCEL is to say until the first provisional response.
+        /// Keep the content of the CANCEL until the first provisional response.
         case holdCancel
-        /// Send CANCEL; give up when no final response comes until then.
+        /// Send CANCEL; give up if no final response arrives until then.
         case sendCancel(until: Instant)
-        /// Tell the core that timer C has fired.
+        /// Notify the core that timer C fired.
         case tellRangTooLong
         case end
-        /// Tell the core that no response came, and end.
+        /// Notify the core that no response arrived, and end.
         case endTimedOut
-        /// Tell the core that the transport failed, and end.
+        /// Notify the core that the transport failed, and end.
         case endFailed
     }
 
@@ -62,7 +63,7 @@ package struct InviteClientTransaction: Sendable {
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
-    /// One whose 2xx an earlier run of the program has passed on.
+    /// A transaction whose 2xx an earlier run of the program forwarded.
     package static func accepted(isReliable: Bool) -> InviteClientTransaction {
         var machine = InviteClientTransaction(isReliable: isReliable)
         machine.state = .accepted
@@ -116,14 +117,14 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    /// The peer shows that it is there after some of the INVITEs were lost: it gets the next one now, and timer A begins anew.
+    /// The peer is reachable again after some INVITEs were lost: it gets the next one now, and timer A restarts.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard case .calling = state, repeats > 0 else { return .none }
         repeats = 0
         return .sendAgain(next: timers.uncapped(doublings: 0, from: now))
     }
 
-    /// Timer B, C, D or M, or the end of a CANCEL's patience, whichever the state has.
+    /// Timer B, C, D or M, or the end of a CANCEL's time limit, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .calling, .cancelling:
@@ -145,7 +146,7 @@ package struct InviteClientTransaction: Sendable {
         case .completed:
             state = .ended
             return .end
-        case .accepted, .ended: return .none  // a 2xx of another fork may come on another flow
+        case .accepted, .ended: return .none  // a 2xx of another fork may arrive on another flow
         }
     }
 

@@ -1,44 +1,44 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// An INVITE as we were asked it (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
+/// An INVITE that the daemon received (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
 ///
-/// Pure: the table keeps the response's bytes and the deadlines, and runs the action each event gives.
+/// Pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
-        /// Provisional responses only; lasts as long as the core likes. Next: `completed`, `accepted`.
+        /// Only provisional responses were sent; the core decides how long. Next: `completed`, `accepted`.
         case proceeding
         /// A 3xx to 6xx was sent and waits for its ACK. Next: `confirmed`, `ended` (timer H).
         case completed
-        /// A 2xx was sent; its ACK is the core's. Next: `ended` (timer L).
+        /// A 2xx was sent; the core handles its ACK. Next: `ended` (timer L).
         case accepted
-        /// The ACK came; its retransmissions are absorbed. Next: `ended` (timer I).
+        /// The ACK was received; its retransmissions are absorbed. Next: `ended` (timer I).
         case confirmed
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send a 100. It can be written again, so it is not kept.
+        /// Send a 100. It is not kept, because it can be written again.
         case sendTrying
         /// Send a new provisional response and keep it for retransmissions.
         case sendProvisional
-        /// Send a 2xx; the peers repeat it end to end, so it is not kept.
+        /// Send a 2xx. It is not kept, because the peers repeat it end to end.
         case sendSuccess
-        /// The first 2xx: forget the provisional one and wait until timer L.
+        /// The first 2xx: drop the provisional response and wait until timer L.
         case sendFirstSuccess(until: Instant)
         /// Send a 3xx to 6xx, keep it, repeat it at timer G (unreliable transports), give up at timer H.
         case sendFailure(again: Instant?, until: Instant)
-        /// Send what is kept, if anything.
+        /// Send the kept response, if any.
         case repeatResponse
         /// Let the core write the 100 again.
         case repeatTrying
-        /// Timer G: send what is kept, and once more at that time.
+        /// Timer G: send the kept response, and again at that time.
         case sendAgain(next: Instant)
-        /// Forget the response, absorb ACKs until timer I.
+        /// Drop the response, absorb ACKs until timer I.
         case absorb(until: Instant)
         case end
-        /// Timer H: tell the core that no ACK came, and end.
+        /// Timer H: notify the core that no ACK arrived, and end.
         case endUnacknowledged
     }
 
@@ -97,7 +97,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Timer H, I or L, whichever the state has.
+    /// Timer H, I or L, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .completed:

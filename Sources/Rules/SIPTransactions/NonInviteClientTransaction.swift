@@ -1,16 +1,16 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// Any other request as we sent it (RFC 3261 section 17.1.2).
+/// Any other request that the daemon sent (RFC 3261 section 17.1.2).
 ///
-/// Pure: the table keeps the bytes and the deadlines, and runs the action each event gives.
+/// Pure: the table keeps the bytes and the deadlines, and runs the action of each event.
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response yet. Next: `proceeding`, `completed`, `ended` (timer F, transport).
         case trying
-        /// A provisional response came. Next: `completed`, `ended` (timer F, transport).
+        /// A provisional response was received. Next: `completed`, `ended` (timer F, transport).
         case proceeding
-        /// The final response came; its retransmissions are absorbed. Next: `ended` (timer K).
+        /// The final response was received; its retransmissions are absorbed. Next: `ended` (timer K).
         case completed
         case ended
     }
@@ -19,18 +19,18 @@ package struct NonInviteClientTransaction: Sendable {
         case none
         /// Send the request, again at timer E (unreliable transports), give up at timer F.
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer E: send the request, and once more at that time.
+        /// Timer E: send the request, and again at that time.
         case sendAgain(next: Instant)
-        /// Tell the core a provisional response.
+        /// Pass a provisional response to the core.
         case tell
-        /// Tell the core the final response, absorb others until timer K.
+        /// Pass the final response to the core, absorb others until timer K.
         case tellFinal(until: Instant)
-        /// Tell the core the final response and end.
+        /// Pass the final response to the core and end.
         case tellFinalAndEnd
         case end
-        /// Tell the core that no response came, and end.
+        /// Notify the core that no response arrived, and end.
         case endTimedOut
-        /// Tell the core that the transport failed, and end.
+        /// Notify the core that the transport failed, and end.
         case endFailed
     }
 
@@ -71,8 +71,7 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
-    /// The peer shows that it is there after some of the requests were lost: it gets the next one now, and timer E begins
-    /// anew.
+    /// The peer is reachable again after some requests were lost: it gets the next one now, and timer E restarts.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard state == .trying, repeats > 0 else { return .none }
         repeats = 0

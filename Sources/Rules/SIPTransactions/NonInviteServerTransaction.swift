@@ -1,9 +1,9 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// Any other request as we were asked it (RFC 3261 section 17.2.2 as changed by RFC 4320).
+/// Any other request that the daemon received (RFC 3261 section 17.2.2 as changed by RFC 4320).
 ///
-/// Pure: the table keeps the response's bytes and the deadlines, and runs the action each event gives.
+/// Pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// Nothing was sent yet. Next: `proceeding`, `completed`, `unanswered`, `ended`.
@@ -12,7 +12,7 @@ package struct NonInviteServerTransaction: Sendable {
         case proceeding
         /// The final response was sent; it is repeated on request. Next: `ended` (timer J).
         case completed
-        /// There was no answer in time, so nothing is sent (RFC 4320 section 4.2). Next: `ended` (timer J).
+        /// No answer in time, so nothing is sent (RFC 4320 section 4.2). Next: `ended` (timer J).
         case unanswered
         case ended
     }
@@ -27,7 +27,7 @@ package struct NonInviteServerTransaction: Sendable {
         case sendFinal(until: Instant)
         /// Send the final response and keep nothing.
         case sendFinalAndEnd
-        /// Send what is kept.
+        /// Send the kept response.
         case repeatResponse
         /// Send nothing, and absorb retransmissions until timer J.
         case stayQuiet(until: Instant)
@@ -43,7 +43,7 @@ package struct NonInviteServerTransaction: Sendable {
         arrival = now
     }
 
-    /// When the client has given up (its timer F); a transaction that was not answered by then ends.
+    /// When the client gives up (its timer F). A transaction without an answer ends then.
     package func patienceEnd(_ timers: TransactionTimers) -> Instant { timers.patience(from: arrival) }
 
     package func requestRepeated() -> Action {
@@ -64,7 +64,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// The 100 that was held may go.
+    /// The held 100 may be sent.
     package mutating func provisionalDue() -> Action {
         switch state {
         case .trying:
@@ -84,9 +84,9 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Of provisional responses only 100 is sent, and not before the client repeats its request at the slowest rate
-    /// (RFC 4320 section 4.1). Over UDP it must not come earlier, and over a stream nearly every request is answered by
-    /// then.
+    /// The only provisional response that is sent is 100, and not before the client repeats its request at the slowest
+    /// rate (RFC 4320 section 4.1). Over UDP an earlier 100 is not allowed, and over a stream nearly every request is
+    /// answered by then.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

@@ -1,18 +1,18 @@
-/// Something a ``Slab`` stores.
+/// A record that a ``Slab`` stores.
 protocol SlabRecord {
     /// 0 while the slot is free; set by the slab.
     var id: UInt64 { get set }
-    /// Lets go of everything the record holds.
+    /// Releases everything that the record holds.
     mutating func vacate()
 }
 
-/// Records in one array, found by numbers that are never given twice.
+/// Records in one array, found by numbers that are never reused.
 ///
-/// A number has 40 bits that count up and 24 bits of the slot, so that a stale number is recognised in its slot.
+/// A number has 40 bits that count up and 24 bits for the slot, so that a stale number is recognised in its slot.
 struct Slab<Record: SlabRecord> {
     static var maximumCount: Int { 1 << 24 }
 
-    /// Changed in place through the slots that ``slot(of:)`` gives.
+    /// Changed in place through the slots that ``slot(of:)`` returns.
     var records: [Record] = []
     private var free: [UInt32] = []
     private var lastSerial: UInt64 = 0

@@ -1,19 +1,19 @@
 import Bytes
 import SIPGrammar
 
-/// What makes two requests the same transaction (RFC 3261 section 17.2.3), as 128 bits.
+/// The parts of a request that identify its transaction (RFC 3261 section 17.2.3), as 128 bits.
 ///
-/// They are hashed with the process's random seed, so that nobody outside can make two keys equal. Branch, sent-by and
-/// method themselves would take more place and keep the whole message alive.
+/// They are hashed with the process's random seed, so that no outsider can make two keys equal. Branch, sent-by and
+/// method themselves would need more space and keep the whole message in memory.
 package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 
-    /// The 32 bits that lead to the place in the index, where all 128 are compared.
+    /// The 32 bits that select the place in the index, where all 128 are compared.
     var hash: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     /// - Parameters:
-    ///   - request: as received.
-    ///   - method: the method to look for: that of the request, or INVITE for an ACK or a CANCEL.
+    ///   - request: the received request.
+    ///   - method: the method to match: the method of the request, or INVITE for an ACK or a CANCEL.
     init(_ request: SIPRequest, as method: Method) {
         var hasher = Hasher()
         hasher.combine(method)
@@ -31,8 +31,8 @@ package struct TransactionKey: Hashable, Sendable {
         high = UInt64(bitPattern: Int64(second.finalize()))
     }
 
-    /// RFC 2543 matching, for a branch without the magic cookie. The To tag is left out: the ACK has the one of our
-    /// response, and the CSeq number tells requests of one dialog apart already.
+    /// RFC 2543 matching, for a branch without the magic cookie. The To tag is ignored: the ACK has the tag of our
+    /// response, and the CSeq number already distinguishes requests of one dialog.
     private static func combineElements(of request: SIPRequest, into hasher: inout Hasher) {
         let parts = [request.uri.text, request.callID, request.from.tag ?? .empty, request.via.branch ?? .empty]
         for part in parts {
@@ -44,6 +44,6 @@ package struct TransactionKey: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// Whether it starts with the magic cookie and has something after it.
+    /// Whether it starts with the magic cookie and has further characters.
     fileprivate var isTransactionID: Bool { count > 7 && hasPrefix("z9hG4bK") }
 }

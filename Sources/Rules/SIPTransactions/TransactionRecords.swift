@@ -13,12 +13,12 @@ struct ServerRecord: SlabRecord, Sendable {
 
     var id: UInt64 = 0
     let key: TransactionKey
-    /// Where responses go.
+    /// The destination of responses.
     var flow: Flow
     var machine: Machine
-    /// The response to a retransmission; empty when there is none.
+    /// The response to a retransmission, or empty.
     var response: [UInt8] = []
-    /// Timer G, or the time of a 100 that is held.
+    /// Timer G, or the time of a held 100.
     var resend = DeadlineID.none
     /// Timer H, I or L, or the client's timer F.
     var wait = DeadlineID.none
@@ -29,28 +29,28 @@ struct ServerRecord: SlabRecord, Sendable {
 /// A client transaction in the table.
 struct ClientRecord: SlabRecord, Sendable {
     enum Machine: Sendable {
-        /// Its id was given out, but its request is not there yet.
+        /// Its id is assigned, but its request is not known yet.
         case reserved
         case invite(InviteClientTransaction)
         case nonInvite(NonInviteClientTransaction)
     }
 
     var id: UInt64 = 0
-    /// Where the request went, once it did.
+    /// The destination of the request, after it was sent.
     var places: ClientPlaces?
     var machine = Machine.reserved
     /// The method of the request, which a response must name.
     var method = Method.invite
-    /// The request while it is repeated, then the ACK that answers retransmitted final responses.
+    /// The request while it is retransmitted, then the ACK that answers retransmitted final responses.
     var bytes: [UInt8] = []
-    /// What the ACK and the CANCEL of an INVITE are made of, until its final response.
+    /// The data for the ACK and the CANCEL of an INVITE, until its final response.
     var invite: SentInvite?
-    /// The INVITE that this transaction cancels, if it is our own CANCEL. The core is told nothing about such a
+    /// The INVITE that this transaction cancels, if it is our own CANCEL. The core gets no notifications about such a
     /// transaction.
     @Packed var cancelledInvite: ClientTransactionID?
     /// Timer A or E.
     var resend = DeadlineID.none
-    /// Timer B, C, D, F, K or M, or the patience after a CANCEL.
+    /// Timer B, C, D, F, K or M, or the time limit after a CANCEL.
     var wait = DeadlineID.none
     /// Neighbours among the transactions of the same flow, see ``FlowChains``.
     var nextOnFlow: Int32 = -1
@@ -58,7 +58,7 @@ struct ClientRecord: SlabRecord, Sendable {
 
     init(cancelling invite: ClientTransactionID? = nil) { cancelledInvite = invite }
 
-    /// Where what is still sent goes.
+    /// The destination of further messages.
     var flow: Flow? { places?.present }
 
     mutating func vacate() {
@@ -69,8 +69,7 @@ struct ClientRecord: SlabRecord, Sendable {
     }
 }
 
-/// The INVITE as sent, and what to say when it is cancelled. It is a class, so that other transactions need no place
-/// for it.
+/// The sent INVITE, and the reasons for its CANCEL. A class, so that other transactions need no space for it.
 final class SentInvite: Sendable {
     let request: OutgoingRequest
     /// Reason values of a CANCEL that waits for the first provisional response.
@@ -82,7 +81,7 @@ final class SentInvite: Sendable {
     }
 }
 
-/// What is to happen at a deadline, and to whom. Deadlines are cancelled with their record, so a slot is enough.
+/// The action at a deadline, and its transaction. Deadlines are cancelled with their record, so a slot is enough.
 struct TransactionDeadline: Sendable {
     enum Job: UInt8, Sendable { case serverResend, serverWait, clientResend, clientWait }
 

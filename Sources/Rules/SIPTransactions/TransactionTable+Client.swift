@@ -4,23 +4,23 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Reserves an id, so that the Via can be written before the request's bytes exist; `nil` when the table is full.
+    /// Reserves an id, so that the Via can be written before the request's bytes exist; `nil` if the table is full.
     ///
-    /// It is started once, or given back with ``discard(_:)``.
+    /// Start it once, or return it with ``discard(_:)``.
     package mutating func makeClientTransaction() -> ClientTransactionID? {
         guard clients.count < limits.clientTransactions else { return nil }
         return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
     }
 
-    /// Gives back an id that was reserved and not started. It does nothing if the id was started.
+    /// Returns an id that was reserved and not started. Does nothing if it was started.
     package mutating func discard(_ id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
         clients.remove(slot: slot)
     }
 
-    /// Sends a request; its topmost Via has the branch of ``BranchKey/appendBranch(for:loopHash:to:)``.
+    /// Sends a request. Its topmost Via has the branch of ``BranchKey/appendBranch(for:loopHash:to:)``.
     ///
-    /// Does nothing when the id was started before, or given back.
+    /// Does nothing if the id was already started or discarded.
     ///
     /// - Precondition: not an ACK, which has no transaction.
     package mutating func start(
@@ -32,26 +32,26 @@ extension TransactionTable {
         start(slot, request, on: flow, now: now, into: &out)
     }
 
-    /// What is known of an INVITE that an earlier run has sent.
+    /// The state of an INVITE that an earlier run sent.
     package enum Resumption: Sendable {
-        /// It is sent once more, so that the phone says again how far it is.
+        /// It is sent again, so that the phone reports its state again.
         case sendingAgain
-        /// Its connection has ended: it is waited for what comes by another.
+        /// Its connection was closed. A response may arrive by another one.
         case silent
-        /// A 2xx was received, which may come again.
+        /// A 2xx was received, which may be repeated.
         case answered
     }
 
-    /// Goes on with an INVITE that an earlier run has sent.
+    /// Resumes an INVITE that an earlier run sent.
     ///
     /// - Parameters:
-    ///   - request: as it was sent, with the topmost Via of that run.
-    ///   - branch: of that Via.
-    ///   - flow: the way to the phone.
-    ///   - resumption: what is known of it.
+    ///   - request: the sent request, with the topmost Via of that run.
+    ///   - branch: the branch of that Via.
+    ///   - flow: the flow to the phone.
+    ///   - resumption: its state.
     ///   - now: the time.
-    ///   - out: gets the request, if it is sent.
-    /// - Returns: `nil` when the table is full.
+    ///   - out: receives the request, if it is sent.
+    /// - Returns: `nil` if the table is full.
     package mutating func resume(
         _ request: OutgoingRequest, branch: ByteString, on flow: Flow, _ resumption: Resumption, now: Instant,
         into out: inout [TransactionOutput]
@@ -77,7 +77,7 @@ extension TransactionTable {
     /// The transaction of a response.
     package struct ClientMatch: Sendable {
         fileprivate let slot: Int
-        /// Of the request. For our CANCEL it is that of the INVITE.
+        /// The transaction of the request. For our CANCEL it is the transaction of the INVITE.
         package let client: ClientTransactionID
     }
 
@@ -88,48 +88,48 @@ extension TransactionTable {
         return ClientMatch(slot: slot, client: clients.records[slot].cancelledInvite ?? own)
     }
 
-    /// Where the request went, or its peer is reached now.
+    /// The destination of the request, or the current flow of its peer.
     ///
     /// - Precondition: nothing has changed since the match was found.
     package func flow(of match: ClientMatch) -> Flow? { clients.records[match.slot].flow }
 
-    /// Whether a response counts that comes by this flow, as ``ClientPlaces`` has it.
+    /// Whether a response by this flow counts, by the rules of ``ClientPlaces``.
     ///
     /// - Parameters:
-    ///   - flow: the flow that the response came by.
+    ///   - flow: the flow of the response.
     ///   - match: its transaction. Nothing has changed since it was found.
-    ///   - sender: asked only when the flow leads to no place of the request.
+    ///   - sender: evaluated only if the flow leads to no place of the request.
     /// - Returns: whether it counts.
     package func accepts(
         responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
     ) -> Bool {
         guard let places = clients.records[match.slot].places else { return false }
-        // What happens to the peer of an INVITE is told of the INVITE alone, and not of its CANCEL.
+        // Changes of an INVITE's peer are recorded only at the INVITE, not at its CANCEL.
         guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
             let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
         else { return places.accepts(responseFrom: flow, by: sender()) }
         return all.accepts(responseFrom: flow, by: sender())
     }
 
-    /// The connection of a request has ended. Its transaction stays for the answer that the peer may give by another.
+    /// The connection of a request was closed. Its transaction stays for an answer by another connection.
     package mutating func connectionEnded(of id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.connectionEnded()
     }
 
-    /// Whether the transaction goes on although its connection has ended.
+    /// Whether the transaction continues although its connection was closed.
     package func wasLost(_ id: ClientTransactionID) -> Bool {
         guard let slot = clients.slot(of: id.rawValue) else { return false }
         return clients.records[slot].places?.wasLost == true
     }
 
-    /// The phone that has the request is called by another flow, too.
+    /// The phone that has the request is also called by another flow.
     package mutating func calledAnew(_ id: ClientTransactionID, by flow: Flow) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.calledAnew(by: flow)
     }
 
-    /// Takes a response from wherever it comes.
+    /// Handles a response from any place.
     package mutating func responseReceived(
         _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -140,7 +140,7 @@ extension TransactionTable {
         responseReceived(response, of: match, now: now, into: &out)
     }
 
-    /// Takes the response to a request, of which the core has seen that it comes from where that went.
+    /// Handles the response to a request, after the core checked that it comes from the right place.
     ///
     /// - Precondition: nothing has changed since the match was found.
     package mutating func responseReceived(
@@ -160,16 +160,16 @@ extension TransactionTable {
         }
     }
 
-    /// Cancels an INVITE: now if it had a provisional response, else as soon as it has one (RFC 3261 section 9.1).
+    /// Cancels an INVITE: now if it had a provisional response, else after its first one (RFC 3261 section 9.1).
     ///
     /// No effect after its final response, on other requests, and on an id that was not started. The INVITE then ends
-    /// as after any final response, or as timed out when none comes within 64*T1.
+    /// after its final response, or times out if none arrives within 64*T1.
     ///
     /// - Parameters:
     ///   - id: the INVITE's transaction.
-    ///   - reasons: values of Reason header fields (RFC 3326); those of the first call count.
+    ///   - reasons: values of Reason header fields (RFC 3326). The values of the first call are used.
     ///   - now: the time.
-    ///   - out: gets the CANCEL.
+    ///   - out: receives the CANCEL.
     package mutating func cancel(
         _ id: ClientTransactionID, reasons: [ByteString], now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -183,7 +183,7 @@ extension TransactionTable {
         perform(action, slot, nil, now: now, into: &out)
     }
 
-    /// An INVITE that has had no response is not sent again, and cancelled should one come after all.
+    /// Stops sending an INVITE that had no response. If a response still arrives, the INVITE is cancelled.
     package mutating func giveUp(_ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]) {
         cancel(id, reasons: [], now: now, into: &out)
         if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
@@ -197,13 +197,13 @@ extension TransactionTable {
         transportFailed(slot, now: now, into: &out)
     }
 
-    /// The transactions that were sent on this flow and are not over.
+    /// The active transactions whose requests were sent on this flow.
     package func clients(on flow: Flow) -> [ClientTransactionID] {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
     }
 
-    /// The peer of an INVITE is now reached by another flow of the same transport. All that is still sent goes there,
-    /// and a CANCEL that was sent already is sent there again.
+    /// The peer of an INVITE is now reached by another flow of the same transport. Further messages are sent there, and
+    /// a CANCEL that was already sent is sent there again.
     package mutating func move(
         _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -216,8 +216,8 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// The peer of a request that was repeated in vain shows that it is there. It gets the request at once, and not only
-    /// with the next repetition.
+    /// The peer of a retransmitted request is reachable again. It gets the request immediately, not at the next
+    /// retransmission.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -391,7 +391,8 @@ extension TransactionTable {
         sendRequest(clients.records[slot].bytes, slot, into: &out)
     }
 
-    /// The INVITE is not repeated any more. As it may be pending for long, only what ACK and CANCEL need of it is kept.
+    /// The INVITE is no longer retransmitted. It may be pending for long, so only the parts for ACK and CANCEL are
+    /// kept.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = []
@@ -400,7 +401,7 @@ extension TransactionTable {
         clients.records[slot].invite = SentInvite(essence, reasons: invite.reasons)
     }
 
-    /// After the final response: lets go of the request.
+    /// After the final response: releases the request.
     private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
@@ -451,7 +452,7 @@ extension TransactionTable {
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
         if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
-            // A later CANCEL may have taken its place.
+            // A later CANCEL may have replaced it.
             if cancellations[invite]?.rawValue == clients.records[slot].id { cancellations[invite] = nil }
         } else {
             out.append(.clientEnded(ClientTransactionID(rawValue: clients.records[slot].id)))
@@ -471,7 +472,7 @@ extension TransactionTable {
 }
 
 extension Method {
-    /// The same method without a hold on the message it was read from.
+    /// The same method without a reference to its message.
     fileprivate func compacted() -> Method {
         if case .other(let name) = self { .other(name.compacted()) } else { self }
     }

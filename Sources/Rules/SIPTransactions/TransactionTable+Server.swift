@@ -4,9 +4,9 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Finds the transaction of a request (RFC 3261 section 17.2.3), and makes none if there is none.
+    /// Finds the transaction of a request (RFC 3261 section 17.2.3). Creates none.
     ///
-    /// `out` gets the stored response when the request is a retransmission.
+    /// `out` receives the stored response if the request is a retransmission.
     package mutating func requestReceived(
         _ request: SIPRequest, now: Instant, into out: inout [TransactionOutput]
     ) -> RequestMatch {
@@ -18,17 +18,16 @@ extension TransactionTable {
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
 
-    /// Makes the transaction of a request that was found to have none. Nothing of the request is kept; responses go out
-    /// on `flow`.
+    /// Creates the transaction of a new request. The request itself is not kept. Responses are sent on `flow`.
     ///
     /// - Parameters:
-    ///   - key: what ``requestReceived(_:now:into:)`` gave for this request.
-    ///   - request: as received.
+    ///   - key: the result of ``requestReceived(_:now:into:)`` for this request.
+    ///   - request: the received request.
     ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. Then it is taken beyond the limit. So is a BYE,
     ///     as far as what is kept for these goes.
-    ///   - flow: the way back.
+    ///   - flow: the flow for responses.
     ///   - now: the time.
-    /// - Returns: `nil` when the table is full: answer 503 without a transaction.
+    /// - Returns: `nil` if the table is full: answer 503 without a transaction.
     package mutating func begin(
         _ key: TransactionKey, for request: SIPRequest, cancelling cancelled: ServerTransactionID? = nil,
         respondOn flow: Flow, now: Instant
@@ -40,13 +39,13 @@ extension TransactionTable {
 
     /// Answers a request.
     ///
-    /// The machine may hold the response back or drop it: a 100 to a non-INVITE request waits 3.5 s, other
-    /// provisional responses to such a request are never sent, and a 408 to one only ends the waiting for an answer
-    /// (RFC 4320). After a final response only further 2xx to an INVITE are sent (RFC 6026). Nothing is sent for a
-    /// transaction that has ended.
+    /// The machine may hold the response back or drop it. A 100 to a non-INVITE request waits 3.5 s, other provisional
+    /// responses to such a request are never sent, and a 408 to one only ends the waiting for an answer (RFC 4320).
+    /// After a final response only further 2xx to an INVITE are sent (RFC 6026). Nothing is sent for a transaction that
+    /// has ended.
     ///
-    /// A 100 that has to wait need not be written yet: with no bytes, ``TransactionOutput/provisionalDue(_:)`` tells when its
-    /// time has come, which it seldom does.
+    /// A 100 that has to wait need not be written yet: without bytes, ``TransactionOutput/provisionalDue(_:)`` reports
+    /// when it may be sent, which is rare.
     package mutating func respond(
         _ id: ServerTransactionID, status: Status, bytes: [UInt8], now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -65,9 +64,10 @@ extension TransactionTable {
 
     // MARK: Transactions of an earlier run
 
-    /// Goes on with the INVITE of an earlier run, whose sender has heard at least 100; the next response goes to `flow`.
+    /// Resumes the INVITE of an earlier run, whose sender has received at least a 100. The next response goes to
+    /// `flow`.
     ///
-    /// - Returns: `nil` when the table is full, or has the transaction already.
+    /// - Returns: `nil` if the table is full, or already has the transaction.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
         let key = TransactionKey(request, as: .invite)
         guard serverSlot(of: key) == nil,
@@ -79,7 +79,8 @@ extension TransactionTable {
         return id
     }
 
-    /// The sender of an INVITE is now reached by another flow: responses go there, first the last one, which may be lost.
+    /// The sender of an INVITE is now reached by another flow. Responses are sent there, beginning with the last one,
+    /// which may be lost.
     package mutating func move(_ id: ServerTransactionID, to flow: Flow, into out: inout [TransactionOutput]) {
         guard let slot = servers.slot(of: id.rawValue), servers.records[slot].flow != flow else { return }
         servers.records[slot].flow = flow
@@ -234,7 +235,7 @@ extension TransactionTable {
         }
     }
 
-    /// Stores a response that may have to wait long, without the room its writer had reserved.
+    /// Stores a response that may have to wait long, without its reserved capacity.
     private mutating func keep(_ bytes: [UInt8], _ slot: Int) {
         guard bytes.capacity - bytes.count > 32 else {
             servers.records[slot].response = bytes

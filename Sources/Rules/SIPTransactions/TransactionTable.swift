@@ -2,16 +2,16 @@ import Addressing
 import Collections
 package import Timekeeping
 
-/// How many transactions a table holds at most.
+/// The limits of a table.
 package struct TransactionLimits: Sendable {
-    /// Server transactions; the CANCEL of one of them is taken beyond this.
+    /// Server transactions. The CANCEL of one of them is accepted beyond the limit.
     package var serverTransactions = 400_000
-    /// Beyond these, for BYEs alone: calls end although nothing else has room.
+    /// Places beyond the limit for BYEs only, so that calls can end when the table is full.
     package var keptForByes = 50_000
-    /// Answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond it the oldest goes, and
-    /// a late retransmission of its request is served as a new one.
+    /// Answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond the limit the oldest is
+    /// dropped, and a late retransmission of its request is served as a new request.
     package var completedNonInvite = 16_384
-    /// Client transactions, reserved ones too; the CANCEL of one of them is sent beyond this.
+    /// Client transactions, including reserved ones. The CANCEL of one of them is sent beyond the limit.
     package var clientTransactions = 1_000_000
 
     package init() {}
@@ -19,8 +19,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard (RFC 3261 section 17 with RFC 4320 and RFC 6026), and their timers.
 ///
-/// It does no input or output itself: it is told of requests, responses, the core's wishes and the time, and appends
-/// what is to be done to the outputs, in order.
+/// It does no input or output itself. The caller reports requests, responses, orders of the core and the time. The
+/// table appends its orders to the outputs, in order.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -28,14 +28,14 @@ package struct TransactionTable: ~Copyable, Sendable {
 
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
-    /// Answered non-INVITE transactions in the order in which they were answered. Their timer J fires in the same
-    /// order, so that they need no timer each.
+    /// Answered non-INVITE transactions in the order of their answers. Their timers J fire in the same order, so that
+    /// they need no timer each.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
     var flows = FlowChains()
-    /// The transactions of our CANCELs by the INVITE they cancel, whose branch they share.
+    /// The transactions of our CANCELs, by the INVITE that they cancel and whose branch they share.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 
     var deadlines = DeadlineQueue<TransactionDeadline>()
@@ -52,18 +52,10 @@ package struct TransactionTable: ~Copyable, Sendable {
         self.limits = limits
     }
 
-    /// What a transaction takes in the table, without its bytes and its deadlines.
-    package static var bytesPerServerTransaction: Int { MemoryLayout<ServerRecord>.stride }
-    package static var bytesPerClientTransaction: Int { MemoryLayout<ClientRecord>.stride }
-
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
-    package var completedNonInviteCount: Int { completed.count }
-    /// Our own CANCELs whose transactions are not over.
-    package var cancellationCount: Int { cancellations.count }
-    package var deadlineCount: Int { deadlines.count }
 
-    /// When ``deadlineReached(now:into:)`` is to be called next; it may find nothing to do then.
+    /// When to call ``deadlineReached(now:into:)`` next. It may have nothing to do then.
     package var nextDeadline: Instant? {
         guard let first = completed.first else { return deadlines.nextDeadline }
         return min(first.until, deadlines.nextDeadline ?? .distantFuture)

@@ -1,8 +1,8 @@
 package import Timekeeping
 
-/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the moments that follow from them.
+/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the times that follow from them.
 ///
-/// Timer A to M are named where they are used; all the long ones (B, D, F, H, J, L, M) are 64*T1.
+/// Timers A to M are named where they are used. All the long ones (B, D, F, H, J, L, M) are 64*T1.
 package struct TransactionTimers: Sendable {
     /// Nanoseconds: adding a `Duration` to an instant costs a 128-bit division.
     private let first, cap, linger: Int64
@@ -35,11 +35,11 @@ package struct TransactionTimers: Sendable {
     /// Timer C.
     func ringEnd(from now: Instant) -> Instant { now.later(by: ring) }
 
-    /// T4 later: when no straggler is on its way any more.
+    /// T4 later: when no late message is in flight any more.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
-    /// When a transaction ends that waits for stragglers alone (timers D, I, J, K, L and M), which may be a tenth of a second
-    /// late: nobody waits for it, and the ends of many need one turn of the loop.
+    /// The end of a transaction that only waits for late messages (timers D, I, J, K, L and M). It may be a tenth of a
+    /// second late: nothing waits for it, and many such ends share one turn of the loop.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth
@@ -54,7 +54,7 @@ package struct TransactionTimers: Sendable {
         now.later(by: doublings < 20 ? first << doublings : first << 20)
     }
 
-    /// T1 doubled `doublings` times but at most T2 later (timers E and G).
+    /// T1 doubled `doublings` times later, but at most T2 later (timers E and G).
     func capped(doublings: UInt8, from now: Instant) -> Instant {
         now.later(by: min(doublings < 20 ? first << doublings : cap, cap))
     }

@@ -5,9 +5,10 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Copies the store for operators, while it is in use: `sippushd backup`.
+/// Copies the store for operators while it is in use: `sippushd backup`.
 ///
-/// Only over the control socket: the file is written where the caller says, with the daemon's rights.
+/// Available only over the control socket: the caller chooses the path, and the daemon writes the file with its own
+/// rights.
 struct BackupService {
     let store: any ProxyStore
     let loop: EventLoop
@@ -30,7 +31,7 @@ struct BackupService {
                     call.answer(BackupReport(file: file, bytes: bytes))
                 } catch {
                     switch error {
-                    case .busy: call.answer(ServiceProblem(409, "a backup is being written already"))
+                    case .busy: call.answer(ServiceProblem(409, "another backup is in progress"))
                     case .unreadable: call.answer(.notRead)
                     case .refused(let reason):
                         log.warning("store not backed up", [.path: .text(file), .error: .text(reason)])
@@ -42,7 +43,7 @@ struct BackupService {
     }
 }
 
-/// The file that a backup was written to, and its size in bytes.
+/// The file of a backup, and its size in bytes.
 package struct BackupReport: Codable, Sendable {
     package var file: String
     package var bytes: Int

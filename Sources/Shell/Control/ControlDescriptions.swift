@@ -1,27 +1,27 @@
 package import HTTPServices
 import PushSending
 
-/// What operators ask and order, for whoever writes a client of the admin API.
+/// The operations of the admin API, described for authors of clients.
 extension RouteDescription {
     // MARK: Users
 
     static let users = RouteDescription("listUsers", "Users for digest authentication, by domain and name").page(.text)
-        .answer(200, "A page of users; or all that follow, a line of JSON for each", UserPage.self)
+        .answer(200, "A page of users, or all users as lines of JSON", UserPage.self)
         .answer(
-            200, "A page of users; or all that follow, a line of JSON for each", .text, type: "application/x-ndjson"
+            200, "A page of users, or all users as lines of JSON", .text, type: "application/x-ndjson"
         )
         .notRead()
 
     static let putUser = RouteDescription(
         "putUser", "Add a user, or change the password",
-        detail: "With a password, or with the HA1 hashes of RFC 7616 for the realm in the name."
+        detail: "Takes a password, or the HA1 hashes of RFC 7616 for the realm in the name."
     ).body(UserRequest.self).done("It is stored.").notStored()
 
-    static let user = RouteDescription("getUser", "Whether there is a user").user()
-        .answer(200, "There is", UserReport.self).problem(404, noUser)
+    static let user = RouteDescription("getUser", "Whether a user exists").user()
+        .answer(200, "The user exists", UserReport.self).problem(404, noUser)
 
     static let removeUser = RouteDescription(
-        "removeUser", "Remove a user", detail: "Devices that are registered stay until they are removed."
+        "removeUser", "Remove a user", detail: "Registered devices stay until they are removed."
     ).user().done("It is stored.").problem(404, noUser).notStored()
 
     // MARK: Devices and missed calls
@@ -31,43 +31,48 @@ extension RouteDescription {
     ).user().answer(200, "The devices", [BindingReport].self).problem(404, noName)
 
     static let removeDevice = RouteDescription(
-        "removeUserDevice", "Remove a device, as if it had signed out", detail: "It is back when it registers again."
-    ).user().path("id", "Id or name, as the list has them.").done("It is stored.")
+        "removeUserDevice", "Remove a device, as if it had signed out", detail: "It comes back when it registers again."
+    ).user().path("id", "The device's id or name from the list.").done("It is stored.")
         .problem(404, "The user has no such device.").problem(409, "Several have that name.").notStored()
 
-    static let bucket = RouteDescription("listMissedCalls", "A user's missed calls that are still to be reported")
+    static let bucket = RouteDescription("listMissedCalls", "A user's missed calls that are not reported yet")
         .user().answer(200, "The calls", [BucketEntryReport].self).problem(404, noName)
 
     static let emptyBucket = RouteDescription(
-        "emptyBucket", "Forget a user's missed calls", detail: "Calls that are being offered stay."
-    ).user().answer(200, "How many were forgotten", RemovalReport.self).problem(404, noName).notStored()
+        "emptyBucket", "Delete a user's missed calls", detail: "Calls that still ring or wait stay."
+    ).user().answer(200, "The number of deleted calls", RemovalReport.self).problem(404, noName).notStored()
 
     static let messages = RouteDescription(
-        "listMessages", "Messages that wait for phones, oldest first", detail: "What they say is not shown."
-    ).page(.number(0...Int64.max)).query("user", "`user@domain`: this user's only.", .text(1...512))
+        "listMessages", "Messages that wait for phones, oldest first", detail: "Their text is not shown."
+    ).page(.number(0...Int64.max)).query("user", "`user@domain`: only messages for this user.", .text(1...512))
         .answer(200, "A page of messages", MessagePage.self).problem(404, noName)
 
     static let removeMessage = RouteDescription(
-        "removeMessage", "Remove a message that waits", detail: "No phone gets it any more; its sender is not told."
-    ).path("id", "As the list has it.").done("It is removed.").problem(404, "There is no such message.").notStored()
+        "removeMessage", "Remove a message that waits", detail: "No phone gets it any more. Its sender is not notified."
+    ).path("id", "The message's id from the list.").done("It is removed.").problem(404, "There is no such message.")
+        .notStored()
 
     // MARK: Calls
 
     static let heldCalls = RouteDescription(
         "listHeldCalls", "Calls that wait for a phone or ring, oldest first",
-        detail: "A page may be short, or empty, although there is another: go on while there is a `next`."
+        detail: "A page may be short or empty although another one follows. Continue while the answer has a `next`."
     ).page(.number(0...Int64.max)).answer(200, "A page of calls", HeldCallPage.self)
 
     static let endCall = RouteDescription("endHeldCall", "End a call that waits or rings")
-        .path("id", "Id or `callRef`, as the list has them, or the Call-ID.")
-        .query("status", "What the caller gets; 480 without it.", .choice(ControlRoutes.endings.keys.sorted()))
-        .done("It is ended; ringing phones are being told.").problem(404, "There is no such call.")
+        .path("id", "The call's id or `callRef` from the list, or its Call-ID.")
+        .query(
+            "status", "The final response to the caller. Default: 480.", .choice(ControlRoutes.endings.keys.sorted())
+        )
+        .done("The call is ended. Ringing phones are being cancelled.").problem(404, "There is no such call.")
         .problem(409, "Several calls have that Call-ID.")
 
     // MARK: Providers
 
-    static let providers = RouteDescription("listProviders", "Push providers, and how each app's pushes have fared")
-        .answer(200, "The configured providers", [ProviderReport].self)
+    static let providers = RouteDescription(
+        "listProviders", "Push providers, with each app's counts of accepted and failed pushes"
+    )
+    .answer(200, "The configured providers", [ProviderReport].self)
 
     static func providerSwitch(_ word: String) -> RouteDescription {
         RouteDescription("\(word)Provider", "Switch a push provider \(word == "enable" ? "on" : "off")")
@@ -76,7 +81,8 @@ extension RouteDescription {
     }
 
     package static let feedback = RouteDescription("pullFeedback", "Ask Apple's feedback service for dead tokens now")
-        .answer(200, "What came of it", FeedbackReport.self).problem(409, "push.apns.feedback.endpoint is not set.")
+        .answer(200, "The numbers of removed and of ignored devices", FeedbackReport.self).problem(
+            409, "push.apns.feedback.endpoint is not set.")
 
     static func explain(inPath: Bool) -> RouteDescription {
         let description = RouteDescription("explain", "Why a phone was woken for a call, or why not")
@@ -85,9 +91,11 @@ extension RouteDescription {
             ? description.path(
                 "name", "`user@domain` or `user`, a Call-ID without slashes, a `callRef`, or the code of a push.")
             : description.query(
-                "name", "As in the path; a Call-ID may have slashes here.", .text(1 ... .max), isRequired: true)
-        return named.query("limit", "Records of the store, the last ones; 20 without it.", .number(1...1000))
-            .answer(200, "What is known", ExplainReport.self).notRead()
+                "name", "As in the path. Here a Call-ID may contain slashes.", .text(1 ... .max), isRequired: true)
+        return named.query(
+            "limit", "The maximum number of records; the last ones are returned. Default: 20.", .number(1...1000)
+        )
+        .answer(200, "The report", ExplainReport.self).notRead()
     }
 
     // MARK: Keys
@@ -96,12 +104,13 @@ extension RouteDescription {
         .answer(200, "All of them", [APIKeyReport].self)
 
     static let addKey = RouteDescription(
-        "addKey", "Add an API key", detail: "Whoever adds it makes it up: `spd_` and 43 characters of URL-safe base64."
-    ).body(APIKeyRequest.self).done("It is stored, and counts from now on.")
-        .problem(409, "There is one of that name, or there are too many.").notStored()
+        "addKey", "Add an API key",
+        detail: "The caller generates the key: `spd_` and 43 characters of URL-safe base64. It sends only the hash."
+    ).body(APIKeyRequest.self).done("The key is stored and valid.")
+        .problem(409, "A key of that name exists, or the limit of keys is reached.").notStored()
 
     static let removeKey = RouteDescription("removeKey", "Remove an API key").path("name", "Its name.")
-        .done("It is refused from now on.").problem(404, "There is no such key.").notStored()
+        .done("The key is refused from now on.").problem(404, "There is no such key.").notStored()
 
     // MARK: Apps
 
@@ -109,26 +118,28 @@ extension RouteDescription {
         .answer(200, "All of them", [AppReport].self)
 
     static let addApp = RouteDescription("addApp", "Add a mobile app")
-        .body(AppRequest.self).done("It is stored, and may register devices from now on.")
-        .problem(409, "The name or the id is taken, or there are too many.").notStored()
+        .body(AppRequest.self).done("The app is stored and may register devices.")
+        .problem(409, "The name or the id is taken, or the limit of apps is reached.").notStored()
 
     static let removeApp = RouteDescription(
-        "removeApp", "Remove a mobile app", detail: "Devices that it has registered stay."
-    ).path("name", "Its name or its id.").done("It may register no more.").problem(404, "There is no such app.")
-        .problem(409, "It stands in the settings.").notStored()
+        "removeApp", "Remove a mobile app", detail: "The devices that it registered stay."
+    ).path("name", "Its name or its id.").done("The app may no longer register devices.").problem(
+        404, "There is no such app."
+    )
+    .problem(409, "The app is defined in the settings.").notStored()
 
-    static let metrics = RouteDescription("getMetrics", "Figures for Prometheus")
+    static let metrics = RouteDescription("getMetrics", "Metrics for Prometheus")
         .answer(200, "Text format 0.0.4", .text, type: "text/plain")
 
     // MARK: Parts
 
     private static let noUser = "There is no such user."
-    private static let noName = "The name is no `user@domain`."
+    private static let noName = "The name is not a `user@domain`."
 
     private func user() -> RouteDescription { path("user", "`user@domain`") }
 
     private func page(_ cursor: JSONSchema) -> RouteDescription {
-        query("after", "The `next` of the page before.", cursor)
-            .query("limit", "How many on a page; 100 without it.", .number(1...1000))
+        query("after", "The `next` of the previous page.", cursor)
+            .query("limit", "The maximum number of entries on a page. Default: 100.", .number(1...1000))
     }
 }

@@ -3,15 +3,15 @@ package import HTTPServices
 import ProxyRuntime
 import Timekeeping
 
-// What the control socket says and takes, as JSON. The command line reads the same types.
+// Requests and answers of the control socket, as JSON. The command line reads the same types.
 
 package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "HeldCall"
     package static let notes: [String: JSONSchema] = [
-        "sleepingDevices": .words("Names, as in the list of a user's devices.")
+        "sleepingDevices": .words("Names from the list of a user's devices.")
     ]
 
-    /// The number to end the call by; later calls have higher ones.
+    /// The number for ending the call. Later calls have higher numbers.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
@@ -27,8 +27,8 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
 package struct BucketEntryReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "MissedCall"
     package static let notes: [String: JSONSchema] = [
-        "isOver": .words("False while the call is being offered."),
-        "devices": .words("Names of those that are still to be told."),
+        "isOver": .words("False while the call still rings or waits."),
+        "devices": .words("Names of the devices that are not notified yet."),
     ]
 
     package var callRef: String
@@ -42,9 +42,10 @@ package struct BucketEntryReport: Codable, Sendable, DescribedBody {
 package struct MessageReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "WaitingMessage"
     package static let notes: [String: JSONSchema] = [
-        "id": .words("Later messages have higher ones."),
+        "id": .words("Later messages have higher ids."),
         "devices": .words(
-            "Names of those that have not got it; none when all are gone, and the next that comes shall."),
+            "Names of the devices that have not received it. Empty if all devices are gone; then the next device that registers gets it."
+        ),
     ]
 
     package var id: UInt64
@@ -57,40 +58,40 @@ package struct MessageReport: Codable, Sendable, DescribedBody {
     package var devices: [String]
 }
 
-/// Some of the messages that wait, oldest first.
+/// Part of the messages that wait, oldest first.
 package struct MessagePage: Codable, Sendable {
     package var messages: [MessageReport]
-    /// The `after` of the next page; `nil` on the last.
+    /// The `after` of the next page; `nil` on the last page.
     package var next: UInt64?
 }
 
 package struct BindingReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Device"
     package static let notes: [String: JSONSchema] = [
-        "name": .words("Short; no other device of the user has it."),
-        "flow": .words("Where it registered from; missing when it has not."),
-        "token": .words("Provider and the start of the token; missing without push."),
+        "name": .words("A short name, unique among the user's devices."),
+        "flow": .words("The address from which it registered; missing if it has not registered."),
+        "token": .words("The provider and the first characters of the token; missing without push."),
         "state": .words(
-            "awake: it can be called where it registered; asleep: a push must wake it; unknown: it registered over UDP, where nothing tells."
+            "awake: its connection is open; asleep: a push must wake it; unknown: it registered over UDP, which has no connection."
         ),
-        "userAgent": .words("What the phone says that it is, at most 128 bytes of it; missing when it says nothing."),
-        "app": .words("The app of the settings that its pushes go by; missing without push."),
-        "lastPushAt": .words("When its last push was asked for, in Unix seconds; missing where none is on record."),
-        "lastPush": .words("What became of it."),
+        "userAgent": .words("The first 128 bytes of the phone's User-Agent; missing if it sends none."),
+        "app": .words("The app in the settings that sends its pushes; missing without push."),
+        "lastPushAt": .words("When its last push was requested, in Unix seconds; missing if none is on record."),
+        "lastPush": .words("The result of that push."),
     ]
 
-    /// The device's number, as text: it may be beyond 2^53, where not every reader of JSON reads numbers exactly.
+    /// The device's number as text: it can exceed 2^53, and some readers of JSON read such numbers inexactly.
     package var id: String
-    /// What people call it: short, the same after a restart, and no other device of the user has it.
+    /// A short name for people. It stays the same after a restart and is unique among the user's devices.
     package var name: String
     package var contact: String
     package var flow: String?
     package var token: String?
     package var isFresh: Bool
-    /// Unix seconds: when it last registered or was reported.
+    /// Unix seconds: the time of its last REGISTER or report.
     package var registeredAt: Int64
     package var state: String
-    /// What its last REGISTER said, and only said.
+    /// The User-Agent of its last REGISTER. It is not verified.
     package var userAgent: String?
     package var app: String?
     package var lastPushAt: Int64?
@@ -105,26 +106,25 @@ package struct ProviderReport: Codable, Sendable, DescribedBody {
     package var apps: [PushAppFigures] = []
 }
 
-/// How the pushes of one app have fared since the start.
+/// The push statistics of one app since the start.
 package struct PushAppFigures: Codable, Sendable {
-    /// The name of the provider, or `provider/name` of a further app.
+    /// The name of the provider, or `provider/name` for a further app.
     package var name: String
-    /// Whether requests go out. Otherwise the provider was not reached, and one push now and then finds out whether it
-    /// is back.
+    /// Whether requests are sent. If false, the provider could not be reached, and only an occasional probe is sent.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
     package var deadTokens: Int
     package var credentialsRefused: Int
-    /// Pushes whose tokens belong to another app.
+    /// Pushes with tokens of another app.
     package var foreignTokens: Int
-    /// How many pushes wait for their turn.
+    /// How many pushes wait in the queue.
     package var queued: Int
-    /// How many pushes were sent and are not answered.
+    /// How many pushes were sent and are unanswered.
     package var inFlight: Int
-    /// Why the provider was not reached at the last try; `nil` once it has answered.
+    /// Why the provider could not be reached at the last try; `nil` after the next answer.
     package var problem: String?
-    /// The provider's word when it last refused our credentials; `nil` once it has accepted a push again.
+    /// The provider's reason when it last refused our credentials; `nil` after the next accepted push.
     package var refusal: String?
     /// Unix seconds.
     package var refusedAt: Int64?
@@ -135,21 +135,21 @@ package struct UserReport: Codable, Sendable {
     package var name: String
 }
 
-/// Some of the users, by domain and name.
+/// Part of the users, by domain and name.
 package struct UserPage: Codable, Sendable {
     package var users: [UserReport]
-    /// The `after` of the next page; `nil` on the last.
+    /// The `after` of the next page; `nil` on the last page.
     package var next: String?
 }
 
-/// Some of the calls that wait or ring, oldest first; a page may be short, or empty, although there is another.
+/// Part of the calls that wait or ring, oldest first. A page may be short or empty although another one follows.
 package struct HeldCallPage: Codable, Sendable {
     package var calls: [HeldCallReport]
-    /// The `after` of the next page; `nil` on the last.
+    /// The `after` of the next page; `nil` on the last page.
     package var next: UInt64?
 }
 
-/// How many entries were removed.
+/// The number of removed entries.
 package struct RemovalReport: Codable, Sendable {
     package var removed: Int
 }
@@ -167,9 +167,9 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
-    /// The hashes to store, made from the password where that is given.
+    /// The hashes to store. They are computed from the password if one is given.
     ///
-    /// - Throws: a sentence for whoever asked.
+    /// - Throws: a sentence for the caller.
     func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
         switch (password, ha1MD5, ha1SHA256) {
         case (let password?, nil, nil) where ha1SHA512_256 == nil:
@@ -177,17 +177,17 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
             return try UserCredentials(name: name, password: password, realms: realms)
         case (nil, let md5?, let sha256?):
             return UserCredentials(name: name, ha1MD5: md5, ha1SHA256: sha256, ha1SHA512_256: ha1SHA512_256)
-        case (_, _, _): throw StartError("expected a password, or ha1MD5 and ha1SHA256 with ha1SHA512_256 or without")
+        case (_, _, _): throw StartError("expected a password, or ha1MD5 and ha1SHA256 and optionally ha1SHA512_256")
         }
     }
 }
 
-/// A user to add or change; hashes only, never the password (RFC 7616 section 3.4.2: HA1).
+/// A user to add or change. It has hashes only, never the password (RFC 7616 section 3.4.2: HA1).
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
     package var ha1SHA256: String
-    /// Without it, SHA-512-256 is offered to nobody: a challenge must not tell one user from another.
+    /// Without this hash, the daemon offers SHA-512-256 to no user: a challenge must not reveal which users exist.
     package var ha1SHA512_256: String?
 
     package init(name: String, ha1MD5: String, ha1SHA256: String, ha1SHA512_256: String? = nil) {
@@ -202,17 +202,17 @@ package struct APIKeyReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Key"
 
     package var name: String
-    /// The names of the scopes, with commas between them.
+    /// The names of the scopes, separated by commas.
     package var scopes: String
     /// Unix seconds.
     package var createdAt: Int64
 }
 
-/// An operator's request to add a key. It holds the hash, never the key itself.
+/// An operator's request to add a key. It has the hash, never the key itself.
 package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),
-        "scopes": .words("Names with commas."),
+        "scopes": .words("Names separated by commas."),
     ]
 
     package var name: String
@@ -225,7 +225,7 @@ package struct APIKeyRequest: Codable, Sendable, DescribedBody {
         self.scopes = scopes.names
     }
 
-    /// `nil` when a part is not well-formed.
+    /// `nil` if a part is not well-formed.
     func key(at date: UnixTime) -> APIKey? {
         guard let hash = Hex.decode(Array(hash.utf8)), let scopes = APIScope.set(scopes) else { return nil }
         return APIKey(name: name, hash: hash, scopes: scopes, createdAt: date)

@@ -8,7 +8,8 @@ import PushDelivery
 import Registration
 import Timekeeping
 
-/// A user's devices and missed calls. A user has few of both (`registrar.max-contacts`, `bucket`), so there are no pages.
+/// A user's devices and missed calls. They need no pages, because settings limit both per user
+/// (`registrar.max-contacts`, `bucket`).
 extension ControlRoutes {
     func registerDevices(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users/{}/devices", scope: .admin, described: .devices) { call throws(ServiceProblem) in
@@ -35,14 +36,14 @@ extension ControlRoutes {
                 engine.timeline.underWay { $0.user == aor.user && $0.host == aor.host }
             )
         }
-        guard isKnown || !shown.isEmpty else { throw ServiceProblem(404, "nobody here is called \(aor)") }
+        guard isKnown || !shown.isEmpty else { throw ServiceProblem(404, "no user is called \(aor)") }
         call.askStore { [store] in
             let agents = try await store.userAgents(of: shown.compactMap(\.device))
             let records = try await store.timeline(of: [.user(aor)], limit: Self.lastRecords) + live
             call.answer(
                 shown.map { device in
                     var device = device
-                    // What was said in the last seconds is not in the store yet.
+                    // The store does not have the User-Agents of the last seconds yet.
                     let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
                     device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
@@ -53,7 +54,7 @@ extension ControlRoutes {
         }
     }
 
-    /// How many records of a user are looked through for the last push of each device.
+    /// How many records of a user are searched for the last push of each device.
     private static let lastRecords = 100
 
     private static func devices(of aor: AddressOfRecord, _ engine: ProxyEngine, now: Moment) -> [BindingReport] {
@@ -70,7 +71,7 @@ extension ControlRoutes {
         }
     }
 
-    /// As if the device had signed out: calls no longer wait for it.
+    /// Removes the device as if it had signed out: calls no longer wait for it.
     private func removeDevice(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         let name = call.parameter(1)
@@ -81,8 +82,8 @@ extension ControlRoutes {
         }
         if let device = meant.first { call.changes("\(aor) \(device.name)") }
         guard let device = meant.first else { throw ServiceProblem(404, "no such device") }
-        // The shown beginnings of two tokens may be the same, and so may be the names of devices that registered before
-        // there were names.
+        // Two tokens can begin with the same characters. Devices that registered with an old version can have the same
+        // name.
         guard meant.count == 1 else {
             throw ServiceProblem(409, "several devices are called \(name)", detail: "name one by its id")
         }

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import HTTPServer
 import HTTPServices
 import Persistence
@@ -8,7 +9,7 @@ import ProxyRuntime
 import Registration
 import Timekeeping
 
-/// Messages that wait for phones. What they say is shown to nobody.
+/// Messages that wait for phones. Their text is never shown.
 extension ControlRoutes {
     func registerMessages(in router: inout ServiceRouter) {
         router.add("GET", "/v1/messages", scope: .admin, described: .messages) { call throws(ServiceProblem) in
@@ -21,18 +22,17 @@ extension ControlRoutes {
     }
 
     private func messages(_ call: ServiceCall) async throws(ServiceProblem) -> MessagePage {
-        let after = try call.number("after", in: 0...UInt64.max) ?? 0
-        let limit = try call.pageLimit()
+        let (after, limit) = (try call.cursor(), try call.pageLimit())
         var user: AddressOfRecord?
         if let name = call.request.query("user") {
             guard let aor = Self.aor(name) else { throw ServiceProblem(404, "expected user@domain") }
             user = aor
         }
-        let found = await door.ask(.everything) { [user] engine, _ in
-            engine.waitingMessages(of: user, after: after, limit: limit)
+        let page = await door.ask(.everything) { [user] engine, _ in
+            user.map { Page(engine.waitingMessages(of: $0), next: nil) }
+                ?? engine.waitingMessages(after: after, limit: limit)
         }
-        return MessagePage(
-            messages: found.map { MessageReport($0) }, next: found.count == limit ? found.last?.id : nil)
+        return MessagePage(messages: page.elements.map { MessageReport($0) }, next: page.next?.number)
     }
 
     private func removeMessage(_ call: ServiceCall) async throws(ServiceProblem) {

@@ -7,7 +7,7 @@ import ProxyCore
 import ProxyRuntime
 import Registration
 
-/// Users for digest authentication. The store lists them: it has them in order, the engine has not.
+/// Users for digest authentication. The store lists them, because it has them in order and the engine does not.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users", scope: .admin, described: .users) { call throws(ServiceProblem) in
@@ -30,7 +30,7 @@ extension ControlRoutes {
         let limit = wantsLines ? Self.pageLimits.upperBound : try call.pageLimit()
         var last: (name: ByteString, realm: ByteString) = (.empty, .empty)
         if let after = call.request.query("after") {
-            guard let user = Self.user(after) else { throw ServiceProblem(400, "after is no user@domain") }
+            guard let user = Self.user(after) else { throw ServiceProblem(400, "after is not a user@domain") }
             last = user
         }
         if wantsLines { return streamUsers(call, after: last, limit) }
@@ -48,13 +48,14 @@ extension ControlRoutes {
         names.flatMap { JSONValue.members([("name", .string($0))]).bytes + [UInt8(ascii: "\n")] }
     }
 
-    /// Gives all of them, a line each, as fast as the client takes them: a page is read when the one before has left.
+    /// Sends all users, one line each, at the speed of the client. The next page is read after the previous one was
+    /// sent.
     private func streamUsers(_ call: ServiceCall, after last: (name: ByteString, realm: ByteString), _ limit: Int) {
         call.askStore { [store] in
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(Self.user) {
-                // What cannot be read ends the connection, so that nobody takes a part for the whole.
+                // A read error closes the connection, so that no client takes a part for the whole list.
                 guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
                     await body.send(Self.lines(more))
                 else { return }
@@ -89,7 +90,7 @@ extension ControlRoutes {
         call.answerDone()
     }
 
-    /// The user whom the path names.
+    /// The user in the path.
     private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
         guard let user = Self.user(call.parameter()),
             await door.ask(
@@ -107,7 +108,7 @@ extension ControlRoutes {
 extension UserCredentials {
     private static let nameLimit = 512
 
-    /// `nil` when the name or a hash is not well-formed, or the name could not stand in a path.
+    /// `nil` if the name or a hash is not well-formed, or the name cannot be part of a path.
     var digestUser: DigestUser? {
         guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
             let at = name.lastIndex(of: "@"), at != name.startIndex,

@@ -1,24 +1,23 @@
 import Addressing
 import Bytes
+import Collections
 import HTTPServer
 import HTTPServices
 import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
-import PushSending
 import Registration
 import SIPGrammar
 import Timekeeping
 
-/// What operators ask and order, over the control socket and over the admin API: calls, providers, and the parts in
+/// Operations for operators, over the control socket and the admin API: calls and providers here, others in
 /// `ControlRoutes+Users` and `+Devices`.
 ///
-/// Nothing here walks through all contacts or users on the loop: lists come in pages.
+/// No operation walks through all contacts or users on the loop: lists come in pages.
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
-    let push: PushService
     /// Where users may be, and the realm of their passwords. They cannot change while the daemon runs.
     let realms: UserRealms
 
@@ -50,10 +49,9 @@ struct ControlRoutes {
     // MARK: Calls
 
     private func heldCalls(_ call: ServiceCall) async throws(ServiceProblem) -> HeldCallPage {
-        let after = try call.number("after", in: 0...UInt64.max) ?? 0
-        let limit = try call.pageLimit()
+        let (after, limit) = (try call.cursor(), try call.pageLimit())
         let page = await door.ask(.everything) { engine, _ in engine.heldCalls(after: after, limit: limit) }
-        return HeldCallPage(calls: page.calls.compactMap { HeldCallReport($0) }, next: page.next)
+        return HeldCallPage(calls: page.elements.compactMap { HeldCallReport($0) }, next: page.next?.number)
     }
 
     private func endCall(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -77,15 +75,18 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses that an operator may end a call with. None is worse than what the cancelled phones answer, which
-    /// the caller would otherwise get in its place.
+    /// The statuses that an operator can end a call with. Each is at least as good as the responses of the cancelled
+    /// phones; otherwise the caller would get one of those.
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Providers
 
     private func providers() async -> [ProviderReport] {
-        let apps = Dictionary(grouping: push.reports) { $0.app.provider.rawValue }
-        return await door.ask(.everything) { engine, _ in ProviderReport.all(of: engine) }.map { provider in
+        let (providers, reports) = await door.ask(.everything) { engine, _ in
+            (ProviderReport.all(of: engine), engine.pushReports)
+        }
+        let apps = Dictionary(grouping: reports) { $0.app.provider.rawValue }
+        return providers.map { provider in
             var provider = provider
             provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
             return provider
@@ -111,7 +112,7 @@ struct ControlRoutes {
 
     // MARK: Helpers
 
-    /// Returns when the changes are on the disk, and throws when they cannot be written.
+    /// Returns after the changes are persisted. Throws if they cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
         let isStored = await withCheckedContinuation { asker in
             store.commit(changes) { asker.resume(returning: $0.isStored) }
@@ -119,7 +120,7 @@ struct ControlRoutes {
         if !isStored { throw .notStored }
     }
 
-    /// Reads `user@domain`, or the same after `sip:`; `nil` for a text without `@`.
+    /// Reads `user@domain`, with or without `sip:`; `nil` for a text without `@`.
     static func aor(_ name: String) -> AddressOfRecord? {
         let bare = name.hasPrefix("sip:") ? String(name.dropFirst(4)) : name
         guard let at = bare.lastIndex(of: "@") else { return nil }
@@ -134,7 +135,7 @@ extension ServiceCall {
         try number("limit", in: ControlRoutes.pageLimits) ?? ControlRoutes.defaultPage
     }
 
-    /// The first parameter as the address of a user.
+    /// The first parameter as an address-of-record.
     nonisolated func aor() throws(ServiceProblem) -> AddressOfRecord {
         guard let aor = ControlRoutes.aor(parameter()) else { throw ServiceProblem(404, "expected user@domain") }
         return aor
@@ -142,7 +143,7 @@ extension ServiceCall {
 }
 
 extension ServiceProblem {
-    static var notStored: ServiceProblem { ServiceProblem(503, "the store takes no changes") }
+    static var notStored: ServiceProblem { ServiceProblem(503, "the store cannot write changes") }
 }
 
 extension HeldCallReport {

@@ -3,8 +3,8 @@ package import HTTPServices
 package import Reactor
 package import Telemetry
 
-/// The control socket: HTTP over a Unix socket that only the daemon's user may open. Whoever opens it may do
-/// everything; changes are in the audit log as well.
+/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. It allows everything;
+/// changes are logged in the audit log too.
 package final class ControlService {
     private let listener: HTTPListener
 

@@ -1,6 +1,6 @@
 import HTTPServices
 
-/// Ends the daemon when its calls have ended: `sippushd drain`.
+/// Stops the daemon after its calls have ended: `sippushd drain`.
 struct DrainRoute {
     let drain: @Sendable (Duration) async -> Int
 
@@ -24,8 +24,8 @@ package struct DrainReport: Codable, Sendable {
 
 extension RouteDescription {
     fileprivate static let drain = RouteDescription(
-        "drain", "End the daemon when its calls have ended",
-        detail: "INVITEs for new calls get 503 from now on, and `/readyz` says so; all else is served until the end."
-    ).query("within", "Seconds after which it ends in any case; 30 without it.", .number(DrainRoute.times))
-        .answer(200, "It has begun; how many calls wait or ring", DrainReport.self)
+        "drain", "Stop the daemon when its calls have ended",
+        detail: "From now on new calls get 503, and `/readyz` answers 503. Other requests are served until the end."
+    ).query("within", "Seconds after which the daemon stops in any case. Default: 30.", .number(DrainRoute.times))
+        .answer(200, "The drain has begun; the number of calls that wait or ring", DrainReport.self)
 }

@@ -5,16 +5,16 @@ import PushDelivery
 import Registration
 import Timekeeping
 
-/// What is known of a user's phones, or of a call, for `sippushd explain`.
+/// The report of `sippushd explain` about a user's phones or a call.
 package struct ExplainReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
-        "date": .words("When this was asked, in Unix seconds."),
-        "maximumAge": .words("How many seconds a record is kept."),
+        "date": .words("The time of the report, in Unix seconds."),
+        "maximumAge": .words("How long records are kept, in seconds."),
     ]
 
-    /// The name that was asked for.
+    /// The name in the request.
     package var name: String
-    /// Whether the name is that of a user of one of our domains; otherwise it is taken for a Call-ID, an address or a number.
+    /// Whether the name is a user of one of our domains. Otherwise it is a Call-ID, an address or a number.
     package var isUser: Bool
     /// Whether the user has a contact or a password.
     package var isKnown: Bool
@@ -23,39 +23,39 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
     package var held: [HeldCallReport] = []
-    /// Missed calls that are still to be reported to some device.
+    /// Missed calls that are not reported to all devices yet.
     package var missedCalls = 0
     /// Messages that wait for the user's phones.
     package var messages = 0
     /// Whether the daemon keeps a timeline.
     package var keepsTimeline: Bool
-    /// How many seconds a record is kept.
+    /// How long records are kept, in seconds.
     package var maximumAge: Int64
-    /// Records of the timeline, the oldest first. Those that are under way have no end yet.
+    /// Records of the timeline, oldest first. Records of active calls have no end yet.
     package var records: [TimelineReport] = []
 
     package struct ContactReport: Codable, Sendable {
         package var device: UInt64
         /// See ``BindingReport/name``.
         package var deviceName: String
-        /// Provider and the start of the token; `nil` for an ordinary contact.
+        /// The provider and the first characters of the token; `nil` for an ordinary contact.
         package var token: String?
-        /// The provider that its push parameters name, when that is switched off.
+        /// The provider of its push parameters, if that provider is switched off.
         package var switchedOff: String?
-        /// Whether it came with push parameters, be they of use or not.
+        /// Whether it came with push parameters, valid or not.
         package var hasPushParameters: Bool
-        /// Whether it was reported over HTTP and has not registered: nothing but a push can be sent to it.
+        /// Whether it was reported over HTTP and has not registered. The daemon can only send it pushes.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// May be in the past for a push contact.
+        /// Can be in the past for a contact with push parameters.
         package var expiresAt: Seconds
     }
 
-    /// Whether nobody has that name, and nothing is on record.
+    /// Whether no user has that name and no record exists.
     package var isEmpty: Bool { !isKnown && contacts.isEmpty && held.isEmpty && records.isEmpty }
 }
 
-/// One record of the timeline; see `TimelineRecord` for what is what.
+/// One record of the timeline. `TimelineRecord` explains the fields.
 package struct TimelineReport: Codable, Hashable, Sendable {
     package var kind: String
     package var aor: String
@@ -63,7 +63,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var callRef: String?
     package var calls: Int
     package var device: UInt64
-    /// See ``BindingReport/name``; `nil` for a call that no device was looked for.
+    /// See ``BindingReport/name``; `nil` for a call without a chosen device.
     package var deviceName: String?
     package var requestedAt: Seconds
     package var omission: String?
@@ -76,26 +76,27 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var reason: String
     package var deadSince: Seconds?
     package var providerID: String
-    // How long after `requestedAt`.
+    // The time after `requestedAt`.
     package var sentAfter: Seconds?
     package var answeredAfter: Seconds?
     package var registeredAfter: Seconds?
-    /// `keep-alive`, `request` or `response`: what let the call out at `invitedAfter`, in place of a REGISTER.
+    /// `keep-alive`, `request` or `response`: the sign of life that released the call at `invitedAfter` instead of a
+    /// REGISTER.
     package var sign: String?
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?
     package var endedAfter: Seconds?
-    /// When the app said this of the push, or it became known without the app.
+    /// When the app reported this about the push, or the daemon inferred it.
     package var receivedAfter: Seconds?
     package var followedAfter: Seconds?
     package var readAfter: Seconds?
     package var end: String?
     package var endStatus: UInt16?
-    /// Why the request was refused at once; `nil` for one that was not.
+    /// Why the request was refused immediately; `nil` if it was not.
     package var refusal: String?
-    /// Address and port where it came from; empty where nobody needs to know.
+    /// The address and port of the sender; empty if the record does not need it.
     package var source: String
-    /// The URI of the other party; empty where nobody needs to know.
+    /// The URI of the other party; empty if the record does not need it.
     package var peer: String
 
     init(_ record: TimelineRecord) {

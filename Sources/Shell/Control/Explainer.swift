@@ -9,9 +9,9 @@ import PushDelivery
 import Registration
 import Timekeeping
 
-/// Answers why a phone was woken or not: what the engine knows now, and what the store remembers.
+/// Explains why a phone was woken or not, from the engine's current state and the store's records.
 ///
-/// Lives on its shard's loop.
+/// Used only on its shard's loop.
 final class Explainer: Sendable {
     private let door: ShardDoor
     private let store: any ProxyStore
@@ -26,13 +26,14 @@ final class Explainer: Sendable {
         self.settings = settings
     }
 
-    /// Gathers what is known.
+    /// Gathers the report.
     ///
     /// - Parameters:
-    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference, the code of a push, an address
+    ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference, the code of a push, an
+    ///     address
     ///     or a number that was called, as lists and log lines show them.
-    ///   - limit: records of the store, the last ones.
-    ///   - call: whose answer it is.
+    ///   - limit: the maximum number of the store's records; the last ones are used.
+    ///   - call: the request to answer.
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
         let callID = ByteString(name)
         let settings = settings
@@ -56,7 +57,7 @@ final class Explainer: Sendable {
     /// The address in `192.0.2.7`, `[2001:db8::7]` or either with a port.
     private static func address(_ name: String) -> IPAddress? { IPAddress(name) ?? Endpoint(name)?.address }
 
-    /// Somebody whom we know by that name at our first domain.
+    /// A known user with that name in our first domain.
     private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {
         guard let domain = engine.identity.domains.first, !name.contains("@") else { return nil }
         let aor = AddressOfRecord(user: ByteString(name), host: domain)
@@ -111,7 +112,7 @@ extension Explainer {
             [self] call throws(ServiceProblem) in
             try await answer(call, call.parameter())
         }
-        // A Call-ID may hold slashes and backslashes, which a path over TCP may not.
+        // A Call-ID can contain slashes and backslashes, which are not allowed in a path over TCP.
         router.add("GET", "/v1/explain", scope: .admin, described: .explain(inPath: false)) {
             [self] call throws(ServiceProblem) in
             guard let name = call.request.query("name"), !name.isEmpty else {

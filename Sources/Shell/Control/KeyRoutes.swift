@@ -3,7 +3,7 @@ import Persistence
 import Reactor
 import Timekeeping
 
-/// Keys of the HTTP API, for operators: adding one takes its hash, so that the key itself is seen by nobody else.
+/// Keys of the HTTP API, for operators. A request to add a key has only its hash, so that nobody else sees the key.
 struct KeyRoutes {
     let keys: APIKeyRing
     let store: any ProxyStore
@@ -27,8 +27,8 @@ struct KeyRoutes {
             throw ServiceProblem(400, "expected \(expected)")
         }
         call.changes("\(key.name) \(key.scopes.names)")
-        guard keys[key.name] == nil else { throw ServiceProblem(409, "a key is called \(key.name) already") }
-        guard !keys.isFull else { throw ServiceProblem(409, "there are \(APIKeyRing.limit) keys already") }
+        guard keys[key.name] == nil else { throw ServiceProblem(409, "a key named \(key.name) exists already") }
+        guard !keys.isFull else { throw ServiceProblem(409, "the limit of \(APIKeyRing.limit) keys is reached") }
         store.commit([.addKey(key.stored)]) { result in
             guard result.isStored else { return call.answer(.notStored) }
             keys.add(key)

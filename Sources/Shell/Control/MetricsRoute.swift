@@ -6,22 +6,21 @@ import PushDelivery
 import Telemetry
 import Timekeeping
 
-/// The daemon's figures for Prometheus; docs/Metrics.md lists them.
+/// The daemon's metrics for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
     let door: ShardDoor
-    /// The figures of all parts but the engine. Called on the loop for each request, as is `reports`.
+    /// The figures of all parts but the engine. Called on the loop for each request.
     let figures: @Sendable () -> CounterSet
-    let reports: @Sendable () -> [(app: PushApp, report: PushAppReport)]
     /// When the certificates end that the settings name.
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
-            var (figures, servers) = await door.ask(.everything) { engine, _ in
-                (engine.figures, engine.upstreamWatch.health.servers)
+            var (figures, servers, reports) = await door.ask(.everything) { engine, _ in
+                (engine.figures, engine.upstreamWatch.health.servers, engine.pushReports)
             }
             let families =
-                MetricFamily.pushes(reports()) + [.upstream(servers), .build, .certificates(certificates())]
+                MetricFamily.pushes(reports) + [.upstream(servers), .build, .certificates(certificates())]
                 + MetricFamily.process()
             figures.merge(self.figures())
             call.answer(
@@ -33,11 +32,11 @@ struct MetricsRoute {
 }
 
 extension MetricFamily {
-    /// Which servers of the upstream are there. One that is not known yet has no sample.
+    /// Which servers of the upstream answer. A server without a result yet has no sample.
     static func upstream(_ servers: [UpstreamHealth.Server]) -> MetricFamily {
         var family = MetricFamily(
             "sippushd_upstream_up", .gauge,
-            "1 while a server that phones' calls go to answers, 0 while it does not.")
+            "1 while a server of the upstream answers, else 0.")
         for server in servers where server.state != .unknown {
             family.add(server.state == .up ? 1 : 0, [.server: "\(server.hop.endpoint)"])
         }
@@ -57,14 +56,14 @@ extension MetricFamily {
         return family
     }
 
-    /// How each app's pushes fare.
+    /// The push metrics of each app.
     static func pushes(_ reports: [(app: PushApp, report: PushAppReport)]) -> [MetricFamily] {
-        var sent = MetricFamily("sippushd_pushes_sent_total", .counter, "Requests handed to a push provider.")
-        var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "How pushes ended.")
-        var retries = MetricFamily("sippushd_push_retries_total", .counter, "Pushes sent to a provider once more.")
+        var sent = MetricFamily("sippushd_pushes_sent_total", .counter, "Pushes sent to a provider, including retries.")
+        var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "Pushes that ended, by outcome.")
+        var retries = MetricFamily("sippushd_push_retries_total", .counter, "Pushes sent to a provider again.")
         var breaker = MetricFamily(
             "sippushd_push_breaker_open", .gauge,
-            "1 while nothing but probes goes to a provider, because it could not be reached; else 0.")
+            "1 while a provider cannot be reached and gets only probes; else 0.")
         for (app, report) in reports {
             let (provider, name) = (app.provider.rawValue, app.name)
             sent.add(report.sent, [.provider: provider, .app: name])

@@ -4,7 +4,8 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// Mobile apps, for operators: adding one takes the hash of its ApiToken, so that the token is seen by nobody else.
+/// Mobile apps, for operators. A request to add an app has only the hash of its ApiToken, so that nobody else sees the
+/// token.
 struct MobileAppRoutes {
     let apps: MobileApps
     let store: any ProxyStore
@@ -45,7 +46,7 @@ struct MobileAppRoutes {
             throw ServiceProblem(404, "no app is called \(call.parameter())")
         }
         let name = app.name
-        guard !app.isFixed else { throw ServiceProblem(409, "\(name) stands in the settings") }
+        guard !app.isFixed else { throw ServiceProblem(409, "\(name) is defined in the settings; remove it there") }
         store.commit([.removeApp(name: name)]) { result in
             guard result.isStored else { return call.answer(.notStored) }
             apps.remove(name)

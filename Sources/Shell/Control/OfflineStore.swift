@@ -12,7 +12,7 @@ import Timekeeping
 /// Reads and changes users, keys and apps in the store while no daemon runs.
 package struct OfflineStore {
     private let path: String
-    /// The apps of the settings.
+    /// The apps in the settings.
     private let apps: [String: MobileAppSettings]
 
     package init(path: String, apps: [String: MobileAppSettings] = [:]) {
@@ -20,14 +20,14 @@ package struct OfflineStore {
         self.apps = apps
     }
 
-    /// Whether there is no store yet. A command that reads makes none, and finds nothing.
+    /// Whether the store does not exist yet. A command that only reads does not create it, and finds nothing.
     package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
     /// The sentence for a command that finds no store to read.
-    package var missingSentence: String { "there is no store at \(path) yet; the daemon makes it when it starts" }
+    package var missingSentence: String { "the store \(path) does not exist yet; the daemon creates it when it starts" }
 
     // MARK: Backup
 
-    /// Copies the store as the daemon does.
+    /// Copies the store in the same way as the daemon.
     package func backUp(to file: String) throws(StartError) -> BackupReport {
         guard !isMissing else { throw StartError(missingSentence) }
         do throws(StoreError) {
@@ -72,7 +72,7 @@ package struct OfflineStore {
             throw StartError("the name is not well-formed")
         }
         guard try !keys().contains(where: { $0.name == key.name }) else {
-            throw StartError("a key is called \(key.name) already")
+            throw StartError("a key named \(key.name) exists already")
         }
         try write(.addKey(key.stored))
     }
@@ -96,7 +96,7 @@ package struct OfflineStore {
         guard let app = try mobileApps().first(where: { $0.isNamed(name) }) else {
             throw StartError("no app is called \(name)")
         }
-        guard !app.isFixed else { throw StartError("\(app.name) stands in the settings") }
+        guard !app.isFixed else { throw StartError("\(app.name) is defined in the settings; remove it there") }
         try write(.removeApp(name: app.name))
     }
 
@@ -129,7 +129,7 @@ package struct OfflineStore {
     }
 }
 
-/// Where users may be, and the realm for which their passwords are hashed.
+/// The domains of users, and the realm for which their passwords are hashed.
 package struct UserRealms: Sendable {
     let domains: [String]
     /// The realm of all users; `nil` when each domain is its own realm.

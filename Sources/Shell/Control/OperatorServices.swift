@@ -8,11 +8,10 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// All that operators ask and order: the same over the control socket and over the admin API.
+/// All operations for operators: the same over the control socket and over the admin API.
 package struct OperatorServices {
     private let door: ShardDoor
     private let store: any ProxyStore
-    private let push: PushService
     private let feedback: FeedbackService?
     private let loop: EventLoop
     private let log: Log
@@ -24,17 +23,17 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let drain: @Sendable (Duration) async -> Int
 
-    /// `feedback` is Apple's feedback service, where it is set. `figures` gives the figures of all parts but the
-    /// engine, and is called on the loop, as is `certificates`, which tells when they end. `drain` ends the daemon when its calls have ended, or after that time, and gives
-    /// their number.
+    /// `feedback` is Apple's feedback service, if it is configured. `figures` returns the metrics of all parts except
+    /// the engine; it is called on the loop, as is `certificates`, which returns when they expire. `drain` stops the
+    /// daemon when its calls have ended or after the given time, and returns the number of calls.
     package init(
-        door: ShardDoor, store: any ProxyStore, push: PushService, feedback: FeedbackService?, loop: EventLoop,
+        door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
         figures: @escaping @Sendable () -> CounterSet,
         certificates: @escaping @Sendable () -> [(file: String, date: UnixTime)] = { [] },
         drain: @escaping @Sendable (Duration) async -> Int
     ) {
-        (self.door, self.store, self.push, self.feedback) = (door, store, push, feedback)
+        (self.door, self.store, self.feedback) = (door, store, feedback)
         (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
         (self.realms, self.timeline, self.figures, self.drain) = (realms, timeline, figures, drain)
         self.certificates = certificates
@@ -42,11 +41,10 @@ package struct OperatorServices {
 
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
-        ControlRoutes(door: door, store: store, push: push, realms: realms).register(in: &router)
+        ControlRoutes(door: door, store: store, realms: realms).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
-        MetricsRoute(door: door, figures: figures, reports: { [push] in push.reports }, certificates: certificates)
-            .register(in: &router)
+        MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
         DrainRoute(drain: drain).register(in: &router)
         Explainer(door: door, store: store, settings: timeline).register(in: &router)
         router.add(
@@ -58,7 +56,7 @@ package struct OperatorServices {
         }
     }
 
-    /// The routes of the control socket: those of the admin API, and backups, which are not for callers from afar.
+    /// The routes of the control socket: the routes of the admin API, and backups, which remote callers may not order.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

@@ -1,8 +1,8 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 import Telemetry
 
-/// What the kernel says about this process, under the names that all Prometheus clients use.
+/// The kernel's figures for this process, under the names that all Prometheus clients use.
 extension MetricFamily {
     static func process() -> [MetricFamily] {
         var families: [MetricFamily] = []
@@ -48,7 +48,8 @@ struct ProcessState {
     }
 
     init?(stat: String, bootedAt: Int?, ticksPerSecond: Int, pageSize: Int) {
-        // The name stands in parentheses and may hold anything; fields are counted behind it, from field 3.
+        // The name is in parentheses and can contain any character. Fields are counted after it, beginning with field
+        // 3.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 22, ticksPerSecond > 0, let user = Int(fields[12]), let system = Int(fields[13]),
@@ -62,7 +63,7 @@ struct ProcessState {
         residentBytes = pages * pageSize
     }
 
-    /// When the machine was started, in Unix seconds. It is read once, since it does not change and the file is long.
+    /// When the machine started, in Unix seconds. It is read only once, because it never changes and the file is long.
     private static let bootedAt: Int? = {
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }
@@ -71,11 +72,11 @@ struct ProcessState {
 
     static var openDescriptors: Int? {
         var status = stat()
-        // Since Linux 6.2 the folder's size is their number; before, they have to be counted.
+        // Since Linux 6.2 the size of the folder is the number of entries; before, they must be counted.
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let folder = unsafe opendir("/proc/self/fd") else { return nil }
         defer { unsafe closedir(folder) }
-        // Without `.`, `..` and the one that reads.
+        // Without `.`, `..` and the descriptor that reads the folder.
         var count = -3
         while unsafe readdir(folder) != nil { count += 1 }
         return count

@@ -1,7 +1,7 @@
 package import HTTPServices
 import Timekeeping
 
-/// A moment, or a span of time, that was measured to the millisecond. All JSON has times in seconds (docs/HTTP-API.md), these with
+/// A time or a duration, measured to the millisecond. All JSON has times in seconds (docs/HTTP-API.md); these have
 /// decimals.
 package struct Seconds: Hashable, Sendable {
     package var milliseconds: Int64 = 0
@@ -24,7 +24,7 @@ extension Seconds: Codable, DescribedValue {
 
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
-        // No decimals of a moment are lost: it has fewer than sixteen digits.
+        // A time keeps all decimals: it has fewer than sixteen digits.
         try container.encode(Double(milliseconds) / 1000)
     }
 }

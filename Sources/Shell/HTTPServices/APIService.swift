@@ -6,12 +6,12 @@ package import ProxyRuntime
 package import Reactor
 package import Telemetry
 
-/// A listener of the HTTP API or of the admin API: finds the service for each request, asks for a key, and writes the
+/// A listener of the HTTP API or the admin API. It finds the service for each request, checks the key, and writes the
 /// audit log.
 ///
 /// Services register in ``router`` before ``listen()``.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class APIService: @unchecked Sendable {
     package var router = ServiceRouter()
 
@@ -23,10 +23,10 @@ package final class APIService: @unchecked Sendable {
     private var webSockets: (path: [String], upgrade: WebSocketUpgrade)?
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
-    /// Asked before anything else: who may be sent away while there is too much to do.
+    /// Asked first for each request: which clients are refused during overload.
     package var load = ServiceLoad()
 
-    /// The addresses it listens on, with the ports that were chosen for port 0.
+    /// The listening addresses, with the ports that the system chose for port 0.
     private(set) package var endpoints: [Endpoint] = []
 
     package init(_ access: ServiceAccess, loop: EventLoop, keys: APIKeyRing, log: Log) {
@@ -38,7 +38,7 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
-    /// Accepts WebSockets at that path, which is then no route; before ``listen()``.
+    /// Accepts WebSockets at this path, which then cannot be a route. Call before ``listen()``.
     package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)
     }
@@ -55,7 +55,7 @@ package final class APIService: @unchecked Sendable {
                     return upgrade.answer(request, reply)
                 }
                 if let seconds = self?.load.refusal(of: request) {
-                    return reply.send(ServiceProblem(503, "too much to do", retryAfter: seconds).response())
+                    return reply.send(ServiceProblem(503, "the daemon is overloaded", retryAfter: seconds).response())
                 }
                 loop.startTask { [weak self] _ in await self?.serve(request, reply) }
             }
@@ -89,14 +89,14 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// Reads certificate and key again; existing connections keep theirs. When that fails, the old certificate stays
-    /// and the log says so.
+    /// Reads certificate and key again. Existing connections keep the old certificate. On failure the old certificate
+    /// stays in use, and the log reports it.
     package func reloadCertificate() {
         do throws(StartError) {
             guard let listener, let tls = try makeTLS() else { return }
             listener.replaceTLS(tls)
         } catch {
-            log.error("certificate not reloaded, the old one stays", [.reason: .text(error.description)])
+            log.error("certificate not reloaded, the old one stays in use", [.reason: .text(error.description)])
         }
     }
 
@@ -113,8 +113,8 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // A path that somebody else could read as another one is refused (T16). Only a route that asks for it gets the
-        // rest of a path with slashes.
+        // A path that another program could read differently is refused (T16). The rest of a path may have slashes only
+        // if the route asks for it.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
@@ -164,29 +164,30 @@ package final class APIService: @unchecked Sendable {
         guard let scope = route.scope else { return .caller(.anyone) }
         let values = request.fields.filter { $0.name.lowercased() == "authorization" }.map(\.value)
         guard let value = values.first else {
-            return refuse(request, route, 401, "a key is needed", challenge: "Bearer realm=\"sippushd\"")
+            return refuse(request, route, 401, "a key is required", challenge: "Bearer realm=\"sippushd\"")
         }
         // Two such fields could be read in two ways.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            // A key that is known is let in however many were not: none can be guessed, and a proxy may stand in front.
+            // A known key is accepted after any number of unknown ones: keys cannot be guessed, and a proxy may hide
+            // many sources behind one address.
             if let wait = await wrongLogins.judge([false], from: source).wait {
                 return refuse(request, route, after: wait)
             }
             return refuse(
-                request, route, 401, "this key is not known",
+                request, route, 401, "this key is unknown",
                 challenge: "Bearer realm=\"sippushd\", error=\"invalid_token\"")
         }
         guard key.scopes.allows(scope) else {
             if route.isChange { route.audit(key.name, request, log)(403, AuditedChange()) }
             return refuse(
-                request, route, 403, "this key may not do that",
+                request, route, 403, "this key lacks the scope for this request",
                 challenge: "Bearer realm=\"sippushd\", error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
         }
         return .caller(.key(key.name))
     }
 
-    /// Judges a password. Since passwords can be guessed, beyond the limit none is looked at, not even the right one.
+    /// Checks a password. Passwords can be guessed, so beyond the limit no password is checked, not even the right one.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Admission {
@@ -198,8 +199,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// The key in an `Authorization` value. It stands behind `Bearer` (RFC 6750 section 2.1), or another word that the
-    /// route takes.
+    /// The key in an `Authorization` value, after `Bearer` (RFC 6750 section 2.1) or another scheme that the route
+    /// accepts.
     private static func secret(_ value: String, _ schemes: ServiceRouter.AuthorizationSchemes) -> APIKeySecret? {
         let words = value.utf8.split(separator: UInt8(ascii: " "))
         guard words.count == 2, schemes.contains(Substring(words[0])) else { return nil }
@@ -231,8 +232,8 @@ package final class APIService: @unchecked Sendable {
 }
 
 extension HTTPRequest {
-    /// Whether no segment is empty, `.` or `..`, or holds an encoded separator or a control character. A slash may be
-    /// at the end.
+    /// Whether no segment is empty, `.` or `..`, or has an encoded separator or a control character. A slash at the end
+    /// is allowed.
     var hasPlainPathAndEnd: Bool {
         let segments = path.last == "" ? path.dropLast() : path[...]
         return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }

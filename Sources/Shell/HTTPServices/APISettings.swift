@@ -20,30 +20,30 @@ package struct APISettings: SettingsGroup, Equatable {
     package static let schema: [Setting<APISettings>] = [
         .list(
             "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8088]",
-            "Where the HTTP API listens: a list of address:port. Empty: nowhere."),
+            "The addresses of the HTTP API: a list of address:port. Empty: the API is off."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
-            "The certificate with its chain, PEM; the API is then spoken over TLS. Read again on SIGHUP."),
+            "The certificate with its chain, PEM. With it, the API uses TLS. Read again on SIGHUP."),
         .path("key-file", \.keyFile, example: "/etc/sippushd/api-key.pem", "The certificate's private key, PEM."),
         .integer(
             "connections", in: 1...100_000, \.http.connections,
-            "Connections at the same time; beyond it the longest idle one is closed."),
+            "The maximum number of connections. Beyond it, the connection that has been idle longest is closed."),
         .integer(
             "connections-per-source", in: 1...100_000, \.http.connectionsPerSource,
-            "Connections at the same time from one IPv4 address or IPv6 /64; more are closed. Raise it when a proxy stands in front."
+            "The maximum number of connections from one IPv4 address or IPv6 /64. Further ones are closed. Raise it behind a proxy."
         ),
         .duration(
             "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,
-            "How long the head of a request may take to arrive."),
+            "The time limit for the head of a request to arrive."),
         .duration(
             "body-timeout", in: .seconds(1) ... .seconds(3600), \.http.bodyTimeout,
-            "How long the body of a request may take to arrive."),
+            "The time limit for the body of a request to arrive."),
         .duration(
             "idle-timeout", in: .seconds(1) ... .seconds(3600), \.http.idleTimeout,
-            "How long a connection may stay without a request."),
+            "How long a connection without a request stays open."),
         .duration(
             "dead-token-age", in: .seconds(3600) ... .seconds(3650 * 86_400), \.deadTokenAge,
-            "How long dead tokens are remembered for application servers to ask for."),
+            "How long dead tokens are stored for application servers to read."),
         .group("push-tokens", \.pushTokens, "Tokens that apps report over HTTP; docs/HTTP-API.md."),
         .named(
             "mobile-apps", \.mobileApps, exampleName: "shop",
@@ -64,7 +64,7 @@ package struct APISettings: SettingsGroup, Equatable {
     }
 }
 
-/// What becomes of tokens that apps report.
+/// The settings for tokens that apps report.
 package struct PushTokenSettings: SettingsGroup, Hashable {
     package var provider = ReportedTokens.Form.acrobits
 
@@ -73,7 +73,7 @@ package struct PushTokenSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<PushTokenSettings>] = [
         .choice(
             "provider", \.provider,
-            "Who pushes to reported tokens: acrobits, the mediator, which gets them as they are (push.acrobits), or direct, this daemon, which makes tokens of push.apns and push.fcm of them."
+            "Who pushes to reported tokens. acrobits: Acrobits' mediator, which gets the tokens unchanged (push.acrobits). direct: this daemon, which converts them to tokens of push.apns and push.fcm."
         )
     ]
 }

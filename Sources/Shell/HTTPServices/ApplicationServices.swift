@@ -1,56 +1,48 @@
 package import Addressing
-import Bytes
+package import Bytes
 package import Persistence
 package import ProxyRuntime
-package import PushDelivery
-package import PushSending
 package import Reactor
 import Resolver
 package import Telemetry
 
 /// All services of the HTTP API, for application servers and apps.
 ///
-/// - `@unchecked Sendable` because it is made before its loop runs, and used on that loop alone afterwards.
+/// - `@unchecked Sendable` because it is made before its loop runs, and afterwards used only on that loop.
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the timeline is kept. Without it nothing is known of a push after its end, so that the paths which tell
-    /// of pushes are not served.
+    /// Whether the timeline is kept. Without it, nothing is stored about a push after its end, and the routes that
+    /// report on pushes are not served.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
-    private let push: PushService
     private let loop: EventLoop
     private let log: Log
     private let codes: DeviceCodes
-    private let dryRuns: DryRuns
     private var deadTokens: DeadTokenService?
     private var deviceRegistration: DeviceRegistrationService?
 
-    /// Reads the apps and the key of the device codes from the store; `domains` are those where apps may have their users.
+    /// Reads the apps and the key of the device codes from the store. `domains` are the domains of the apps' users.
     package init(
-        settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, push: PushService,
-        loop: EventLoop, log: Log
+        settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, loop: EventLoop, log: Log
     ) async throws(StartError) {
         (self.settings, self.keepsTimeline) = (settings, keepsTimeline)
-        (self.store, self.push, self.loop, self.log) = (store, push, loop, log)
+        (self.store, self.loop, self.log) = (store, loop, log)
         apps = MobileApps(settings.mobileApps, domains: domains)
         for app in try await StartError.wrapping(store.mobileApps) {
             if let conflict = MobileApps.conflict(of: app, with: settings.mobileApps) {
-                log.warning("a stored app is not used", [.topic: .text(app.name), .reason: .text(conflict)])
+                log.warning("a stored app is ignored", [.topic: .text(app.name), .reason: .text(conflict)])
             } else {
                 apps.add(app)
             }
         }
-        let codes = try await DeviceCodes.load(store)
-        self.codes = codes
-        push.deviceCode = { ByteString(codes.code(of: $0)) }
-        dryRuns = DryRuns(loop: loop) { push.send($0) }
+        codes = try await DeviceCodes.load(store)
     }
 
-    /// Takes the outcome of a push; returns false when these services did not send it.
-    package func finished(_ id: PushID, _ outcome: PushOutcome) -> Bool { dryRuns.finished(id, outcome) }
+    /// How an app that gets a push is to name its device to us.
+    package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
-    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, which webhooks may never go to.
+    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, to which webhooks may never go.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -59,7 +51,7 @@ package final class ApplicationServices: @unchecked Sendable {
         PushTokenService(door: door, form: settings.pushTokens.provider).register(in: &api.router)
         if settings.notifications.enabled {
             NotificationService(
-                door: door, loop: loop, push: push, store: store, codes: codes, search: search,
+                door: door, loop: loop, store: store, codes: codes, search: search,
                 form: settings.pushTokens.provider
             ).register(in: &api.router)
         }
@@ -77,8 +69,8 @@ package final class ApplicationServices: @unchecked Sendable {
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }
 
-    /// Serves device registration even while there are no apps, since operators may add some at any time. Until then
-    /// every request is answered like one that shows a wrong token.
+    /// Serves device registration even without apps, because operators can add apps at any time. Until then every
+    /// request gets the answer for a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -87,11 +79,11 @@ package final class ApplicationServices: @unchecked Sendable {
         do throws(SystemError) {
             resolver = try DNSResolver(on: loop)
         } catch {
-            throw StartError("no resolver: \(error)")
+            throw StartError("cannot create a resolver: \(error)")
         }
         let service = try DeviceRegistrationService(
             settings: settings, apps: apps, loop: loop, directory: DeviceDirectory(door), store: store,
-            dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: ownEndpoints,
+            wrongLogins: api.wrongLogins, log: log, ownEndpoints: ownEndpoints,
             resolve: { resolver.addresses(of: $0, $1) })
         service.register(in: &api.router)
         try await service.resume()

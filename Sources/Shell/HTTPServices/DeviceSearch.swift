@@ -7,21 +7,21 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Finds the device that has a certain token. A search goes through all devices in steps, so that calls go on
-/// meanwhile. Questions that come during a search wait for the next one, which answers them together.
+/// Finds the device that has a certain token. A search goes through all devices in steps, so that calls are served
+/// meanwhile. Questions that arrive during a search wait for the next search, which answers them together.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class DeviceSearch: @unchecked Sendable {
     typealias FoundDevice = ProxyEngine.FoundDevice
 
-    /// Too many questions wait already.
+    /// The limit of waiting questions is reached.
     struct Overload: Error {}
 
     private struct Question {
         let providers: Set<PushProvider>
-        /// A part of the token, which the engine searches contacts for.
+        /// A part of the token. The engine searches contacts for it.
         let word: [UInt8]
-        /// Whether a token that holds the word is the one that is looked for.
+        /// Whether a token that contains the word is the wanted one.
         let isMeant: (PushToken) -> Bool
         let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?
@@ -30,17 +30,17 @@ final class DeviceSearch: @unchecked Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private var waiting = Queue<Question>()
-    /// The questions that the present search is to answer.
+    /// The questions of the current search.
     private var asked: [Question] = []
 
     /// How many questions one search answers.
     private static let batch = 16
-    /// How many questions may wait.
+    /// The limit of waiting questions.
     private static let limit = 256
-    /// How many tokens a step reads before calls have their turn again, see
+    /// How many tokens a step reads before the loop serves calls again, see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     private static let step = 200
-    /// The length of the word that contacts are searched for first; shorter ones would be found everywhere.
+    /// The length of the word that contacts are searched for first. Shorter words would match everywhere.
     private static let wordLengths = 4...32
 
     init(_ door: ShardDoor, on loop: EventLoop) {
@@ -48,14 +48,14 @@ final class DeviceSearch: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Looks for the device that has a token; of several, for that which registered last.
+    /// Finds the device that has a token. If several have it, the one that registered last is returned.
     ///
     /// - Parameters:
-    ///   - token: as it stands in `pn-prid`, alone or beside others.
-    ///   - providers: those whose tokens are searched.
-    ///   - isMeant: whether a token that was found is the one that is looked for.
-    /// - Returns: the device, if there is one.
-    /// - Throws: when too many wait.
+    ///   - token: in the form of `pn-prid`, alone or with other tokens.
+    ///   - providers: the providers whose tokens are searched.
+    ///   - isMeant: whether a found token is the wanted one.
+    /// - Returns: the device, if one exists.
+    /// - Throws: if too many questions wait.
     func find(
         _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (PushToken) -> Bool
     ) async throws(Overload) -> FoundDevice? {
@@ -77,7 +77,7 @@ final class DeviceSearch: @unchecked Sendable {
         var cursor: BindingCursor? = BindingCursor()
         while let start = cursor {
             cursor = await search(from: start)
-            // Calls have their turn before the next step.
+            // The loop serves calls before the next step.
             await Task.yield()
         }
         let answered = asked
@@ -86,7 +86,7 @@ final class DeviceSearch: @unchecked Sendable {
         begin()
     }
 
-    /// Does one step; returns where the next begins, `nil` after the last.
+    /// Does one step. Returns the start of the next step, `nil` after the last.
     private func search(from cursor: BindingCursor) async -> BindingCursor? {
         let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
         let words = asked.map(\.word)
@@ -103,7 +103,7 @@ final class DeviceSearch: @unchecked Sendable {
         return step.next
     }
 
-    /// The word to search for: the end of the token's longest part that a URI holds without escapes. `nil` when that
+    /// The word to search for: the end of the token's longest part that a URI contains without escapes. `nil` if that
     /// part is too short.
     private static func word(in token: ByteString) -> [UInt8]? {
         let parts = token.array.split { byte in

@@ -1,17 +1,17 @@
-import Foundation
+package import Collections
 package import HTTPServer
 import JSON
 package import Reactor
 
-/// Who sent a request, as far as that is proved.
+/// The sender of a request, as far as it is proved.
 package enum ServiceCaller: Hashable, Sendable {
-    /// Anyone, since the route asks for no key.
+    /// Anyone: the route requires no key.
     case anyone
-    /// Whoever has the key of this name.
+    /// The holder of the key with this name.
     case key(String)
-    /// The user of this name, who has shown his password.
+    /// The user with this name, who sent the right password.
     case user(String)
-    /// Whoever may open the control socket: the user of the machine with that number, if the kernel says it.
+    /// A client of the control socket, with the number of the machine's user if the kernel reports it.
     case operatorOfMachine(user: UInt32?)
 
     /// The name of the caller for the log.
@@ -26,17 +26,17 @@ package enum ServiceCaller: Hashable, Sendable {
     }
 }
 
-/// One request on its way through a service, with the right to answer it: once, now or later, from any thread.
+/// One request to a service, with the right to answer it: once, now or later, from any thread.
 ///
-/// Handlers are isolated to the call, and so run on the services' loop. A call that is released without an answer is
-/// answered with 500.
+/// Handlers are isolated to the call, and therefore run on the services' loop. A call that is released without an
+/// answer gets 500.
 package actor ServiceCall {
     package nonisolated let request: HTTPRequest
     package nonisolated let caller: ServiceCaller
-    /// What stood in the place of the pattern's `{}`s, in their order.
+    /// The parts of the path at the pattern's `{}`s, in their order.
     package nonisolated let parameters: [String]
     private let reply: HTTPReply
-    /// Called with the status of the answer; it writes the audit log.
+    /// Called with the status of the answer. Writes the audit log.
     private let answered: @Sendable (Int, AuditedChange) -> Void
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
@@ -68,17 +68,17 @@ package actor ServiceCall {
         reply.send(response)
     }
 
-    /// Answers with a body that comes in pieces; that of the response is the first of them.
+    /// Answers with a body in pieces. The body of `response` is the first piece.
     package nonisolated func stream(_ response: HTTPResponse) -> HTTPBody {
         answered(response.status, change.withLock { $0 })
         return reply.stream(response)
     }
 
-    /// Says what the request changes, for the audit line: a user, a device, a key. No secret.
+    /// Names the object that the request changes, for the audit line: a user, a device, a key. Never a secret.
     ///
     /// - Parameters:
-    ///   - names: of what is changed.
-    ///   - actor: who asks for it, where the body shows that.
+    ///   - names: the names of the changed objects.
+    ///   - actor: the sender, if only the body names it.
     package nonisolated func changes(_ names: String..., by actor: String? = nil) { changes(names, by: actor) }
 
     package nonisolated func changes(_ names: [String], by actor: String? = nil) {
@@ -87,7 +87,7 @@ package actor ServiceCall {
 
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
-    /// Runs the body off the loop; it reads the store and answers the call. When it throws, the answer is 503.
+    /// Runs the body off the loop. It reads the store and answers the call. If it throws, the answer is 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
@@ -96,43 +96,47 @@ package actor ServiceCall {
 
     /// Answers with a value as JSON.
     package nonisolated func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
-        guard let data = try? JSONEncoder().encode(value) else {
+        guard let json = try? JSONValue(of: value) else {
             return answer(ServiceProblem(500, "the answer cannot be written"))
         }
-        var response = HTTPResponse(status: status, type: "application/json", body: Array(data))
+        var response = HTTPResponse(status: status, type: "application/json", body: json.bytes)
         response.fields += fields
         answer(response)
     }
 
-    /// Answers with an empty object, which says that it is done.
+    /// Answers with an empty object, which reports success.
     package nonisolated func answerDone() { answer([:] as [String: String]) }
 
     /// The parameter at that place of the pattern; empty when the pattern has fewer.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// Decodes the body as JSON; `expected` says in the problem what should have been sent. The body is read strictly
-    /// first, because Foundation's own reader has no bound on depth.
+    /// Reads the body as JSON; `expected` says in the problem what should have been sent.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {
         do {
-            _ = try JSONValue(request.body)
-            return try JSONDecoder().decode(type, from: Data(request.body))
+            return try JSONValue(request.body).decoded()
         } catch let error as JSONError {
-            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+            throw ServiceProblem(400, "the body cannot be read as JSON", detail: "\(error)")
         } catch {
             throw ServiceProblem(400, "expected \(expected)")
         }
     }
 
-    /// A query item as a number; `nil` when there is none.
+    /// The start of the requested page: `after` of the query, which is the `next` of the page before.
+    package nonisolated func cursor() throws(ServiceProblem) -> PageCursor {
+        PageCursor(try number("after", in: 0...UInt64(Int64.max)) ?? 0)
+    }
+
+    /// A query item as a number; `nil` if it is missing.
     package nonisolated func number<Number: FixedWidthInteger>(
         _ name: String, in range: ClosedRange<Number>
     ) throws(ServiceProblem) -> Number? {
         guard let text = request.query(name) else { return nil }
         guard let number = Number(text), range.contains(number) else {
             throw ServiceProblem(
-                400, "\(name) is no number that is taken", detail: "expected \(range.lowerBound) to \(range.upperBound)"
+                400, "\(name) is not a number in the allowed range",
+                detail: "expected \(range.lowerBound) to \(range.upperBound)"
             )
         }
         return number

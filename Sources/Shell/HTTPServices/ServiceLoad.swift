@@ -1,13 +1,14 @@
 import HTTPServer
 
-/// Sends requests away while there is more to do than can be done in time (F7). Whoever asks how the daemon is gets his answer.
+/// Refuses requests while the daemon is overloaded (F7). Requests for its health are always answered.
 package struct ServiceLoad: Sendable {
     private let seconds: @Sendable () -> Int?
 
-    /// Nobody is sent away.
+    /// Refuses nothing.
     package init() { seconds = { nil } }
 
-    /// `seconds` says on the loop, for each request, after which time it may come again; `nil` when it is served.
+    /// Called on the loop for each request. `seconds` returns the time after which the client may retry; `nil` if the
+    /// request is served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

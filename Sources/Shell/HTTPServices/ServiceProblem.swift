@@ -1,20 +1,20 @@
-import Foundation
 package import HTTPServer
+import JSON
 
-/// Why a request was not served: problem details (RFC 9457), thrown by handlers.
+/// Why a request failed: problem details (RFC 9457), thrown by handlers.
 package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Problem"
     package static let notes: [String: JSONSchema] = [
-        "title": .words("What is wrong, the same for each occurrence."),
+        "title": .words("The kind of the problem; the same text for each occurrence."),
         "status": .number(400...599).described("The status of the answer."),
-        "detail": .words("What is wrong this time."),
+        "detail": .words("Details of this occurrence."),
     ]
 
     package var title: String
     package var status: Int
-    /// What is wrong this time, for whoever wrote the client. It holds no secret.
+    /// Details of this occurrence, for the author of the client. Never a secret.
     package var detail: String?
-    /// Seconds after which another try is worth it. It becomes the field `Retry-After`, and no member of the body.
+    /// Seconds after which the client may retry. It becomes the field `Retry-After`, not a member of the body.
     package var retryAfter: Int?
 
     private enum CodingKeys: String, CodingKey { case title, status, detail }
@@ -27,11 +27,8 @@ package struct ServiceProblem: Error, Codable, Sendable, DescribedBody {
     }
 
     package func response(fields: [HTTPField] = []) -> HTTPResponse {
-        let encoder = JSONEncoder()
-        // So the same problem is always the same bytes.
-        encoder.outputFormatting = .sortedKeys
-        let body = (try? encoder.encode(self)) ?? Data()
-        var response = HTTPResponse(status: status, type: "application/problem+json", body: Array(body))
+        let body = (try? JSONValue(of: self))?.bytes ?? []
+        var response = HTTPResponse(status: status, type: "application/problem+json", body: body)
         if let retryAfter { response.fields.append(HTTPField("Retry-After", "\(retryAfter)")) }
         response.fields += fields
         return response

@@ -1,14 +1,14 @@
 package import HTTPServer
 package import Telemetry
 
-/// What a request changes and who asks for it, as the log says it. No secret stands here.
+/// The object that a request changes, and its sender, for the log. Never a secret.
 package struct AuditedChange: Sendable {
-    /// The user, device, key, app, call or push that is changed; `nil` until the request was read.
+    /// The changed user, device, key, app, call or push; `nil` until the request was read.
     var object: String?
-    /// Who asks, where the body alone shows it; `nil` for the caller.
+    /// The sender, if only the body names it; `nil` for the caller.
     var actor: String?
 
-    /// Several objects as one text: the first ones, and how many more.
+    /// Several objects as one text: the first ones, and the number of the others.
     static func list(_ names: [String]) -> String {
         let shown = names.prefix(longestList).map { name in
             name.utf8.count > longestName ? "\(name.prefix(longestName / 4))…" : name
@@ -22,14 +22,15 @@ package struct AuditedChange: Sendable {
 }
 
 extension ServiceRouter.Route {
-    /// Prepares the line that the log gets for a change: who asked for what, from where, and with what result. Neither
-    /// path, query nor body is logged: tokens may stand there.
+    /// Prepares the log line of a change: who requested it, from where, and with what result. Neither path, query nor
+    /// body is logged, because they can contain tokens.
     ///
     /// - Parameters:
-    ///   - name: of the caller.
-    ///   - request: what was asked.
-    ///   - log: where the line goes.
-    /// - Returns: writes the line; to be called with the answer's status, and with what the handler has said of the change.
+    ///   - name: the name of the caller.
+    ///   - request: the request.
+    ///   - log: receives the line.
+    /// - Returns: a function that writes the line. Call it with the answer's status and the change that the handler
+    ///   named.
     package func audit(
         _ name: String, _ request: HTTPRequest, _ log: Log
     ) -> @Sendable (Int, AuditedChange) -> Void {
@@ -44,6 +45,6 @@ extension ServiceRouter.Route {
         }
     }
 
-    /// Stands for the object of a request that was refused before it was read.
+    /// The object of a request that was refused before it was read.
     private static var unread: String { "-" }
 }

@@ -3,9 +3,9 @@ package import HTTPServer
 import Persistence
 import Registration
 
-/// Which handler serves which method and path. Each service registers its routes before the listener starts.
+/// Maps methods and paths to handlers. Each service registers its routes before the listener starts.
 package struct ServiceRouter {
-    /// The words that may stand before a key in `Authorization`.
+    /// The schemes that a key may have in `Authorization`.
     package enum AuthorizationSchemes: Hashable, Sendable {
         /// `Bearer` (RFC 6750).
         case bearer
@@ -21,37 +21,37 @@ package struct ServiceRouter {
         }
     }
 
-    /// Serves a call, on the loop. A problem that it throws becomes the answer; otherwise it answers the call itself,
-    /// now or later.
+    /// Serves a call, on the loop. A problem that it throws becomes the answer. Otherwise the handler answers the call
+    /// itself, now or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
         package let method: String
-        /// The path as it was registered, for logs.
+        /// The registered path, for logs.
         package let pattern: String
-        /// The scope that a key must have; `nil` when no key is asked for.
+        /// The scope that a key must have; `nil` if no key is required.
         package let scope: APIScope?
         let schemes: AuthorizationSchemes
-        /// Whether requests change something, or try to; such requests are logged.
+        /// Whether requests change something, or try to. Such requests are logged.
         package let isChange: Bool
-        /// Whether a user's password may stand in place of a key.
+        /// Whether a user's password is accepted instead of a key.
         let takesPassword: Bool
-        /// Whether the body shows a token in place of a key. A source that was wrong too often is refused before the
+        /// Whether the body contains a token instead of a key. A source that was wrong too often is refused before the
         /// handler is called.
         let showsToken: Bool
-        /// What `/openapi.json` says of the route.
+        /// The route's entry in `/openapi.json`.
         let description: RouteDescription?
         let segments: [Segment]
         let read: Reader
     }
 
-    /// Reads a request before it is known who asks. Called on the loop.
+    /// Reads a request before its sender is known. Called on the loop.
     package typealias Reader = @Sendable (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
 
     package struct Reading {
-        /// Who the request claims to come from, when it shows a password in place of a key.
+        /// The user that the request names, if it has a password instead of a key.
         let login: LoginAttempt?
-        /// Serves the request, and knows what was read of it.
+        /// Serves the request with the values that were read.
         let handler: Handler
     }
 
@@ -63,10 +63,10 @@ package struct ServiceRouter {
     }
 
     enum Segment: Hashable {
-        /// That text; the empty text stands for a `/` at the end.
+        /// This text. An empty text means a `/` at the end.
         case text(String)
         case parameter
-        /// One or more segments with the slashes between them; only at the end of a pattern.
+        /// One or more segments with the slashes between them. Only allowed at the end of a pattern.
         case rest
 
         var isParameter: Bool { self == .parameter || self == .rest }
@@ -74,7 +74,7 @@ package struct ServiceRouter {
 
     package enum Match {
         case found(Route, parameters: [String])
-        /// The path is served, with these methods only.
+        /// The path is served, but only with these methods.
         case otherMethod([String])
         case nothing
     }
@@ -89,15 +89,15 @@ package struct ServiceRouter {
     ///
     /// - Parameters:
     ///   - method: `GET`, `POST` or another.
-    ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` stands for one whole segment that is not empty, `{*}`
-    ///     for all that follows; it may only stand at the end, and not as the first segment. A `/` at the end must be
-    ///     in the request's path too.
-    ///   - scope: what a key must be allowed; `nil` when no key is asked for.
-    ///   - schemes: how a key may be shown.
-    ///   - isChange: whether requests change something; unless it is given, all but those with GET do.
-    ///   - showsToken: the body shows a token in place of a key; the handler judges it and counts the wrong ones.
-    ///   - description: what `/openapi.json` tells of it; it names as many path parameters as the pattern has.
-    ///   - handler: serves it.
+    ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` matches one whole segment that is not empty, `{*}`
+    ///     matches the rest of the path. `{*}` is allowed only at the end, and not as the first segment. A `/` at the
+    ///     end must be in the request's path too.
+    ///   - scope: the scope that a key must have; `nil` if no key is required.
+    ///   - schemes: the accepted schemes of a key.
+    ///   - isChange: whether requests change something. Default: true for all methods except GET.
+    ///   - showsToken: the body contains a token instead of a key; the handler checks it and counts wrong ones.
+    ///   - description: the entry in `/openapi.json`; it names as many path parameters as the pattern has.
+    ///   - handler: serves the request.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
         isChange: Bool? = nil, showsToken: Bool = false, described description: RouteDescription? = nil,
@@ -108,7 +108,7 @@ package struct ServiceRouter {
             showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
     }
 
-    /// Adds a route whose requests are read before it is known who sends them, because they may show a password.
+    /// Adds a route whose requests are read before their sender is known, because they may contain a password.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
         isChange: Bool? = nil, takesPassword: Bool = true, showsToken: Bool = false,
@@ -132,12 +132,12 @@ package struct ServiceRouter {
                 description: description, segments: segments, read: reader))
     }
 
-    /// Finds the route of a path, whose segments are given decoded; nothing is normalised. A route that names the path
-    /// without parameters wins over those with parameters (OpenAPI 3.1 section 4.8.8). HEAD is served by the routes of
-    /// GET, unless they change something.
+    /// Finds the route of a path, whose segments are already decoded. Nothing is normalised. A route without parameters
+    /// has priority over one with parameters (OpenAPI 3.1 section 4.8.8). Routes of GET also serve HEAD, unless they
+    /// change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        // Routes are not copied before one is chosen: there are many, and each holds much.
+        // Routes are not copied before one is chosen: there are many, and each is large.
         var fitting: [(place: Int, parameters: [String])] = []
         for place in places[path.first ?? ""] ?? [] {
             if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
@@ -159,7 +159,7 @@ package struct ServiceRouter {
             let part = path[index]
             if case .rest = segment {
                 let rest = path[index...]
-                // The rest may hold what a token may hold, and no more.
+                // The rest may contain only characters that a token may contain.
                 guard rest.contains(where: { !$0.isEmpty }), rest.allSatisfy({ $0.isPlain(allowingSlash: true) })
                 else { return nil }
                 parameters.append(rest.joined(separator: "/"))
@@ -177,8 +177,8 @@ package struct ServiceRouter {
 }
 
 extension String {
-    /// Whether it is neither `.` nor `..`, and holds no separator, no control character, and no U+FFFD, which stands
-    /// for bytes that were no UTF-8. It may be empty.
+    /// Whether the segment is neither `.` nor `..`, and has no separator, no control character, and no U+FFFD, which
+    /// replaces bytes that are not UTF-8. It may be empty.
     package func isPlain(allowingSlash: Bool) -> Bool {
         self != "." && self != ".."
             && unicodeScalars.allSatisfy { scalar in
@@ -189,8 +189,8 @@ extension String {
 }
 
 extension ServiceRouter.Route {
-    /// Whether nobody could read a path that matched this route as another path. The part that `{*}` takes was checked
-    /// when it matched.
+    /// Whether no program could read a path that matched this route differently. The part for `{*}` was checked when it
+    /// matched.
     func isPlain(_ path: [String]) -> Bool {
         for (part, segment) in zip(path, segments) {
             if segment == .rest { return true }

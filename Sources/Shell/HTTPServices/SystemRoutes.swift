@@ -3,11 +3,11 @@ import ProxyCore
 package import ProxyRuntime
 package import Reactor
 
-/// The routes for probes, which show no key: health, readiness and version.
+/// The routes for probes, which need no key: health, readiness and version.
 package struct SystemRoutes {
-    /// What keeps the daemon from doing its work; `nil` when nothing does.
+    /// The reason why the daemon cannot work; `nil` if it can.
     let obstacle: @Sendable () -> String?
-    /// What a part of its work fails for; `nil` when nothing does.
+    /// The reason why a part of its work fails; `nil` if none does.
     var shortcoming: @Sendable () async -> String? = { nil }
 
     private struct State: Encodable {
@@ -21,10 +21,11 @@ package struct SystemRoutes {
 
     fileprivate struct VersionReport: Codable {
         let version: String
+        let commit: String
     }
 
     package func register(in router: inout ServiceRouter) {
-        // That there is an answer shows that the loop turns.
+        // Any answer shows that the loop runs.
         router.add("GET", "/healthz", scope: nil, described: .health) { call throws(ServiceProblem) in
             call.answer(State(status: "ok"))
         }
@@ -34,29 +35,31 @@ package struct SystemRoutes {
             call.answer(Readiness(status: detail == nil ? "ready" : "degraded", detail: detail))
         }
         router.add("GET", "/version", scope: nil, described: .version) { call throws(ServiceProblem) in
-            call.answer(VersionReport(version: Version.current))
+            call.answer(VersionReport(version: Version.current, commit: Version.commit))
         }
     }
 }
 
 extension SystemRoutes {
     package init(loop: EventLoop, store: any ProxyStore, door: ShardDoor) {
-        obstacle = { loop.isRunning && !door.isDraining ? store.obstacle : "it is about to stop" }
+        obstacle = { loop.isRunning && !door.isDraining ? store.obstacle : "the daemon is stopping" }
         shortcoming = { await door.ask(.everything) { engine, _ in engine.upstreamTrouble } }
     }
 }
 
 extension RouteDescription {
-    fileprivate static let health = RouteDescription("getHealth", "Whether the daemon's loop turns")
-        .answer(200, "It does", .object(["status": .choice(["ok"])]))
+    fileprivate static let health = RouteDescription("getHealth", "Whether the daemon's loop runs")
+        .answer(200, "The loop runs", .object(["status": .choice(["ok"])]))
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
         .answer(
-            200, "It does; `degraded` when calls of phones fail, for what `detail` says",
+            200, "The daemon serves. `degraded` means that calls of phones fail, for the reason in `detail`",
             .object(
                 ["status": .choice(["ready", "degraded"])],
-                optional: ["detail": .words("What fails, while it is degraded.")])
+                optional: ["detail": .words("The failing part, while it is degraded.")])
         )
         .problem(503, "The store cannot be written, or has fallen behind, or the daemon is about to stop.")
-    fileprivate static let version = RouteDescription("getVersion", "The daemon's version")
-        .answer(200, "The version", SystemRoutes.VersionReport.self)
+    fileprivate static let version = RouteDescription(
+        "getVersion", "The daemon's version, and the commit it was built from"
+    )
+    .answer(200, "The version", SystemRoutes.VersionReport.self)
 }

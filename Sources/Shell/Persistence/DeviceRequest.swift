@@ -1,8 +1,8 @@
 import Bytes
-import Foundation
+import FoundationEssentials
 package import Timekeeping
 
-/// A GUID in the form that .NET and others write: 32 hexadecimal digits in five groups.
+/// A GUID in the form of .NET: 32 hexadecimal digits in five groups.
 package struct RequestID: Hashable, Sendable {
     /// The text of the identifier, in lower case.
     package let text: String
@@ -24,7 +24,7 @@ package struct RequestID: Hashable, Sendable {
     package static func make() -> RequestID { RequestID(random: UUID()) }
 }
 
-/// Why a registration failed: one of the four names that the API has for it.
+/// Why a registration failed: one of the four names in the API.
 package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
     case duplicateExists = "DuplicateExists"
     case dryRunSendingFailed = "DryRunSendingFailed"
@@ -32,18 +32,19 @@ package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
     case failedToStoreDevice = "FailedToStoreDevice"
 }
 
-/// What is known of a registration's end.
+/// The outcome of a registration.
 package enum DeviceOutcome: Hashable, Sendable {
     case pending
     case success
     case failed(DeviceFailure)
 }
 
-/// Where an outcome is to be posted. The signature is made when the request comes, so that the API token is not kept.
+/// The URL to which an outcome is posted. The signature is computed when the request arrives, so that the API token is
+/// not kept.
 package struct DeviceCallback: Hashable, Sendable {
     package let url: String
     package let signature: String
-    /// As the request brought them: a JSON object; empty for none.
+    /// The fields of the request unchanged: a JSON object; empty for none.
     package let fields: String
 
     package init(url: String, signature: String, fields: String) {
@@ -53,7 +54,7 @@ package struct DeviceCallback: Hashable, Sendable {
     }
 }
 
-/// An app that has registered a device, and the user it did so for.
+/// An app that registered a device, and the user for whom it did so.
 package struct MobileOwner: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
@@ -65,7 +66,7 @@ package struct MobileOwner: Hashable, Sendable {
     }
 }
 
-/// One registration or clean-up that was accepted and is to be done.
+/// An accepted registration or clean-up that is not finished.
 package struct DeviceRequest: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case registration
@@ -82,18 +83,18 @@ package struct DeviceRequest: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
     package let user: String
-    /// The platform of the token; it means nothing in a clean-up.
+    /// The platform of the token. It is meaningless in a clean-up.
     package let platform: Platform
     /// Empty in a clean-up of all devices of the user.
     package let token: String
-    /// Whether the outcome can be asked for.
+    /// Whether the client can ask for the outcome.
     package let isTracked: Bool
     package let callback: DeviceCallback?
     package let acceptedAt: UnixTime
 
-    /// How many bytes a token may have. A longer one is kept with one byte more than that, and fails.
+    /// The maximum length of a token in bytes. A longer token is cut one byte above the limit, and fails.
     package static let tokenLimit = 4096
-    /// How many bytes the identifier of a user may have.
+    /// The maximum length of a user identifier in bytes.
     package static let userLimit = 256
 
     package init(

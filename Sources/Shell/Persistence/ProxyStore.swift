@@ -1,37 +1,38 @@
 package import Addressing
 package import Bytes
+package import Collections
 package import ProxyCore
 package import PushDelivery
 package import Registration
 package import Telemetry
 package import Timekeeping
 
-/// The store of everything that outlives the process. The shell and the services know no more of it than this; what a
-/// row is, only the store behind it knows.
+/// The store of everything that outlives the process. The shell and the services know only this protocol. Only the
+/// store behind it knows the rows.
 ///
-/// Reads are questions, each with a name and with values for an answer; they hold up neither calls nor commits. Writes
-/// have one verb for each promise:
+/// Reads are functions with a name and values for an answer. They delay neither calls nor commits. Each kind of write
+/// has one function, with its own promise:
 ///
-/// - `commit`: on the disk before the answer, or the answer says that nothing was written.
-/// - `journal`: written by the next `flushJournal`, after which the end of the process does not take it away; a power failure
-///   may.
-/// - `record`: on the disk soon; nothing but the end of the process takes it away.
-/// - `refresh`: written within seconds; a crash may take it away.
-/// - `trace`: written soon, unless too much else waits.
+/// - `commit`: persisted before the answer, or the answer reports that nothing was written.
+/// - `journal`: written by the next `flushJournal`. After that it survives the end of the process, but not always a
+///   power failure.
+/// - `record`: persisted soon. Only the end of the process can lose it.
+/// - `refresh`: written within seconds. A crash can lose it.
+/// - `trace`: written soon, unless too many other changes wait.
 ///
-/// Changes take effect in the order in which they were handed over, except for refreshed rows. Writes are called on the
-/// store's loop, questions from anywhere.
+/// Changes take effect in the order of the calls, except for refreshed rows. Call writes on the store's loop; reads may
+/// be called from any thread.
 package protocol ProxyStore: AnyObject, Sendable {
     // MARK: Writes of the engine
 
-    /// Called on the loop with what became of the engine's commits, in the order in which they were asked for.
+    /// Called on the loop with the results of the engine's commits, in the order of the commits.
     var finished: ([CommitResult]) -> Void { get set }
     func commit(_ changes: [EngineChange], _ ticket: CommitTicket)
     func journal(_ change: CallChange)
-    /// Does nothing when nothing was noted. What cannot be written stops nobody: it is tried again.
+    /// Does nothing if the journal has no waiting entries. A failed write stops nothing and is retried.
     func flushJournal()
     func record(_ changes: [EngineChange])
-    /// Writes bindings anew that are already in the store.
+    /// Writes bindings again that are already in the store.
     func refresh(_ rows: [StoredBinding])
     func trace(_ changes: [TimelineChange])
 
@@ -43,20 +44,20 @@ package protocol ProxyStore: AnyObject, Sendable {
 
     // MARK: Questions
 
-    /// The users that follow the given one, by realm and name, each as `name@realm`.
+    /// The users after the given one, by realm and name, each as `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [String]
-    /// The last records of the first of the subjects that has any, the oldest first.
+    /// The last records of the first subject that has any, oldest first.
     func timeline(of subjects: [TimelineSubject], limit: Int) async throws(StoreError) -> [TimelineRecord]
-    /// What the phones of these devices said last that they are, but for the last seconds.
+    /// The last User-Agents of these devices, except changes of the last seconds.
     func userAgents(of devices: [DeviceID]) async throws(StoreError) -> [DeviceID: ByteString]
     func statistics(_ question: StatisticsQuestion) async throws(StoreError) -> Page<StatisticsRow>
-    /// The tokens recorded at that time or later, in the order in which they were recorded.
+    /// The tokens recorded at that time or later, in the order of their records.
     func deadTokens(since date: UnixTime, after cursor: PageCursor, limit: Int) async throws(StoreError) -> Page<
         DeadToken
     >
-    /// The tokens that an app has registered for a user: all of them, or the given one if it is there.
+    /// The tokens that an app registered for a user: all of them, or the given one if it exists.
     func mobileDevices(of user: String, app: String, token: String?) async throws(StoreError) -> [String]
-    /// The apps that have registered a token, each with the user.
+    /// The apps that registered a token, each with the user.
     func mobileOwners(of token: String) async throws(StoreError) -> [MobileOwner]
     /// The outcome of each request. It is pending unless the request is known to have ended.
     func deviceOutcomes(of requests: [RequestID], app: String) async throws(StoreError) -> [DeviceOutcome]
@@ -64,39 +65,39 @@ package protocol ProxyStore: AnyObject, Sendable {
     // MARK: The start, before anything is written
 
     func engineState() async throws(StoreError) -> StoredState
-    /// The bindings that follow, in the order of their numbers; empty when there are no more.
+    /// The next bindings, in the order of their numbers; empty at the end.
     func bindings(after device: DeviceID?, limit: Int) async throws(StoreError) -> [StoredBinding]
-    /// The calls of the last run that follow, in the order of their numbers; empty when there are no more.
+    /// The next calls of the last run, in the order of their numbers; empty at the end.
     func calls(after id: UInt64, limit: Int) async throws(StoreError) -> [StoredCall]
-    /// Accepted pushes that were not read, those of each device in the order in which they were asked for; empty when
-    /// there are no more.
+    /// Accepted pushes that are unread. The pushes of each device are in the order of their requests. Empty at the end.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) async throws(StoreError)
         -> [UnreadPush]
-    /// The renewals of dialogs that have not ended by then.
+    /// The renewals of dialogs that are still alive at that time.
     func dialogRenewals(after date: UnixTime) async throws(StoreError) -> [DialogRenewal]
     func keys() async throws(StoreError) -> [StoredKey]
     func mobileApps() async throws(StoreError) -> [StoredMobileApp]
-    /// Registrations and clean-ups of devices that are not done, in their order.
+    /// Unfinished registrations and clean-ups of devices, in their order.
     func openDeviceRequests() async throws(StoreError) -> [DeviceRequest]
-    /// The secrets of that name, the newest first: it is the one to use, and the others open what was sealed before it.
+    /// The secrets of that name, newest first. The newest one is used for sealing; the others open texts that were
+    /// sealed before.
     func secrets(named name: String) async throws(StoreError) -> [StoredSecret]
-    /// What was written by ``ServiceChange/note(key:value:)``.
+    /// The value written by ``ServiceChange/note(key:value:)``.
     func note(_ key: String) async throws(StoreError) -> String?
-    /// Writes, and returns when the disk has it, so that nothing is sealed with a key that a crash takes away.
+    /// Writes the changes and returns after they are persisted, so that nothing is sealed with a key that a crash could
+    /// lose.
     func keep(_ changes: [ServiceChange]) async throws(StoreError)
 
     // MARK: Care
 
-    /// From now on the store looks after itself, on the loop: it deletes old records, and makes sure that nobody else
-    /// gets at it.
+    /// From now on the store maintains itself on the loop: it deletes old records, and keeps other processes out.
     func start() throws(StoreError)
-    /// Writes what waits and ends; blocks until the disk has it.
+    /// Writes everything that waits, and closes the store. Blocks until it is persisted.
     func close()
     /// Copies the whole store into a file while it is in use.
     ///
-    /// - Returns: the bytes of the copy.
+    /// - Returns: the size of the copy in bytes.
     func backUp(to file: String) async throws(BackupFailure) -> Int
     var figures: CounterSet { get }
-    /// Why changes are not taken, or pile up; `nil` when all is well.
+    /// Why changes are refused or pile up; `nil` if the store works.
     var obstacle: String? { get }
 }

@@ -1,53 +1,39 @@
 package import Addressing
 package import Bytes
+package import Collections
 package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// Part of a long list.
-package struct Page<Element: Sendable>: Sendable {
-    package let elements: [Element]
-    /// Where the next page begins; `nil` on the last.
-    package let next: PageCursor?
-}
-
-/// A place in a long list. Clients send the number back, but only the store knows what it means.
-package struct PageCursor: Hashable, Sendable {
-    package let number: Int64
-    package init(_ number: Int64) { self.number = number }
-
-    package static let beginning = PageCursor(0)
-}
-
-/// Whose records of the timeline are asked for.
+/// The subject of a search in the timeline.
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
-    /// All records of a call. This takes longer than the others, and is for operators.
+    /// All records of a call. This search is slower than the others, and is for operators.
     case call(CallRef)
     /// One record for each device that it went to.
     case push(PushCode)
-    /// What came from that address, written as in a URI.
+    /// Requests from that address, in the form of a URI.
     case source(ByteString)
-    /// What was for that user or number, in whatever domain.
+    /// Requests for that user or number, in any domain.
     case number(ByteString)
 }
 
-/// How pushes fared, counted over the records of the timeline.
+/// A question for push statistics, counted over the records of the timeline.
 package struct StatisticsQuestion: Hashable, Sendable {
     package enum Grouping: String, Sendable {
         case push, app, day
     }
 
     package var by = Grouping.day
-    /// Pushes that were asked for then or later.
+    /// Pushes requested at that time or later.
     package var from = UnixTime(milliseconds: 0)
-    /// Pushes that were asked for before that.
+    /// Pushes requested before that time.
     package var to = UnixTime(milliseconds: .max)
-    /// The name of the app; empty for all of them.
+    /// The name of the app; empty for all apps.
     package var app = ""
     package var after = PageCursor.beginning
-    /// How many pushes a page has. All apps or days come on one page.
+    /// The maximum number of pushes on a page. All apps or days are on one page.
     package var limit = 1000
 
     package init() {}
@@ -60,7 +46,7 @@ package struct StatisticsRow: Hashable, Sendable {
         /// Unix seconds.
         package let date: Int64
         package let kind: String
-        /// The name of the app; where the push went to devices of several, their names with commas between them.
+        /// The name of the app. If the push went to devices of several apps, their names separated by commas.
         package let app: String
     }
 

@@ -5,7 +5,7 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// What a service or an operator changes.
+/// A change by a service or an operator.
 package enum ServiceChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
@@ -17,37 +17,37 @@ package enum ServiceChange: Hashable, Sendable {
     case forgetMissedCalls([CallRef])
     /// Messages that wait, by their numbers.
     case forgetMessages([UInt64])
-    /// Forgets dead tokens recorded before that, and the oldest beyond that many.
+    /// Deletes dead tokens recorded before this time, and the oldest ones beyond this number.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
-    /// What the app on that device says of a push; ``WriteResult/isFound`` tells whether there is such a push.
+    /// An app's report about a push. ``WriteResult/isFound`` is false if the push does not exist.
     case pushMark(PushCode, device: DeviceID, PushMark, at: UnixTime)
     case allPushesRead(device: DeviceID, at: UnixTime)
-    /// A registration or clean-up that is accepted with this.
+    /// An accepted registration or clean-up.
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
-    /// Forgets requests that ended before that, and of the others that have ended the oldest beyond that many.
+    /// Deletes requests that ended before this time, and the oldest of the other ended requests beyond this number.
     case pruneDeviceRequests(before: UnixTime, keeping: Int)
-    /// The device that a request has registered.
+    /// The device that a request registered.
     case mobileDevice(DeviceRequest)
     /// The devices that a clean-up names.
     case forgetMobileDevices(DeviceRequest)
-    /// A value that a service keeps under a key of its own; an earlier one is replaced.
+    /// A value that a service keeps under its own key. It replaces an earlier value.
     case note(key: String, value: String)
     case addSecret(StoredSecret)
     case removeSecret(name: String, createdAt: UnixTime)
-    /// Forgets the dialogs that ended before that.
+    /// Deletes the dialogs that ended before this time.
     case pruneDialogRenewals(before: UnixTime)
 }
 
-/// What became of changes that a service handed over together.
+/// The result of changes that a service submitted together.
 package struct WriteResult: Hashable, Sendable {
-    /// Whether all of them are on the disk, where a loss of power does not take them back; otherwise none counts.
+    /// Whether all of them are persisted and survive a power failure. Otherwise none was written.
     package let isStored: Bool
-    /// Whether the rows that the changes are about were there.
+    /// Whether the rows to change existed.
     package let isFound: Bool
 }
 
-/// What became of a commit the engine waits for.
+/// The result of a commit that the engine waits for.
 package struct CommitResult: Sendable {
     package let ticket: CommitTicket
     package let succeeded: Bool

@@ -1,7 +1,7 @@
 /// Why the store cannot be used: a sentence for the operator, which names it.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
-    /// Another process has it, which may answer in its place.
+    /// Another process uses the store. It may be able to answer instead.
     package let isInUse: Bool
 
     package init(_ sentence: String, isInUse: Bool = false) {
@@ -10,12 +10,12 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Why there is no backup. A file that was there before is as it was.
+/// Why a backup failed. A file that existed before is unchanged.
 package enum BackupFailure: Error, Hashable, Sendable {
-    /// Another backup is being written.
+    /// Another backup is in progress.
     case busy
     /// The store cannot be read now.
     case unreadable
-    /// A sentence for whoever asked.
+    /// A sentence for the caller.
     case refused(String)
 }

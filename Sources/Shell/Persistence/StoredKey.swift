@@ -1,11 +1,11 @@
 package import Timekeeping
 
-/// A key of the HTTP API, of which only the hash is kept.
+/// A key of the HTTP API. Only its hash is kept.
 package struct StoredKey: Hashable, Sendable {
     package let name: String
     /// SHA-256 of the key's text, 32 bytes.
     package let hash: [UInt8]
-    /// The names of the scopes, with commas between them.
+    /// The names of the scopes, separated by commas.
     package let scopes: String
     package let createdAt: UnixTime
 

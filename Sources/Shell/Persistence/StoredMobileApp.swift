@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// An app that was declared by `sippushd app add` or over the admin API, as it was declared.
+/// An app that was declared by `sippushd app add` or over the admin API, unchanged.
 package struct StoredMobileApp: Hashable, Sendable {
     package var name: String
     /// The MobileAppId in lower case.
@@ -8,7 +8,7 @@ package struct StoredMobileApp: Hashable, Sendable {
     package var organisation: String
     /// SHA-256 of the ApiToken, 32 bytes.
     package var tokenHash: [UInt8]
-    /// The address that a UserId stands for: a text with `{{user}}` in it.
+    /// The address for a UserId: a text that contains `{{user}}`.
     package var user: String
     /// The `pn-provider` of its Apple tokens.
     package var appleProvider: String

@@ -2,8 +2,8 @@ package import Timekeeping
 
 /// A key that outlives the process, such as the one that seals dialog tokens.
 ///
-/// Several of one name may be kept, told apart by when they were made: the newest is used, the older ones still open what
-/// they sealed. Text made from it never shows the value.
+/// Several secrets of one name may exist, distinguished by their creation times. The newest one is used; the older ones
+/// still open texts that they sealed. A secret's description never shows the value.
 package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package let name: String
     package let createdAt: UnixTime
@@ -19,9 +19,9 @@ package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, Custom
     package var customMirror: Mirror { Mirror(self, children: ["name": name, "createdAt": createdAt]) }
 }
 
-/// Until when a dialog lives whose traffic has put off its end.
+/// The end of a dialog's lifetime, after its traffic extended it.
 package struct DialogRenewal: Hashable, Sendable {
-    /// The number by which the engine knows the dialog.
+    /// The number by which the engine identifies the dialog.
     package let digest: UInt64
     package let until: UnixTime
 }

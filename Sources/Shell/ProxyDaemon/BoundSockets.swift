@@ -5,11 +5,11 @@ import ProxyCore
 import ProxyRuntime
 import Reactor
 
-/// The sockets on which SIP is spoken, as the settings name them.
+/// The SIP sockets that the settings name.
 struct BoundSockets {
-    /// The UDP sockets, by the numbers of their listeners.
+    /// The UDP sockets, by the number of their listener.
     private(set) var sockets: [UInt16: UDPSocket] = [:]
-    /// They accept connections as soon as the loop runs.
+    /// Accept connections as soon as the loop runs.
     private(set) var streamListeners: [StreamListener] = []
     private var webSocketListeners: [WebSocketListener] = []
     private(set) var listeners: [Listener] = []
@@ -51,7 +51,7 @@ struct BoundSockets {
                     number: number, transport: address.transport, bound: endpoint,
                     sentBy: Self.sentBy(endpoint, settings)))
         }
-        // The last one: it has no socket of its own.
+        // This listener is the last one. It has no socket of its own.
         if settings.webSocket.apiPath != nil, let endpoint = settings.api.listen.first {
             listeners.append(
                 Listener(
@@ -61,7 +61,7 @@ struct BoundSockets {
         }
     }
 
-    /// What the HTTP API does with requests for a WebSocket; `nil` where it takes none.
+    /// How the HTTP API handles WebSocket requests; `nil` if it accepts none.
     func apiUpgrade(_ settings: DaemonSettings, _ streams: StreamFlows) -> WebSocketUpgrade? {
         guard settings.webSocket.apiPath != nil, let listener = listeners.last else { return nil }
         return Self.upgrade(settings, streams, listener.number, listener.transport)
@@ -75,14 +75,14 @@ struct BoundSockets {
         }
     }
 
-    /// Takes renewed certificates for the connections from now on.
+    /// Uses renewed certificates for new connections.
     func replaceTLS(_ tls: ListenerTLS) {
         guard let server = tls.server, let web = tls.web else { return }
         for listener in streamListeners where listener.tls != nil { listener.tls = server }
         for listener in webSocketListeners { listener.replaceTLS(web) }
     }
 
-    /// The host and port that Via and Record-Route carry.
+    /// The host and port for Via and Record-Route.
     private static func sentBy(_ endpoint: Endpoint, _ settings: DaemonSettings) -> ByteString {
         if let name = settings.advertise {
             return ByteString(name.contains(":") ? name : "\(name):\(endpoint.port)")

@@ -1,40 +1,40 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 package import Timekeeping
 
-/// What `sippushd cert check` says of the certificates that phones are shown.
+/// The result of `sippushd cert check`: the certificates that phones see, and their faults.
 package struct CertificateCheck {
-    /// A line for each certificate.
+    /// One line for each certificate.
     package private(set) var lines: [String] = []
-    /// What is wrong, a line each.
+    /// One line for each problem.
     package private(set) var problems: [String] = []
     private let date: UnixTime
 
-    /// A certificate that ends sooner should be renewed by now.
+    /// A certificate that expires sooner should already be renewed.
     private static let warningTime: Duration = .seconds(14 * 86_400)
 
     package init(on date: UnixTime) { self.date = date }
 
-    /// Looks at the certificates of the settings, of which each name that phones know us by must have one.
+    /// Checks the certificates of the settings. Each name under which phones know the daemon must have one.
     package mutating func check(_ settings: DaemonSettings, authorities: String?) {
         var names = settings.advertise.map { [Self.host($0)] } ?? []
         names += settings.domains.filter { !names.contains($0) }
         let pairs = settings.tls.files
-        guard !pairs.isEmpty else { return problems.append("the settings name no certificate: tls.cert-file") }
+        guard !pairs.isEmpty else { return problems.append("the settings name no certificate: set tls.cert-file") }
         var missing = Set(names)
         for pair in pairs {
             guard let report = report(pair, names, authorities) else { continue }
             missing.formIntersection(report.missingNames)
         }
         for name in names where missing.contains(name) {
-            problems.append("\(name): no certificate is for this name, by which phones know us")
+            problems.append("\(name): no certificate covers this name, which phones use for this daemon")
         }
     }
 
-    /// Looks at one certificate, which must be for these names.
+    /// Checks one certificate, which must cover these names.
     package mutating func check(certificate: String, key: String, names: [String], authorities: String?) {
         guard let report = report((certificate, key), names, authorities) else { return }
-        for name in report.missingNames { problems.append("\(certificate): it is not for \(name)") }
+        for name in report.missingNames { problems.append("\(certificate): it does not cover \(name)") }
     }
 
     private mutating func report(
@@ -48,12 +48,12 @@ package struct CertificateCheck {
                 "\(pair.certificate): for \(report.names.joined(separator: ", ")); until \(Self.day(report.ends)) (\(days) days)"
             )
             if report.begins > date {
-                problems.append("\(pair.certificate): it begins on \(Self.day(report.begins)) only")
+                problems.append("\(pair.certificate): it is not valid before \(Self.day(report.begins))")
             }
             if report.ends <= date {
-                problems.append("\(pair.certificate): it has ended, on \(Self.day(report.ends))")
+                problems.append("\(pair.certificate): it expired on \(Self.day(report.ends))")
             } else if report.ends < date + Self.warningTime {
-                problems.append("\(pair.certificate): it ends on \(Self.day(report.ends)), in \(days) days")
+                problems.append("\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
             }
             if let fault = report.chainFault {
                 problems.append("\(pair.certificate): phones do not trust it: \(fault)")
@@ -78,7 +78,7 @@ package struct CertificateCheck {
 }
 
 extension TLSSettings {
-    /// Certificate and key of each name.
+    /// The certificate and key of each name.
     fileprivate var files: [(certificate: String, key: String)] {
         let own = certFile.flatMap { file in keyFile.map { (file, $0) } }
         return (own.map { [$0] } ?? [])

@@ -1,27 +1,27 @@
 import Crypto
-import Foundation
+import FoundationEssentials
 import HTTPServices
 import PushDelivery
 import Reactor
 import Telemetry
 import Timekeeping
 
-/// Knows when the certificates end that the settings name, and says so in the log before they do: at the start, when the settings
-/// are read again, and once a day.
+/// Watches the certificates that the settings name, and logs each one that expires soon: at the start, after a reload,
+/// and once a day.
 ///
-/// - `@unchecked Sendable` because it lives on the daemon's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the daemon's loop.
 final class CertificateWatch: @unchecked Sendable {
     private let log: Log
     private let loop: EventLoop
     private var timer: LoopTimer?
     private var files: [String] = []
-    /// When the first certificate of each file ends; the others of a chain are its authorities.
+    /// When the first certificate of each file expires. The others of a chain belong to its authorities.
     private(set) var ends: [(file: String, date: UnixTime)] = []
-    /// When it looks next.
+    /// The time of the next check.
     private(set) var next = Instant.distantPast
 
     private static let interval: Duration = .seconds(86_400)
-    /// Whoever renews by ACME renews a month before the end.
+    /// ACME clients renew a certificate a month before it expires.
     static let warningTime: Duration = .seconds(14 * 86_400)
 
     init(on loop: EventLoop, log: Log) throws(SystemError) {
@@ -30,7 +30,7 @@ final class CertificateWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.dayIsOver() }
     }
 
-    /// Begins to watch those of the settings, in place of those before.
+    /// Watches the certificates of these settings instead of the previous ones.
     func watch(_ settings: DaemonSettings) {
         files = settings.shownCertificates
         look(at: loop.moment)
@@ -38,12 +38,12 @@ final class CertificateWatch: @unchecked Sendable {
 
     private func dayIsOver() { look(at: loop.moment) }
 
-    /// Reads them, says what is to be said, and plans the next look.
+    /// Reads the certificates, logs warnings, and plans the next check.
     func look(at time: Moment) {
         next = time.instant + Self.interval
         timer?.arm(at: next)
         let now = time.date
-        // One that cannot be read is told of by whoever uses it.
+        // Skips a certificate that cannot be read: the code that uses it reports the error.
         ends = files.compactMap { file in
             (try? PEM.file(file).certificateEnds())?.first.map { (file, $0) }
         }
@@ -66,16 +66,10 @@ final class CertificateWatch: @unchecked Sendable {
 }
 
 extension DaemonSettings {
-    /// The files of certificates that we show, each once.
+    /// The certificate files that the daemon presents, each once.
     fileprivate var shownCertificates: [String] {
         var files = [tls.certFile] + tls.certificates.values.map(\.certFile) + [api.certFile, admin.certFile]
-        if push.apns.enabled {
-            for app in [push.apns] + push.apns.apps.values where app.enabled {
-                files.append(app.certFile)
-                if app.feedback.endpoint != nil { files.append(app.feedback.certFile) }
-            }
-        }
-        if push.http.enabled { files += push.http.apps.values.map(\.certFile) }
+        for case .certificate(let file, _) in push.services.filter(\.enabled).flatMap(\.files) { files.append(file) }
         return Set(files.compactMap { $0 }).sorted()
     }
 }

@@ -4,9 +4,9 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// How the daemon ends.
+/// How the daemon stops.
 extension Daemon {
-    /// A first signal gives calls that wait or ring some time to end, a second one gives none.
+    /// The first signal gives calls that wait or ring some time to end. The second one gives none.
     func endSignalled() async {
         let time = settings.shutdown.drainTime
         guard !wasSignalled, time > .zero else { return await stop() }
@@ -14,15 +14,15 @@ extension Daemon {
         _ = await drain(within: time)
     }
 
-    /// Begins no more calls, and ends when those that wait or ring have ended, or after that time. A second call can only
-    /// shorten it.
+    /// Refuses new calls. Stops when the calls that wait or ring have ended, or after the given time. A second call can
+    /// only shorten the time.
     ///
-    /// - Returns: how many calls are under way.
+    /// - Returns: the number of active calls.
     func drain(within time: Duration) async -> Int {
         let (calls, isFirst) = (await door.drain(), end == nil)
         end = min(end ?? .distantFuture, loop.now + time)
         if isFirst {
-            if calls > 0, time > .zero { log.notice("ends when its calls have ended", [.count: .number(calls)]) }
+            if calls > 0, time > .zero { log.notice("stops when its calls have ended", [.count: .number(calls)]) }
             loop.startTask { [self] _ in await endWhenDrained() }
         }
         return calls
@@ -34,10 +34,10 @@ extension Daemon {
             calls = await door.ask(.everything) { engine, _ in engine.callsUnderWay }
             notices?.drains(calls)
             guard let end, end > loop.now else { break }
-            // Also after the last call, so that what ended it has left.
+            // Pauses after the last call too, so that its final messages are sent.
             do { try await loop.pause(Self.drainPause) } catch { break }
         } while calls > 0
-        if calls > 0 { log.notice("ends while calls wait or ring", [.count: .number(calls)]) }
+        if calls > 0 { log.notice("stops while calls wait or ring", [.count: .number(calls)]) }
         await stop()
     }
 

@@ -16,17 +16,17 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// The whole daemon on one loop: made from settings, run until told to stop.
+/// The whole daemon on one loop. It is built from settings and runs until a signal or an order stops it.
 ///
-/// Start-up order: store, listeners, engine with what was stored, services, control socket, HTTP API. Shutdown is the reverse: no
-/// new messages, what is queued is committed, the store is closed.
+/// Start order: store, listeners, engine with the stored state, services, control socket, HTTP API. Shutdown is the
+/// reverse: no new messages are accepted, queued changes are committed, the store is closed.
 ///
-/// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread afterwards.
+/// - `@unchecked Sendable` because it is used before its loop runs, and afterwards only on the loop's thread.
 package final class Daemon: @unchecked Sendable {
     let loop: EventLoop
     let log: Log
     private let settingsPath: String
-    /// How many file descriptors the process may open, sockets included.
+    /// How many file descriptors the process may open, including sockets.
     private let descriptors: Int
     private(set) var settings: DaemonSettings
     private let store: any ProxyStore
@@ -48,14 +48,14 @@ package final class Daemon: @unchecked Sendable {
     private var memory: MemoryGuard?
     private var certificates: CertificateWatch?
     private(set) var notices: ServiceNotices?
-    /// When the daemon ends at the latest, once it is told to.
+    /// The latest time at which the daemon stops, once it was told to.
     var end: Instant?
     var wasSignalled = false
 
-    /// The SIP listeners, with the addresses that others reach them by.
+    /// The SIP listeners, with the addresses under which others reach them.
     var listeners: [Listener] { bound.listeners }
 
-    /// The `environment` says who manages this process, and which sockets it was given.
+    /// `environment` names the service manager of this process and the sockets that it passed.
     package init(
         settings: DaemonSettings, path: String, log: Log, environment: [String: String] = [:]
     ) async throws(StartError) {
@@ -68,13 +68,13 @@ package final class Daemon: @unchecked Sendable {
         let flowLimits = settings.flowLimits(descriptors: descriptors)
         if flowLimits.connections < settings.limits.connections {
             log.warning(
-                "the system allows fewer descriptors than limits.connections asks for",
+                "the system allows fewer file descriptors than limits.connections needs; raise LimitNOFILE",
                 [.count: .number(flowLimits.connections)])
         }
         do {
             loop = try EventLoop()
         } catch {
-            throw StartError("no event loop: \(error)")
+            throw StartError("cannot create an event loop: \(error)")
         }
         loop.handover = SocketHandover(environment: environment, process: process)
         do throws(StoreError) {
@@ -94,7 +94,7 @@ package final class Daemon: @unchecked Sendable {
                 loop: loop, limits: flowLimits, tls: tls.setup, pingInterval: settings.webSocket.pingInterval,
                 log: log)
         } catch {
-            throw StartError("no timer: \(error)")
+            throw StartError("cannot create a timer: \(error)")
         }
         bound = try BoundSockets(settings, flowLimits, streams, tls: tls, on: loop)
         do {
@@ -104,11 +104,12 @@ package final class Daemon: @unchecked Sendable {
         }
         services = try await ApplicationServices(
             settings: settings.api, domains: settings.domains,
-            keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, push: push, loop: loop, log: log)
+            keepsTimeline: settings.push.timeline.maximumRecords > 0, store: store, loop: loop, log: log)
         dialogKeys = try await DialogKeys(store: store, log: log, now: loop.moment.date)
         let engine = try await Self.makeEngine(
-            settings.with(push), listeners: bound.listeners, store: store, seal: dialogKeys.sealer,
-            vapidKey: push.vapidKey, log: log, now: loop.moment)
+            settings, push, listeners: bound.listeners, store: store,
+            functions: try EngineFunctions.make(seal: dialogKeys.sealer) { [services] in services.deviceCode(of: $0) },
+            log: log, now: loop.moment)
         let resolver = try HopResolver(loop: loop, spoken: Set(bound.listeners.map(\.transport)), tls: tls.setup)
         shard = ProxyShard(
             loop: loop, engine: engine, streams: streams,
@@ -126,14 +127,14 @@ package final class Daemon: @unchecked Sendable {
             do throws(SystemError) {
                 try notices?.started(listening: listening)
             } catch {
-                log.error("no watchdog", [.error: .described(error)])
+                log.error("the watchdog cannot be served", [.error: .described(error)])
             }
         }
         do throws(SystemError) {
             try await loop.runOnThread(name: "sippushd")
         } catch {
             store.close()
-            throw StartError("no thread: \(error)")
+            throw StartError("cannot start a thread: \(error)")
         }
         store.close()
         log.notice("stopped")
@@ -148,11 +149,7 @@ package final class Daemon: @unchecked Sendable {
         admin.wrongLogins.count(with: door)
         api.load = ServiceLoad { shard.assumeIsolated { $0.refusesService() } }
         store.finished = { results in shard.onLoop(with: results) { $0.committed($1) } }
-        push.finished = { [services] id, outcome in
-            guard !services.finished(id, outcome) else { return }
-            shard.onLoop(with: (id, outcome)) { $0.pushFinished($1.0, $1.1) }
-        }
-        push.noted = { notes in shard.onLoop(with: notes) { $0.pushesNoted($1) } }
+        push.happened = { event in shard.onLoop(with: event) { $0.pushHappened($1) } }
         do throws(PushSetupError) {
             feedback = try FeedbackService(settings: settings.push, loop: loop, log: log) { dead, cursor, limit in
                 await door.ask(.everything) { engine, now in
@@ -163,12 +160,12 @@ package final class Daemon: @unchecked Sendable {
             throw StartError(error.description)
         }
         let operators = OperatorServices(
-            door: door, store: store, push: push, feedback: feedback, loop: loop, log: log, keys: keys,
+            door: door, store: store, feedback: feedback, loop: loop, log: log, keys: keys,
             apps: services.apps, realms: settings.userRealms, timeline: settings.push.timeline,
             figures: { [weak self] in self?.figures ?? CounterSet() },
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             drain: { [weak self] time in
-                // Whoever asks may be on any thread.
+                // The caller may be on any thread.
                 await withCheckedContinuation { asker in
                     loop.post { [weak self] in
                         loop.startTask { [weak self] _ in
@@ -222,20 +219,20 @@ package final class Daemon: @unchecked Sendable {
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
     }
 
-    /// Each socket that was handed over must have been wanted, but for those that an earlier run has left: where it has
-    /// listened we need not.
+    /// Each socket that the service manager passed must be named by the settings, except the sockets that an earlier
+    /// run left there.
     private func checkHandover() throws(StartError) {
         guard let stray = loop.handover.unclaimed.first(where: { !$0.isOwn }) else { return }
         let name = stray.name.isEmpty ? "" : " (\(stray.name))"
         throw StartError(
-            "a socket was handed over that the settings do not name: \(stray.place)\(name); listen, api.listen, admin.listen and control must name addresses and files as the .socket unit does, 0.0.0.0 and [::] too"
+            "the service manager passed a socket that the settings do not name: \(stray.place)\(name); listen, api.listen, admin.listen and control must name the same addresses and files as the .socket unit, including 0.0.0.0 and [::]"
         )
     }
 
-    /// The figures of all parts but the engine together.
+    /// The metrics of all parts except the engine.
     private var figures: CounterSet {
         var figures = store.figures
-        for part in [push.counters, streams.figures, api.figures, admin.figures] { figures.merge(part) }
+        for part in [streams.figures, api.figures, admin.figures] { figures.merge(part) }
         figures.count(.logLineDropped, by: UInt64(log.droppedLines))
         for socket in bound.sockets.values {
             figures.count(.udpReceiveDropped, by: socket.receiveDrops)
@@ -251,11 +248,12 @@ package final class Daemon: @unchecked Sendable {
             try tls.load(settings.tls)
             bound.replaceTLS(tls)
         } catch {
-            log.error("certificate not reloaded, the old one stays", [.reason: .text(error.description)])
+            log.error("certificate not reloaded, the old one stays in use", [.reason: .text(error.description)])
         }
     }
 
-    /// Reads the settings again, on SIGHUP: takes over what may change, and logs what needs a restart.
+    /// Reads the settings again on SIGHUP. Applies the settings that can change while the daemon runs, and logs those
+    /// that need a restart.
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }
@@ -263,14 +261,14 @@ package final class Daemon: @unchecked Sendable {
         do {
             changed = try DaemonSettings(contentsOf: settingsPath)
         } catch {
-            log.error("settings not reloaded, the old ones stay", [.reason: .text(error.description)])
+            log.error("settings not reloaded, the old ones stay in use", [.reason: .text(error.description)])
             return
         }
-        let fixed = settings.fixedDifferences(from: changed)
-        for key in fixed { log.warning("this setting needs a restart", [.setting: .text(key)]) }
-        settings.takeReloadable(from: changed)
+        for key in settings.reload(from: changed) {
+            log.warning("this setting needs a restart", [.setting: .text(key)])
+        }
         log.setLevel(settings.log.level)
-        let engineSettings = settings.with(push).engineSettings
+        let engineSettings = settings.engineSettings(with: push)
         await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
         reloadTLS()
         certificates?.watch(settings)

@@ -10,15 +10,16 @@ import Registration
 import SIPGrammar
 
 extension DaemonSettings {
-    /// The same with what the push service has read in the files that they name: the projects of service accounts.
-    func with(_ push: PushService) -> DaemonSettings {
-        var settings = self
-        settings.push = push.settings
-        return settings
+    /// What the engine needs of the configuration, with what the push service has read in the files that it names: the
+    /// projects of service accounts, and keys.
+    func engineSettings(with service: PushService) -> ProxySettings {
+        var engine = engineSettings(with: service.settings, vapidKey: service.vapidKey)
+        engine.dispatch = service.setup
+        return engine
     }
 
-    /// What the engine needs of the configuration.
-    var engineSettings: ProxySettings {
+    /// All of it but what pushes are sent with.
+    func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
         engine.trusted = trusted
@@ -30,11 +31,11 @@ extension DaemonSettings {
         engine.digest = digest
         engine.registrar = registrar
         engine.registrar.push = PushAcceptance(push)
+        engine.registrar.push.vapidKey = vapidKey
         engine.bucket = bucket
         engine.missedCalls = missedCalls
         engine.messages = messages
         engine.configuredProviders = push.enabledProviders
-        engine.pushApps = PushDirectory(push)
         engine.call = call
         engine.limits = limits
         engine.notificationsPerDevice = api.notifications.perDevice
@@ -48,49 +49,6 @@ extension DaemonSettings {
 
     /// The domains of the users whom operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
-
-    /// The keys that differ and can only change with a restart.
-    func fixedDifferences(from other: DaemonSettings) -> [String] {
-        var keys: [String] = []
-        if domains != other.domains { keys.append("domains") }
-        if listen != other.listen { keys.append("listen") }
-        if loadBalancers != other.loadBalancers { keys.append("load-balancers") }
-        if advertise != other.advertise { keys.append("advertise") }
-        if store != other.store { keys.append("store") }
-        if calls != other.calls { keys.append("calls") }
-        if control != other.control { keys.append("control") }
-        if digest != other.digest { keys.append("digest") }
-        if registrar != other.registrar { keys.append("registrar") }
-        if bucket != other.bucket { keys.append("bucket") }
-        if push != other.push { keys.append("push") }
-        if api != other.api { keys.append("api") }
-        if admin != other.admin { keys.append("admin") }
-        if webSocket != other.webSocket { keys.append("websocket") }
-        if log.format != other.log.format { keys.append("log.format") }
-        if limits.wrongLoginsPerSource != other.limits.wrongLoginsPerSource {
-            keys.append("limits.wrong-logins-per-source")
-        }
-        if limits.memory != other.limits.memory { keys.append("limits.memory") }
-        if limits.wrongLoginsPerUser != other.limits.wrongLoginsPerUser { keys.append("limits.wrong-logins-per-user") }
-        return keys
-    }
-
-    mutating func takeReloadable(from other: DaemonSettings) {
-        auth = other.auth
-        trusted = other.trusted
-        stripHeaders = other.stripHeaders
-        upstream = other.upstream
-        upstreamHosts = other.upstreamHosts
-        upstreamCheck = other.upstreamCheck
-        tls = other.tls
-        call = other.call
-        messages = other.messages
-        log.level = other.log.level
-        shutdown = other.shutdown
-        let (perSource, perUser) = (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser)
-        limits = other.limits
-        (limits.wrongLoginsPerSource, limits.wrongLoginsPerUser) = (perSource, perUser)
-    }
 
     /// The limits of TCP connections, in a process that may open so many descriptors: some are left to the HTTP
     /// interfaces, the store and the providers, so that a crowd of connections leaves nobody without.

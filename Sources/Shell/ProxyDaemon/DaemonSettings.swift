@@ -8,7 +8,7 @@ package import Registration
 import SIPGrammar
 package import Settings
 
-/// One address to listen on, as written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
+/// One address to listen on, in the form of the settings: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
 package struct ListenAddress: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
@@ -35,7 +35,7 @@ package struct ListenAddress: Hashable, Sendable {
 package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
     /// RFC 7616 digest for REGISTER and for calls from phones.
     case digest
-    /// Nobody is asked; for closed networks and laboratories.
+    /// No authentication; for closed networks and laboratories.
     case off
 }
 
@@ -77,58 +77,61 @@ package struct DaemonSettings: SettingsGroup {
     package static let schema: [Setting<DaemonSettings>] = [
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains whose users register here. The first is the home of users addressed by our bare address, and the realm of digest authentication."
+            "The domains of the users who register here. The first one is used for requests to the daemon's IP address, and is the default realm of digest authentication. Restart to change."
         ).required(),
         .list(
             "listen", of: ListenAddress.settingType, \.listen,
-            "Where SIP is spoken: a list of transport:address:port with udp, tcp, tls, ws or wss (WebSocket). IPv6 addresses stand in brackets."
+            "The SIP listeners: a list of transport:address:port with udp, tcp, tls, ws or wss (WebSocket). Put IPv6 addresses in brackets."
         ),
         .list(
             "load-balancers", of: .addressBlock, \.loadBalancers, example: "[192.0.2.20]",
-            "Load balancers before the tcp, tls, ws and wss addresses, as CIDR blocks: their connections must begin with a PROXY header (version 1 or 2), and count as the peer's that it names."
+            "Load balancers in front of the tcp, tls, ws and wss listeners, as CIDR blocks. Each connection from them must begin with a PROXY header (version 1 or 2). The daemon then treats it as a connection from the peer that the header names."
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
-            "The host name or address that others reach this daemon by; it is written into Via and Record-Route. Without it the listener's own address is used, or this machine's first address when it listens on all."
+            "The host name or address under which others reach this daemon, for Via and Record-Route. Default: the listener's address, or this machine's first address if it listens on all. Set it behind NAT, or if the address changes."
         ),
-        .path("store", \.store, "The SQLite file that keeps contacts, users, buckets and provider switches."),
+        .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
-            "The folder that keeps calls over a restart. Without it they are in a folder beside the store. It is written while calls are served: in memory (tmpfs) they do not wait for a slow disk. It must stay when the daemon ends: for /run/sippushd, set RuntimeDirectoryPreserve=yes in systemd's unit."
+            "The folder of the call journal, which keeps calls over a restart. Default: a folder beside the store. The daemon writes to it during calls. Put it in memory (tmpfs) if the disk is slow. It must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
         ),
-        .path("control", \.control, "The Unix socket that commands talk to a running daemon over."),
-        .choice("auth", \.auth, "Whether phones must authenticate: digest, or off for closed networks."),
+        .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
+        .choice("auth", \.auth, "How phones authenticate: digest (RFC 7616), or off for closed networks.").taken(
+            .atOnce),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
-            "The PBX's addresses: CIDR blocks, address:port when it shares its address with phones, or the name in its certificate (tls.client-ca-file). INVITEs from there go to our users without a challenge. Over WebSocket the certificate alone counts."
-        ),
+            "The PBX: CIDR blocks, address:port if it shares its address with phones, or the name in its certificate (tls.client-ca-file). Its INVITEs reach users without a password. Over WebSocket only the certificate counts."
+        ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
-            "Header fields that are removed from requests and responses of whoever is not trusted, beside those of identity (docs/Trust.md, T9.7): names, with * at the end for all that begin so. Put here what the PBX acts on."
-        ),
+            "Header fields to remove from requests and responses of peers that are not trusted: names, or prefixes with * at the end. Identity headers are always removed (docs/Trust.md, T9.7). List the headers that your PBX acts on."
+        ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
-            "Where calls from phones go: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without it phones call each other directly."
-        ),
+            "The destination of calls from phones: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without it, phones call each other directly."
+        ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
-            "Hosts in a Request-URI that stand for the first domain: what the PBX writes into From, and phones redial. Without this setting they are the host of upstream and its addresses; [] is none."
-        ),
-        .group("upstream-check", \.upstreamCheck, "How it is found out whether the upstream is there."),
-        .group("tls", \.tls, "TLS for SIP."),
+            "Hosts in a Request-URI that mean the first domain: the hosts that the PBX writes into From, which phones redial. Default: the host of upstream and its addresses. [] means none."
+        ).taken(.atOnce),
+        .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
+        .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
         .group("websocket", \.webSocket, "SIP over WebSocket, for browsers."),
-        .group("call", \.call, "Calls."),
+        .group("call", \.call, "Calls.").taken(.atOnce),
         .group("registrar", \.registrar, "Registrations."),
         .group("digest", \.digest, "Digest authentication."),
-        .group("messages", \.messages, "Messages, and other requests that are no calls, for phones that sleep."),
+        .group("messages", \.messages, "Messages and other requests outside calls, for sleeping phones.").taken(
+            .atOnce),
         .group("bucket", \.bucket, "The missed-call bucket."),
-        .group("missed-calls", \.missedCalls, "What phones are told of calls that they missed."),
+        .group("missed-calls", \.missedCalls, "The missed calls that phones are notified about.").taken(.atOnce),
         .group("push", \.push, "Push providers."),
         .group("api", \.api, "The HTTP API for application servers; docs/HTTP-API.md."),
         .group("admin", \.admin, "The HTTP API for operators; docs/HTTP-API.md, Admin API."),
         .group("log", \.log, "The log on standard error."),
-        .group("limits", \.limits, "Limits that protect the daemon."),
-        .group("shutdown", \.shutdown, "How the daemon ends; docs/Operations.md, Restarts and upgrades."),
+        .group("limits", \.limits, "Limits that protect the daemon.").taken(.atOnce),
+        .group("shutdown", \.shutdown, "How the daemon stops; docs/Operations.md, Restarts and upgrades.").taken(
+            .atOnce),
     ]
 
     package func complaints() -> [SettingComplaint] {
@@ -141,7 +144,7 @@ package struct DaemonSettings: SettingsGroup {
         if tls.clientCAFile == nil, let name = trusted.compactMap(\.provedName).first {
             found.append(
                 SettingComplaint(
-                    "\(name) is the name in a certificate, which nobody can show without tls.client-ca-file: write the PBX's address",
+                    "\(name) is the name in a certificate, and certificates of peers need tls.client-ca-file: set it, or write the PBX's address",
                     key: "trusted"))
         }
         if tls.certFile == nil, tls.certificates.isEmpty, listen.contains(where: \.transport.isSecure) {
@@ -152,7 +155,7 @@ package struct DaemonSettings: SettingsGroup {
             found.append(SettingComplaint("expected an address under api.listen for api-path", key: "websocket"))
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
-        // A name without a transport is asked for what is spoken here.
+        // A name without a transport is looked up for the transports of our listeners.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })
         {
@@ -160,12 +163,12 @@ package struct DaemonSettings: SettingsGroup {
             found.append(SettingComplaint("expected a \(name) address under listen to reach it from", key: "upstream"))
         }
         if admin.listen.contains(where: { $0.port != 0 && api.listen.contains($0) }) {
-            found.append(SettingComplaint("expected other addresses than those of api.listen", key: "admin"))
+            found.append(SettingComplaint("expected addresses that api.listen does not have", key: "admin"))
         }
         return found
     }
 
-    /// A host name, or an address as it stands in a URI.
+    /// A host name, or an address in the form of a URI.
     private static func isDomain(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 253
             && text.utf8.allSatisfy {
@@ -175,7 +178,7 @@ package struct DaemonSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// A header name, or the beginning of several names with a `*` behind it.
+    /// A header name, or a prefix of names with a `*` at the end.
     static let headerPattern = SettingType<String>.parsed("header name") { text throws(SettingComplaint) in
         if let complaint = HeaderFilter.complaint(about: text) { throw SettingComplaint(complaint) }
         return text

@@ -6,19 +6,18 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushSending
 import Registration
 import Telemetry
 import Timekeeping
 
 extension Daemon {
-    /// The engine with all that was stored, ready for the first message.
+    /// The engine with the stored state, ready for the first message.
     static func makeEngine(
-        _ settings: DaemonSettings, listeners: [Listener], store: any ProxyStore, seal: TextSealer, vapidKey: String?,
-        log: Log, now: Moment
+        _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: any ProxyStore,
+        functions: ProxyFunctions, log: Log, now: Moment
     ) async throws(StartError) -> ProxyEngine {
-        var engineSettings = settings.engineSettings
-        engineSettings.registrar.push.vapidKey = vapidKey
-        let functions = try EngineFunctions.make(seal: seal)
+        let engineSettings = settings.engineSettings(with: push)
         do throws(StoreError) {
             let engine = ProxyEngine(
                 settings: engineSettings,
@@ -33,7 +32,7 @@ extension Daemon {
         }
     }
 
-    /// Brings back what was stored, some of it at a time: all at once it would be in memory twice.
+    /// Restores the stored state in portions: all at once would be in memory twice.
     private static func restore(
         _ engine: ProxyEngine, from store: any ProxyStore, unreadAge: Duration, now: Moment
     ) async throws(StoreError) {
@@ -43,7 +42,7 @@ extension Daemon {
         var refused: [EngineChange] = []
         var rows = try await store.bindings(after: nil, limit: restoreLimit)
         while let last = rows.last?.id {
-            // The store's thread reads the next rows meanwhile.
+            // Meanwhile the store's thread reads the next rows.
             async let next = bindings(after: last, in: store)
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
             rows = try await next.get()

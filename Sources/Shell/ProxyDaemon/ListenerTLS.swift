@@ -3,18 +3,18 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// The TLS of SIP as the settings have it: made at the start, and again when the settings are read again.
+/// The TLS contexts for SIP, made from the settings at the start and after each reload.
 final class ListenerTLS {
-    /// What listeners accept with; `nil` where there is no certificate.
+    /// The context of listeners; `nil` if the settings name no certificate.
     private(set) var server: TLSContext?
-    /// The same for WebSockets, which begin as HTTP.
+    /// The same for WebSockets, whose connections begin with HTTP.
     private(set) var web: TLSContext?
-    /// What connections are made with, and to whom.
+    /// The context for connections that the daemon opens, and its authorities.
     let setup = TLSSetup()
     private let tickets: TicketKeys
     private var timer: LoopTimer?
 
-    /// How long a key seals session tickets; it opens them for as long again.
+    /// How long a key seals session tickets. It opens them for the same time again.
     private static let ticketLife: Duration = .seconds(3600)
 
     init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {
@@ -29,7 +29,7 @@ final class ListenerTLS {
             timer.arm(at: SystemClock.now + Self.ticketLife)
             self.timer = timer
         } catch {
-            throw StartError("tls: no timer: \(error)")
+            throw StartError("tls: cannot create a timer: \(error)")
         }
     }
 
@@ -38,7 +38,7 @@ final class ListenerTLS {
         timer?.arm(at: SystemClock.now + Self.ticketLife)
     }
 
-    /// Reads certificates and keys; when that fails, all stays as it is.
+    /// Reads certificates and keys. If that fails, the previous ones stay in use.
     func load(_ settings: TLSSettings) throws(StartError) {
         do throws(TLSError) {
             let server = try settings.serverContext(TLSSettings.protocols, tickets)
@@ -62,7 +62,7 @@ extension TLSSettings {
         return (own.map { [$0] } ?? []) + others
     }
 
-    /// The names of RFC 7301: SIP has no other in the registry that phones use.
+    /// Protocol names of RFC 7301. SIP has no other name in the registry that phones use.
     fileprivate static let protocols = ["sip/2"]
 
     fileprivate func serverContext(_ protocols: [String], _ tickets: TicketKeys) throws(TLSError) -> TLSContext? {

@@ -9,7 +9,10 @@ package struct LogSettings: SettingsGroup {
     package init() {}
 
     package static let schema: [Setting<LogSettings>] = [
-        .choice("level", \.level, "error, warning, notice, info or debug; docs/Logging.md says what each is for."),
-        .choice("format", \.format, "text, json (one object a line) or journal (for journald)."),
+        .choice(
+            "level", \.level,
+            "The least important level to log: error, warning, notice, info or debug (docs/Logging.md)."
+        ).taken(.atOnce),
+        .choice("format", \.format, "The format of lines: text, json (one object a line) or journal (for journald)."),
     ]
 }

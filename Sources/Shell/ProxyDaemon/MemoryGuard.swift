@@ -3,10 +3,10 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Takes no new connections while the process has four fifths of the memory that it may have (F11): what it has already is
-/// served, and datagrams keep nothing open.
+/// Refuses new connections while the process uses four fifths of its memory limit (F11). Open connections are served,
+/// and datagrams are accepted because they keep nothing open.
 ///
-/// - `@unchecked Sendable` because it lives on the daemon's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the daemon's loop.
 final class MemoryGuard: @unchecked Sendable {
     private let budget: Int
     private let streams: StreamFlows
@@ -16,7 +16,7 @@ final class MemoryGuard: @unchecked Sendable {
 
     private static let pause: Duration = .seconds(1)
 
-    /// `nil` where neither the settings nor the system have a limit.
+    /// `nil` if neither the settings nor the system have a limit.
     init?(setting: Int, _ streams: StreamFlows, on loop: EventLoop, log: Log) throws(SystemError) {
         guard let budget = setting > 0 ? setting : MemoryUse.allowed else { return nil }
         self.budget = budget
@@ -34,9 +34,10 @@ final class MemoryGuard: @unchecked Sendable {
         guard isTight != streams.refusesStrangers else { return }
         streams.refusesStrangers = isTight
         if isTight {
-            log.warning("memory is short, no connections are taken", [.bytes: .number(used), .count: .number(budget)])
+            log.warning(
+                "memory is short, new connections are refused", [.bytes: .number(used), .count: .number(budget)])
         } else {
-            log.notice("memory suffices again, connections are taken", [.bytes: .number(used)])
+            log.notice("memory suffices again, new connections are accepted", [.bytes: .number(used)])
         }
     }
 }

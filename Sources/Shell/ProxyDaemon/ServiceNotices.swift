@@ -2,16 +2,16 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// What the service manager hears of the daemon: when it serves, when it ends, and that its loop turns.
+/// Notifies the service manager that the daemon serves, that it stops, and that its loop is alive.
 ///
-/// - `@unchecked Sendable` because it lives on the daemon's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the daemon's loop.
 final class ServiceNotices: @unchecked Sendable {
     private let manager: ServiceManager
     private let loop: EventLoop
     private let shard: ProxyShard
     private var timer: LoopTimer?
 
-    /// `nil` when nobody manages this process.
+    /// `nil` if this process has no service manager.
     init?(to manager: ServiceManager?, on loop: EventLoop, shard: ProxyShard) {
         guard let manager else { return nil }
         self.manager = manager
@@ -19,8 +19,8 @@ final class ServiceNotices: @unchecked Sendable {
         self.shard = shard
     }
 
-    /// The daemon serves. From now on the manager hears twice in each interval that it does, and keeps the sockets that
-    /// this run has opened for the next.
+    /// The daemon serves. From now on it sends two watchdog messages in each interval. The manager keeps the sockets
+    /// that this run opened for the next run.
     func started(listening words: String) throws(SystemError) {
         for socket in loop.handover.opened { manager.keep(socket.descriptor, as: socket.name) }
         for socket in loop.handover.unclaimed where socket.isOwn { manager.drop(socket.name) }
@@ -30,8 +30,8 @@ final class ServiceNotices: @unchecked Sendable {
         lives(every: interval / 2)
     }
 
-    /// A daemon that turns but does not serve is as good as dead: so it says that it lives when a request has come through
-    /// the reader and the engine, and not because it is time (F13).
+    /// A daemon whose loop turns but which serves nothing counts as dead. Therefore it reports that it is alive when a
+    /// request has passed through the reader and the engine, not by a timer (F13).
     private func lives(every pause: Duration) {
         if shard.assumeIsolated({ $0.answersItself() }) { manager.tell("WATCHDOG=1") }
         timer?.arm(at: loop.now + pause)

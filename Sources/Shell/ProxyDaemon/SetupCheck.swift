@@ -1,6 +1,7 @@
 import Addressing
+import Bytes
 import Crypto
-import Foundation
+import FoundationEssentials
 import HTTPServices
 import ProxyCore
 import ProxyRuntime
@@ -10,10 +11,10 @@ import Reactor
 import Settings
 package import Timekeeping
 
-/// Tries the files that the settings name (keys, certificates and service accounts), as ``Daemon`` does at its start
-/// and at its first push.
+/// Tries the files that the settings name (keys, certificates, service accounts), as ``Daemon`` does at its start and
+/// at its first push.
 package enum SetupCheck {
-    /// What is wrong, a line each: the place in the settings, the file, and why it cannot be used.
+    /// One line for each problem: the place in the settings, the file, and why it cannot be used.
     package static func problems(of settings: DaemonSettings, in file: String, on date: UnixTime) -> [String] {
         var check = Check(file: file, date: date)
         check.push(settings.push)
@@ -29,23 +30,14 @@ package enum SetupCheck {
         return check.found
     }
 
-    /// What is worth knowing and stops nothing, a line each.
+    /// One line for each fact that operators should know but that stops nothing.
     package static func notes(of settings: DaemonSettings) -> [String] {
         var notes: [String] = []
         let push = settings.push
-        if push.enabledProviders.isEmpty { notes.append("push: no provider is enabled, so no phone is woken") }
-        if push.apns.enabled {
-            notes += unreachable(
-                push.apns.apps.filter(\.value.enabled).mapValues(\.topics), first: push.apns.topics, "push.apns",
-                "topics")
-            for topic in push.apns.topics + push.apns.apps.values.flatMap(\.topics) where topic.hasSuffix(".voip") {
-                notes.append("push.apns: topics: \(topic): expected the bundle identifier without .voip")
-            }
+        if push.enabledProviders.isEmpty {
+            notes.append("push: no provider is enabled, so no phone is woken; see push.apns and push.fcm")
         }
-        if push.fcm.enabled {
-            notes += unreachable(
-                push.fcm.apps.filter(\.value.enabled).mapValues(\.params), first: push.fcm.params, "push.fcm", "params")
-        }
+        notes += push.services.filter(\.enabled).flatMap(\.notes)
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
     }
 
@@ -64,25 +56,7 @@ package enum SetupCheck {
         }
     }
 
-    /// Apps that no device comes to, because none of their names is theirs alone.
-    private static func unreachable(
-        _ apps: [String: [String]], first: [String], _ group: String, _ key: String
-    ) -> [String] {
-        var notes: [String] = []
-        var owners = Dictionary(first.map { ($0, group) }) { one, _ in one }
-        for (name, topics) in apps.sorted(by: { $0.key < $1.key }) {
-            let app = "\(group).apps.\(name)"
-            if topics.isEmpty { notes.append("\(app): without \(key) no device comes to this app") }
-            for topic in topics {
-                if let other = owners.updateValue(app, forKey: topic) {
-                    notes.append("\(app): \(key): \(topic) stands in \(other), too; its devices come to the last one")
-                }
-            }
-        }
-        return notes
-    }
-
-    /// The addresses that other programs have, a line each. Not to be asked while this daemon runs.
+    /// One line for each address that another program uses. Not for use while this daemon runs.
     package static func takenPorts(of settings: DaemonSettings) -> [String] {
         var places = settings.listen.map {
             ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
@@ -96,7 +70,7 @@ package enum SetupCheck {
         }
     }
 
-    /// Trusted addresses that do not count on every listener.
+    /// Trusted addresses that some listeners ignore.
     private static func distrustedWebSockets(_ settings: DaemonSettings) -> [String] {
         let addresses = settings.trusted.filter { if case .name = $0 { false } else { true } }
         var webSockets = settings.listen.filter(\.transport.isWebSocket).map {
@@ -105,7 +79,7 @@ package enum SetupCheck {
         if let path = settings.webSocket.apiPath { webSockets.append("websocket.api-path \(path)") }
         guard !addresses.isEmpty, !webSockets.isEmpty else { return [] }
         return [
-            "trusted: addresses do not count over WebSocket (\(webSockets.joined(separator: ", "))); there a peer is trusted by the name in its certificate alone (wss, tls.client-ca-file)"
+            "trusted: addresses do not count over WebSocket (\(webSockets.joined(separator: ", "))); there only the name in a peer's certificate makes it trusted (wss, tls.client-ca-file)"
         ]
     }
 
@@ -127,31 +101,12 @@ package enum SetupCheck {
         // MARK: What is read
 
         mutating func push(_ push: PushSettings) {
-            if push.apns.enabled {
-                for app in [push.apns] + push.apns.apps.values where app.enabled {
-                    key(app.keyFile, "key-file")
-                    certificate(app.certFile, app.certKeyFile, "cert-file")
-                    authority(app.caFile)
-                    guard app.feedback.endpoint != nil else { continue }
-                    certificate(app.feedback.certFile, app.feedback.certKeyFile, "cert-file")
-                    authority(app.feedback.caFile)
-                }
-            }
-            if push.fcm.enabled {
-                for app in [push.fcm] + push.fcm.apps.values where app.enabled {
-                    if app.bodyFormat == .v1 { account(app.serviceAccountFile) }
-                    authority(app.caFile)
-                }
-            }
-            if push.webPush.enabled {
-                key(push.webPush.keyFile, "vapid-key-file")
-                authority(push.webPush.caFile)
-            }
-            if push.acrobits.enabled { authority(push.acrobits.caFile) }
-            if push.http.enabled {
-                for app in push.http.apps.values {
-                    certificate(app.certFile, app.certKeyFile, "cert-file")
-                    authority(app.caFile)
+            for file in push.services.filter(\.enabled).flatMap(\.files) {
+                switch file {
+                case .signingKey(let path, let name): key(path, name)
+                case .certificate(let path, let key): certificate(path, key, "cert-file")
+                case .authorities(let path): authority(path)
+                case .serviceAccount(let path): account(path)
                 }
             }
         }
@@ -164,18 +119,15 @@ package enum SetupCheck {
             }
         }
 
-        private mutating func key(_ path: String?, _ name: String) {
-            guard let path else { return }
+        private mutating func key(_ path: String, _ name: String) {
             attempt(path, name) { _ in _ = try ProviderKey(.file(path), for: .es256) }
         }
 
-        private mutating func account(_ path: String?) {
-            guard let path else { return }
+        private mutating func account(_ path: String) {
             attempt(path, "service-account-file") { _ in _ = try ServiceAccount(file: path) }
         }
 
-        private mutating func certificate(_ path: String?, _ key: String?, _ name: String) {
-            guard let path else { return }
+        private mutating func certificate(_ path: String, _ key: String?, _ name: String) {
             attempt(path, name, with: key.map { ($0, "cert-key-file") }) { date in
                 _ = try TLSContext.client(certificate: .file(path), key: .file(key ?? path))
                 try Self.expectLife(of: path, on: date)
@@ -191,7 +143,7 @@ package enum SetupCheck {
             }
         }
 
-        /// Throws when the certificate has expired that is shown to others: the first one of a chain.
+        /// Throws if the certificate that the daemon presents has expired: the first one of a chain.
         private static func expectLife(of path: String, on date: UnixTime) throws {
             if let end = try PEM.file(path).certificateEnds().first, end <= date { throw Ended(date: end) }
         }
@@ -201,14 +153,14 @@ package enum SetupCheck {
 
             var description: String {
                 let end = Date(timeIntervalSince1970: Double(date.seconds))
-                return "the certificate has expired, on \(end.formatted(.iso8601.year().month().day()))"
+                return "the certificate expired on \(end.formatted(.iso8601.year().month().day()))"
             }
         }
 
         // MARK: What is said
 
-        /// Tries a file, once for each key that names it, however many apps do. When the fault is in the other file,
-        /// which goes with it, the problem names that one.
+        /// Tries a file, once for each key that names it, even if several apps do. If the fault is in the other file of
+        /// the pair, the problem names that file.
         private mutating func attempt(
             _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
             _ body: (UnixTime) throws -> Void
@@ -227,7 +179,7 @@ package enum SetupCheck {
             }
         }
 
-        /// Where the settings name the file under that key, or path of keys.
+        /// The place in the settings where the file is named under this key or path of keys.
         private static func position(of text: String, under name: String, in node: YAMLNode) -> YAMLPosition? {
             for entry in node.entries ?? [] {
                 if entry.value.text == text, name == entry.key { return entry.value.position }

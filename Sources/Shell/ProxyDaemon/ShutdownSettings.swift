@@ -1,6 +1,6 @@
 package import Settings
 
-/// How the daemon ends.
+/// How the daemon stops.
 package struct ShutdownSettings: SettingsGroup, Equatable {
     package var drainTime: Duration = .zero
 
@@ -9,7 +9,7 @@ package struct ShutdownSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<ShutdownSettings>] = [
         .duration(
             "drain-time", in: .zero ... .seconds(3600), \.drainTime,
-            "How long SIGTERM gives calls that wait or ring to end, while INVITEs for new calls get 503. A daemon without such calls ends at once, as any does after a second SIGTERM. 0s: no time."
+            "How long SIGTERM waits for calls that wait or ring; new calls get 503 meanwhile. The daemon stops earlier when the last such call ends, and immediately after a second SIGTERM. 0s: do not wait."
         )
     ]
 }

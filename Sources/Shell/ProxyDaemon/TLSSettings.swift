@@ -1,7 +1,7 @@
 import HTTPServices
 package import Settings
 
-/// TLS for SIP: what listeners show, and whom we believe.
+/// TLS for SIP: the certificates that listeners present, and the authorities that they trust.
 package struct TLSSettings: SettingsGroup, Equatable {
     package var certFile: String?
     package var keyFile: String?
@@ -14,26 +14,26 @@ package struct TLSSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<TLSSettings>] = [
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/cert.pem",
-            "The certificate with its chain, PEM, for tls addresses under listen; also shown to servers that ask for one. Read again on SIGHUP."
+            "The certificate with its chain, PEM, for tls and wss listeners, and for servers that ask for a client certificate. Read again on SIGHUP."
         ),
         .path("key-file", \.keyFile, example: "/etc/sippushd/key.pem", "The certificate's private key, PEM."),
         .named(
             "certificates", \.certificates, exampleName: "example.org", example: .example,
-            "Certificates for other names: a phone gets the one that is for the name it asks for. The name here says nothing."
+            "Certificates for further host names. A phone gets the certificate for the name that it asks for. The key here is only a label."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/servers-ca.pem",
-            "The authorities that servers' certificates must come from; without it those of the system."),
+            "Authorities that must have issued the certificates of servers, PEM. Default: the system's."),
         .path(
             "client-ca-file", \.clientCAFile, example: "/etc/sippushd/peers-ca.pem",
-            "Authorities of client certificates: whoever connects with one from there is known by its names, and trusted may name it. Phones need none."
+            "Authorities of client certificates, PEM. A peer with such a certificate is known by its names, which trusted can list. Phones need no certificate."
         ),
     ]
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 }
 
-/// One more certificate.
+/// One further certificate.
 package struct TLSCertificateSettings: SettingsGroup, Equatable {
     package var certFile = ""
     package var keyFile = ""

@@ -6,26 +6,26 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// The keys that seal dialog tokens (T20.6). They are kept in the store, so that a call made before a restart can still
-/// be ended after it. Each month a new key is made for new tokens; an old one stays for as long as a living dialog may
-/// show a token that it sealed.
+/// The keys that seal dialog tokens (T20.6). They are kept in the store, so that a call from before a restart can still
+/// be ended. Each month a new key is created for new tokens. An old key is kept while a living dialog may show a token
+/// that it sealed.
 ///
 /// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
 package final class DialogKeys: @unchecked Sendable {
     package let sealer = TextSealer()
 
     static let name = "dialog-seal"
-    /// How long a key seals new tokens before another is made.
+    /// How long a key seals new tokens before another key is created.
     static let age: Duration = .seconds(30 * 86_400)
     private static let pause: Duration = .seconds(86_400)
 
     private let store: any ProxyStore
     private let log: Log
-    /// The keys, the newest first.
+    /// The keys, newest first.
     private var keys: [Key]
     private var timer: LoopTimer?
 
-    /// One stored key. The first byte of its row's value is the number that its tokens begin with; the rest is the key
+    /// One stored key. The first byte of its row's value is the number with which its tokens begin. The rest is the key
     /// itself.
     private struct Key {
         let secret: StoredSecret
@@ -46,8 +46,8 @@ package final class DialogKeys: @unchecked Sendable {
         var bytes: [UInt8] { Array(secret.value.dropFirst()) }
     }
 
-    /// Reads the keys from the store. When there is none yet, or the newest is too old, one is made, and it is on the
-    /// disk before anything is sealed with it.
+    /// Reads the keys from the store. If the newest key is missing or too old, a new key is created, and persisted
+    /// before it seals anything.
     package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
@@ -59,7 +59,7 @@ package final class DialogKeys: @unchecked Sendable {
             if isDue(at: now) { keys.insert(try Key(number: nextNumber, at: now), at: 0) }
             for key in keys.reversed() { try sealer.use(key.bytes, number: key.number) }
         } catch {
-            throw StartError("no key for dialogs: \(error)")
+            throw StartError("cannot create a key for dialogs: \(error)")
         }
         if let newest = keys.first?.secret, newest.createdAt == now {
             try await StartError.wrapping { () async throws(StoreError) in
@@ -68,7 +68,7 @@ package final class DialogKeys: @unchecked Sendable {
         }
     }
 
-    /// From now on checks once a day whether a key must be made or can be forgotten.
+    /// From now on checks once a day whether a key must be created or can be deleted.
     package func start(through door: ShardDoor, on loop: EventLoop) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
@@ -86,11 +86,11 @@ package final class DialogKeys: @unchecked Sendable {
         timer?.arm(at: now.instant + Self.pause)
     }
 
-    /// Makes a new key when the newest is too old, and forgets keys whose tokens no living dialog can show any more;
-    /// the store forgets dialogs that have ended.
+    /// Creates a new key if the newest one is too old. Deletes keys whose tokens no living dialog can show any more.
+    /// The store deletes dialogs that have ended.
     ///
     /// - Parameters:
-    ///   - lifetime: how long a dialog may live.
+    ///   - lifetime: the maximum lifetime of a dialog.
     ///   - inUse: the numbers of the keys that sealed tokens of dialogs known to live.
     ///   - now: the date.
     func turn(lifetime: Duration, inUse: Set<UInt8>, now: UnixTime) {
@@ -109,7 +109,7 @@ package final class DialogKeys: @unchecked Sendable {
                 if result.isStored { self?.take(key) }
             }
         } catch {
-            log.error("no new key for dialogs, the old one stays", [.error: .described(error)])
+            log.error("cannot create a new key for dialogs, the old one stays in use", [.error: .described(error)])
         }
     }
 
@@ -118,7 +118,7 @@ package final class DialogKeys: @unchecked Sendable {
             try sealer.use(key.bytes, number: key.number)
             keys.insert(key, at: 0)
         } catch {
-            log.error("no new key for dialogs, the old one stays", [.error: .described(error)])
+            log.error("cannot create a new key for dialogs, the old one stays in use", [.error: .described(error)])
         }
     }
 

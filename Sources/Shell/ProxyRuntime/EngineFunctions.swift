@@ -1,4 +1,5 @@
-import Bytes
+package import Addressing
+package import Bytes
 import Compression
 package import Crypto
 package import ProxyCore
@@ -6,10 +7,12 @@ import Registration
 import SIPGrammar
 import SIPMessage
 
-/// Makes the functions that the engine cannot have itself because they need a library: seals, digests, random numbers,
-/// and the reader of SIP messages.
+/// Creates the functions that the engine cannot have itself because they need a library: seals, digests, random
+/// numbers, and the reader of SIP messages.
 package enum EngineFunctions {
-    package static func make(seal: TextSealer) throws(StartError) -> ProxyFunctions {
+    package static func make(
+        seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
+    ) throws(StartError) -> ProxyFunctions {
         let codeKey = try key()
         let reader = ReaderBox()
         let numbers = RandomNumbers()
@@ -27,7 +30,7 @@ package enum EngineFunctions {
                     case .sha256: HashAlgorithm.sha256.digest(of: bytes)
                     case .sha512_256: HashAlgorithm.sha512_256.digest(of: bytes)
                     }
-                }, code: { codeKey.code(for: $0) }))
+                }, code: { codeKey.code(for: $0) }), deviceCode: deviceCode)
     }
 
     private static var packing: RequestPacking {
@@ -41,13 +44,13 @@ package enum EngineFunctions {
         do {
             return try KeyBox(RandomBytes.make(32))
         } catch {
-            throw StartError("no random key: \(error)")
+            throw StartError("cannot create a random key: \(error)")
         }
     }
 
-    /// Holds an HMAC key, which changes inside while it makes a code.
+    /// Holds an HMAC key, whose internal state changes while it computes a code.
     ///
-    /// - `@unchecked Sendable` because the engine's thread alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the engine's thread.
     private final class KeyBox: @unchecked Sendable {
         private var key: HMACKey
 
@@ -56,9 +59,9 @@ package enum EngineFunctions {
         func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 
-    /// Numbers nobody can guess, which are taken from the system many at a time.
+    /// Unpredictable numbers, taken from the system in large portions.
     ///
-    /// - `@unchecked Sendable` because the engine's thread alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the engine's thread.
     private final class RandomNumbers: @unchecked Sendable {
         private var numbers: [UInt64] = []
 
@@ -83,7 +86,7 @@ package enum EngineFunctions {
 }
 
 extension DialogSeal {
-    /// Each token is bound to the Call-ID and to the tag of whoever made its dialog.
+    /// Each token is bound to the Call-ID and to the tag of the dialog's creator.
     init(_ sealer: TextSealer) {
         self.init(
             seal: { sealer.seal($0, with: $1, $2) },

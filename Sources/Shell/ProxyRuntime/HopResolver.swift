@@ -4,15 +4,13 @@ package import ProxyCore
 package import Reactor
 import Resolver
 
-/// Looks up the addresses of next hops (RFC 3263), and leaves out those that are reached by a transport which this
-/// daemon does not speak.
+/// Looks up the addresses of next hops (RFC 3263), and leaves out addresses whose transport this daemon does not use.
 package final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>
     private let tls: TLSSetup
 
-    /// `spoken` are the transports of the daemon's listeners. The system's name servers are asked unless others are
-    /// given.
+    /// `spoken` are the transports of the daemon's listeners. By default the system's name servers are asked.
     package init(
         loop: EventLoop, spoken: Set<Transport>, tls: TLSSetup = TLSSetup(), servers: [Endpoint]? = nil
     ) throws(StartError) {
@@ -21,15 +19,15 @@ package final class HopResolver {
         do {
             resolver = try DNSResolver(on: loop, servers: servers)
         } catch {
-            throw StartError("no resolver: \(error)")
+            throw StartError("cannot create a resolver: \(error)")
         }
     }
 
-    /// Gives the addresses in the order in which to try them; none when the name has none, or cannot be looked up now.
+    /// Returns the addresses in the order of tries; none if the name has none or cannot be looked up now.
     ///
-    /// `done` is called once, on the loop; from within this call when nothing has to be asked.
+    /// `done` is called once, on the loop. It is called from within this call if no name server must be asked.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
-        // Without a transport here DNS chooses among all; those that are not spoken are left out below.
+        // Without a transport, DNS chooses among all. Transports that the daemon does not use are left out below.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)

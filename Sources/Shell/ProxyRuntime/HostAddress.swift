@@ -3,14 +3,13 @@ import Glibc
 
 /// This machine's own addresses.
 package enum HostAddress {
-    /// The first address of the family that is neither loopback nor link-local; the loopback address when there is
-    /// none.
+    /// The first address of the family that is neither loopback nor link-local; the loopback address if none exists.
     package static func primary(isV4: Bool) -> IPAddress {
         all.first { $0.isV4 == isV4 && !$0.isLoopback && !isLinkLocal($0) }
             ?? (isV4 ? .loopbackV4 : IPAddress(high: 0, low: 1))
     }
 
-    /// The addresses of all interfaces that are up, of both families; empty when the system does not tell them.
+    /// The addresses of all active interfaces, of both families; empty if the system does not report them.
     package static var all: [IPAddress] {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard unsafe getifaddrs(&list) == 0 else { return [] }

@@ -12,11 +12,11 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// Owns the engine, and so all state of the AORs that live in this shard, and runs on the one thread that may touch it.
+/// Owns the engine, and with it all state of the AORs in this shard. Runs on the one thread that may touch this state.
 ///
-/// Events come in from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
-/// ``ShardDoor``. Each enters the engine, and then the engine's actions are run, in one place: ``runActions()``. While
-/// actions run, nothing enters the engine: what a service tells from within an action waits until they have run.
+/// Events come from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
+/// ``ShardDoor``. Each event enters the engine. Then the engine's actions are run in one place, ``runActions()``. While
+/// actions run, nothing enters the engine: an event from within an action waits until they are done.
 package actor ProxyShard: LoopActor {
     /// Held by the actor, because the executor reference below does not keep the loop alive.
     package nonisolated let loop: EventLoop
@@ -24,22 +24,22 @@ package actor ProxyShard: LoopActor {
 
     let engine: ProxyEngine
     private var reader = MessageReader()
-    /// By the numbers of their listeners, which are few.
+    /// By the numbers of their listeners.
     private var sockets: [UDPSocket?] = []
     let streams: StreamFlows
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
-    /// Set when the daemon is about to end; others than the shard ask for it.
+    /// Set when the daemon is about to stop. Other threads read it.
     nonisolated let isDraining = Locked(false)
-    /// The actions that are being run. The array is kept, so that its memory is used again.
+    /// The actions that are being run. The array is kept, so that its memory is reused.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
-    /// Whether the last question to ourselves was answered, and how many there were.
+    /// Whether the last question to ourselves was answered, and how many questions were asked.
     private var isAnswered = false
     private var load = LoadMeasurement()
     private var questions: UInt64 = 0
-    /// What services told while actions were run, in that order. It enters the engine after them.
+    /// Events from services while actions were run, in their order. They enter the engine afterwards.
     private var waiting: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
@@ -51,8 +51,8 @@ package actor ProxyShard: LoopActor {
         self.log = log
     }
 
-    /// Starts to receive datagrams on the sockets, which are given by the numbers of their listeners. When that fails,
-    /// the loop is stopped.
+    /// Starts to receive datagrams on the sockets, which are given by the numbers of their listeners. On failure the
+    /// loop is stopped.
     package func start(sockets: [UInt16: UDPSocket]) {
         for (number, socket) in sockets {
             while self.sockets.count <= Int(number) { self.sockets.append(nil) }
@@ -79,7 +79,7 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Events
 
-    /// The hot path: one entry for up to 16 datagrams; answers leave when the handler returns.
+    /// The hot path: one entry for up to 16 datagrams. Answers are sent when the handler returns.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
         if batch.isFull, let socket = socket(of: listener) {
@@ -102,15 +102,19 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// There is too much to do: a REGISTER may be refused before it is read, which costs a fraction.
+    /// During overload, a REGISTER may be refused before it is parsed, which costs only a fraction.
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
-        let answer = batch.withBytes(at: index) { engine.refusal(of: $0, from: flow.remote, now: now.instant) }
+        let answer = batch.withBytes(at: index) { bytes in
+            reader.glance(at: bytes).flatMap {
+                engine.refusal(of: $0, in: bytes, from: flow.remote, now: now.instant)
+            }
+        }
         guard let answer else { return false }
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
         return true
     }
 
-    /// RFC 5626 section 4.4.2: nothing is kept of the question.
+    /// RFC 5626 section 4.4.2: the question leaves no state.
     private func answerSTUN(in batch: DatagramBatch, at index: Int, on flow: Flow) {
         guard let answer = batch.withBytes(at: index, { STUNBinding.answer(to: $0, from: flow.remote) }) else { return }
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
@@ -126,23 +130,23 @@ package actor ProxyShard: LoopActor {
         return true
     }
 
-    /// What a message on a stream was, as far as its connection has to know.
+    /// The kind of a message on a stream, for its connection.
     enum StreamMessage {
         case request
         case other
-        /// Where the next message begins is not known any more, so that the connection must end (T2).
+        /// The start of the next message is unknown. The connection must be closed (T2).
         case fatal
     }
 
-    /// Takes one whole message of a stream. All that follows from it is done before this returns, so that the caller
-    /// sees the answers pile up before it takes the next message.
+    /// Handles one whole message of a stream. All of its effects happen before this returns, so that the caller sees
+    /// waiting output before it reads the next message.
     ///
     /// - Parameters:
     ///   - bytes: the message.
-    ///   - head: what was read of it already.
-    ///   - isCut: whether the transport says where it ends, so that it needs no Content-Length.
-    ///   - flow: where it came from.
-    /// - Returns: what it was.
+    ///   - head: the parts that are already parsed.
+    ///   - isCut: whether the transport marks the end of the message, so that it needs no Content-Length.
+    ///   - flow: the source of the message.
+    /// - Returns: the kind of the message.
     func streamMessageReceived(
         _ bytes: Span<UInt8>, head: MessageHead? = nil, isCut: Bool = false, on flow: Flow
     ) -> StreamMessage {
@@ -158,12 +162,12 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Asks the engine as a peer would, by a request that is read, judged and answered like any other.
+    /// Sends the engine a request as a peer would. It is parsed, judged and answered like any other.
     ///
     /// - Returns: whether it was answered.
     package func answersItself() -> Bool {
         questions &+= 1
-        // No socket has that number, so that the answer ends in `send`.
+        // No socket has that number, so the answer ends in `send`.
         let flow = Flow(transport: .udp, listener: .max, connection: 0, remote: Endpoint(.anyV4, 9))
         let domain = engine.settings.domains.first?.string ?? "sippushd.invalid"
         let question = """
@@ -184,7 +188,7 @@ package actor ProxyShard: LoopActor {
         return isAnswered
     }
 
-    /// Seconds after which a request over HTTP may come again; `nil` when it is served.
+    /// Seconds after which a refused HTTP request may be retried; `nil` if it is served.
     package func refusesService() -> Int? { engine.refusesService(now: loop.now) }
 
     func isTrusted(_ flow: Flow) -> Bool { engine.isTrusted(flow) }
@@ -214,21 +218,19 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// A keep-alive came on a stream.
+    /// A keep-alive arrived on a stream.
     func flowAlive(_ flow: Flow) {
         engine.flowAlive(flow, now: loop.moment)
         runActions()
     }
 
     package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
-    package func pushFinished(_ id: PushID, _ outcome: PushOutcome) { arrived(.pushFinished(id, outcome)) }
-    package func pushesNoted(_ notes: [PushNote]) { arrived(.pushesNoted(notes, loop.moment)) }
+    package func pushHappened(_ event: PushDispatcher.Event) { arrived(.push(event)) }
 
-    /// An event from the store, the push service or the resolver. It may come from within the action that asked for it.
+    /// An event from the store, the push service or the resolver. It can come from within the action that asked for it.
     private enum Arrival {
         case commits([CommitResult])
-        case pushesNoted([PushNote], Moment)
-        case pushFinished(PushID, PushOutcome)
+        case push(PushDispatcher.Event)
         case resolved(ResolutionTicket, [ResolvedHop])
     }
 
@@ -246,14 +248,12 @@ package actor ProxyShard: LoopActor {
                 load.finished(result.ticket, now: now.instant, engine)
                 engine.committed(result.ticket, succeeded: result.succeeded, now: now)
             }
-        case .pushesNoted(let notes, let then):
-            for note in notes { engine.pushNoted(note.push, note.step, now: then) }
-        case .pushFinished(let id, let outcome): engine.pushFinished(id, outcome: outcome, now: loop.moment)
+        case .push(let event): engine.pushHappened(event, now: loop.moment)
         case .resolved(let ticket, let hops): engine.resolved(ticket, to: hops, now: loop.moment)
         }
     }
 
-    /// Puts a question to the engine, then runs the actions that follow from it. Only the ``ShardDoor`` calls this.
+    /// Puts a question to the engine, then runs the resulting actions. Only the ``ShardDoor`` calls this.
     func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
         return question(engine, loop.moment)
@@ -264,17 +264,17 @@ package actor ProxyShard: LoopActor {
     typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     typealias Reporter = CheckedContinuation<ReportResult, Never>
 
-    /// Those who wait for the result of a report that the engine has got.
+    /// The waiting callers of reports that the engine has received.
     private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
-    /// Reports that wait for their turn. The services that bring them limit how many there can be.
+    /// Reports that wait for their turn. The services that submit them limit their number.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// How many reports may be on their way to the disk at a time. So a REGISTER waits for no more than these, and
-    /// however many reports wait, the loop is free for calls while the disk works.
+    /// How many reports may be committed at a time. Thus a REGISTER waits for at most this many, and the loop stays
+    /// free for calls while the disk works.
     private static let reportLimit = 2
 
-    /// Tells the engine of a device, or of its removal, and returns when that is on the disk or refused. Only the
+    /// Reports a device, or its removal, to the engine. Returns after that is persisted or refused. Only the
     /// ``ShardDoor`` calls this.
     func report(_ report: @escaping Report) async -> ReportResult {
         await withCheckedContinuation { reporter in
@@ -293,20 +293,37 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
+    // MARK: Dry runs
+
+    /// Those who wait to hear whether a token can be pushed.
+    private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
+    private var lastDryRun: UInt64 = 0
+
+    /// Whether the provider takes a push to that token. Only the ``ShardDoor`` calls this.
+    func canBePushed(_ token: PushToken) async -> Bool {
+        await withCheckedContinuation { asker in
+            lastDryRun += 1
+            let ticket = DryRunTicket(lastDryRun)
+            dryRuns[ticket] = asker
+            engine.dryRunAsked(token, ticket, now: loop.moment)
+            runActions()
+        }
+    }
+
     // MARK: Actions
 
-    /// The one place where the engine's decisions become I/O.
+    /// The only place where the engine's decisions become I/O.
     ///
-    /// When an action has its result at once (a name whose address is known already, a step of a push), that result
-    /// enters the engine after the other actions.
+    /// When an action has its result at once (a name whose address is known already, a credential that was signed), that
+    /// result enters the engine after the other actions.
     private func runActions() {
-        // Whatever enters from within an action ends here: the loop below runs the actions that follow from it.
+        // Events from within an action end here. The loop below runs the resulting actions.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
         while !actions.isEmpty {
             writeJournal()
-            // From the end, so that each is moved out of the array and not copied.
+            // From the end, so that each action is moved out of the array instead of copied.
             actions.reverse()
             while let action = actions.popLast() { run(action) }
             for arrival in waiting { enter(with: arrival) }
@@ -314,16 +331,16 @@ package actor ProxyShard: LoopActor {
             engine.takeActions(into: &actions)
         }
         isRunningActions = false
-        // Posted, so that those whose reports have just ended go on first.
+        // Posted, so that callers whose reports just ended continue first.
         if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// What is to be known to another run of the program is written before anything leaves that follows from it.
+    /// Values for another run of the program are journaled before any message leaves that depends on them.
     private func writeJournal() {
-        // By index, since a loop over the elements copies each.
+        // By index, because a loop over the elements copies each.
         for index in actions.indices {
             if case .journal(let change) = actions[index] { services.store.journal(change) }
         }
@@ -341,9 +358,11 @@ package actor ProxyShard: LoopActor {
         case .record(let changes): services.store.record(changes)
         case .refresh(let rows): services.store.refresh(rows)
         case .trace(let changes): services.store.trace(changes)
-        case .push(let request): services.push.send(request)
+        case .push(let transmission): services.push.send(transmission)
+        case .makeCredential(let order): services.push.make(order)
+        case .dryRunEnded(let ticket, let canBePushed):
+            dryRuns.removeValue(forKey: ticket)?.resume(returning: canBePushed)
         case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
-        case .cancelPush(let id): services.push.cancel(id)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         }
     }
@@ -353,7 +372,7 @@ package actor ProxyShard: LoopActor {
             guard let socket = socket(of: flow.listener) else { return isAnswered = true }
             socket.queue(bytes, to: flow.remote)
         } else if !streams.send(bytes, on: flow) {
-            // Told after the present actions, so that the engine is not entered while it is being served.
+            // Reported after the current actions, so that the engine is not entered while it is in use.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }
     }

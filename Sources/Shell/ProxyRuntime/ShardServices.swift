@@ -5,9 +5,9 @@ package import PushSending
 import Reactor
 import Telemetry
 
-/// What the engine's actions are carried out with: the store, the push providers and the resolver.
+/// The services that carry out the engine's actions: the store, the push providers and the resolver.
 ///
-/// - `@unchecked Sendable` because all of it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because all of it is used only on the shard's loop.
 package struct ShardServices: @unchecked Sendable {
     package let store: any ProxyStore
     package let push: PushService

@@ -1,10 +1,10 @@
 package import Persistence
 package import Reactor
 
-/// Why the daemon does not start, or a command cannot do its work: a sentence for the operator.
+/// Why the daemon does not start, or a command fails: a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
-    /// Another process has the store.
+    /// Another process uses the store.
     package let isStoreInUse: Bool
 
     package init(_ sentence: String, isStoreInUse: Bool = false) {
@@ -16,24 +16,23 @@ package struct StartError: Error, CustomStringConvertible {
 extension StartError {
     package init(_ error: StoreError) { self.init(error.description, isStoreInUse: error.isInUse) }
 
-    /// Asks the store something, and throws its error as a ``StartError``.
+    /// Calls the store, and throws its error as a ``StartError``.
     package static func wrapping<Answer>(
         _ body: () async throws(StoreError) -> Answer
     ) async throws(StartError) -> Answer {
         do throws(StoreError) { return try await body() } catch { throw StartError(error) }
     }
 
-    /// `place` names the address or the file as the settings have it; `isFile` tells which it is, for the hint at what
-    /// to do.
+    /// `place` names the address or the file as in the settings. `isFile` selects the hint for the operator.
     package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse
-            ? " by another program; does a sippushd run already?"
+            ? " by another program; is another sippushd running?"
             : error.isAddressUnknown
                 ? ": this machine has no such address"
                 : error.isPermissionDenied
                     ? isFile
-                        ? ": the folder is not this user's to write"
+                        ? ": this user may not write to the folder"
                         : ": ports below 1024 need CAP_NET_BIND_SERVICE or root"
                     : ""
         return StartError("cannot listen on \(place): \(error.reason)\(hint)")

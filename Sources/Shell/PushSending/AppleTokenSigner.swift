@@ -42,3 +42,13 @@ struct AppleTokenSigner {
         return "bearer " + String(decoding: try signer.token(header: header, claims: claims), as: UTF8.self)
     }
 }
+
+extension APNsApp: CredentialedApp {
+    func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
+        guard let key = AppleTokenSigner.Key(settings) else { return .none }
+        return try makers.made(for: key) { () throws(PushSetupError) in
+            let signer = try AppleTokenSigner(key)
+            return .signer(.apple) { (_, date) throws(CryptoError) in try signer.credential(at: date) }
+        }
+    }
+}

@@ -1,7 +1,9 @@
+import Crypto
 import HTTPClient
 import PushDelivery
 import Settings
 import Telemetry
+import Timekeeping
 
 /// Why the push side cannot start: a sentence for the operator.
 package struct PushSetupError: Error, CustomStringConvertible {
@@ -9,19 +11,23 @@ package struct PushSetupError: Error, CustomStringConvertible {
     package init(_ sentence: String) { description = sentence }
 }
 
-/// What makes an app's credential: a key of ours, or Google's token service.
+/// What makes an app's credential.
 enum CredentialMaker {
-    case apple(AppleTokenSigner)
+    /// Signs it at once, with a key of ours; for the server of that origin, where the kind has one for each.
+    case signer(PushCredentials.Kind, (_ origin: String?, _ date: UnixTime) throws(CryptoError) -> String)
     case google(GoogleTokenClient)
-    case webPush(VAPIDTokenSigner)
 
     var kind: PushCredentials.Kind {
         switch self {
-        case .apple: .apple
+        case .signer(let kind, _): kind
         case .google: .google
-        case .webPush: .webPush
         }
     }
+}
+
+/// An app whose requests carry a credential. What makes it stands beside the conformance of each.
+protocol CredentialedApp: PushAppRules {
+    func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source
 }
 
 /// The makers of all apps' credentials. Apps with the same key share a maker.
@@ -30,44 +36,38 @@ struct CredentialMakers {
     private(set) var sources: [PushCredentials.Source] = []
     private(set) var all: [CredentialMaker] = []
     /// The public key that web push subscriptions are to be made for, base64url.
-    private(set) var vapidKey: String?
+    var vapidKey: String?
+    private var shared: [AnyHashable: Int] = [:]
+
+    let accounts: [String: ServiceAccount]
+    let requestTimeout: Duration
+    let http: HTTPSession
+    let log: Log
 
     init(
         _ directory: PushDirectory, accounts: [String: ServiceAccount], requestTimeout: Duration, http: HTTPSession,
         log: Log
     ) throws(PushSetupError) {
-        var apple: [AppleTokenSigner.Key: Int] = [:]
-        var google: [GoogleTokenClient.Key: Int] = [:]
+        self.accounts = accounts
+        self.requestTimeout = requestTimeout
+        self.http = http
+        self.log = log
         for app in directory.apps {
-            switch app.service {
-            case .apns(let settings):
-                guard let key = AppleTokenSigner.Key(settings) else {
-                    sources.append(.none)
-                    continue
-                }
-                if apple[key] == nil { apple[key] = add(.apple(try AppleTokenSigner(key))) }
-                sources.append(apple[key].map { .made($0) } ?? .none)
-            case .fcm(let settings):
-                guard let key = GoogleTokenClient.Key(settings), let account = accounts[key.accountFile] else {
-                    sources.append(settings.serverKey.map { .fixed("key=" + $0.reveal()) } ?? .none)
-                    continue
-                }
-                if google[key] == nil {
-                    google[key] = add(
-                        .google(GoogleTokenClient(key, account, http: http, timeout: requestTimeout, log: log)))
-                }
-                sources.append(google[key].map { .made($0) } ?? .none)
-            case .webPush(let settings):
-                let signer = try VAPIDTokenSigner(settings)
-                vapidKey = signer.publicKey
-                sources.append(.made(add(.webPush(signer))))
-            case .acrobits, .http: sources.append(.none)
+            guard let app = app.rules as? any CredentialedApp else {
+                sources.append(.none)
+                continue
             }
+            sources.append(try app.credential(&self))
         }
     }
 
-    private mutating func add(_ maker: CredentialMaker) -> Int {
-        all.append(maker)
-        return all.count - 1
+    /// The source of all apps with that key.
+    mutating func made(
+        for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
+    ) throws(PushSetupError) -> PushCredentials.Source {
+        if let number = shared[key] { return .made(number) }
+        all.append(try make())
+        shared[key] = all.count - 1
+        return .made(all.count - 1)
     }
 }

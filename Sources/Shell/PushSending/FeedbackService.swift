@@ -9,27 +9,26 @@ import Resolver
 package import Telemetry
 import Timekeeping
 
-/// The result of one round of asking, which the control socket answers with, too.
+/// The result of one round of requests. The control socket returns it too.
 package struct FeedbackReport: Codable, Hashable, Sendable {
     /// Records that the servers sent.
     package var records = 0
     package var contactsDropped = 0
-    /// Contacts that stay: they were registered later than their token died.
+    /// Contacts that stay, because they registered after their token died.
     package var ignoredAsOlder = 0
     /// Tokens that no contact has.
     package var unknown = 0
-    /// A sentence for each server that could not be read to its end.
+    /// A sentence for each server that could not be read completely.
     package var failures: [String] = []
 
     package init() {}
 }
 
-/// Asks Apple's feedback service, or a server in its place, for dead tokens: now and then, and when an operator wants
-/// it.
+/// Asks Apple's feedback service, or another server, for dead tokens: periodically and when an operator orders it.
 ///
-/// Asking empties the server's list, so what came before a failure counts nevertheless.
+/// Reading empties the server's list. Therefore records before a failure are processed.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class FeedbackService: @unchecked Sendable {
     /// Searches the contacts, as ``ProxyEngine/tokensReportedDead(_:from:limit:now:)`` does.
     package typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
@@ -44,9 +43,9 @@ package final class FeedbackService: @unchecked Sendable {
     private var timer: LoopTimer?
     private var round: Round?
 
-    /// One round of asking all servers, one after the other.
+    /// One round of requests to all servers, one after the other.
     ///
-    /// - `@unchecked Sendable` because it lives on the shard's loop as well.
+    /// - `@unchecked Sendable` because it is used only on the shard's loop.
     private final class Round: @unchecked Sendable {
         var report = FeedbackReport()
         var waiting: [(FeedbackReport) -> Void] = []
@@ -56,12 +55,12 @@ package final class FeedbackService: @unchecked Sendable {
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// How many contacts are read at a time, which takes two or three milliseconds.
+    /// How many contacts are read at a time. This takes two or three milliseconds.
     private static let step = 500
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
 
-    /// - Returns: `nil` when no server is to be asked.
+    /// - Returns: `nil` if no server is configured.
     package init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(PushSetupError) {
         sources = try FeedbackSource.all(in: settings.apns)
         guard let interval = sources.map(\.interval).min() else { return nil }
@@ -75,7 +74,7 @@ package final class FeedbackService: @unchecked Sendable {
             timer = try LoopTimer(on: loop) { [weak self] in self?.timeCame() }
             timer?.arm(at: loop.now + Self.firstPull)
         } catch {
-            throw PushSetupError("no feedback service: \(error)")
+            throw PushSetupError("the feedback service cannot start: \(error)")
         }
     }
 
@@ -84,7 +83,7 @@ package final class FeedbackService: @unchecked Sendable {
         pull { _ in }
     }
 
-    /// Asks now. Who asks while a round is under way gets that round's report.
+    /// Asks now. A call during a round returns the report of that round.
     package func pull(finished: @escaping (FeedbackReport) -> Void) {
         if let round {
             round.waiting.append(finished)
@@ -153,7 +152,7 @@ package final class FeedbackService: @unchecked Sendable {
             unmatched.subtract(findings.matched)
             guard let next = findings.next else { break }
             cursor = next
-            // After a pause, not by a posted job: the loop runs many of those before it looks at its sockets again.
+            // A pause instead of a posted job: the loop runs many posted jobs before it reads its sockets again.
             try await loop.pause(Self.pause)
         }
         round.report.unknown += unmatched.count
@@ -162,7 +161,7 @@ package final class FeedbackService: @unchecked Sendable {
 
 // MARK: One server
 
-/// A server to ask, with what we show it.
+/// A server, and the certificate that we present to it.
 struct FeedbackSource: Hashable {
     let endpoint: HostAndPort
     let certFile: String
@@ -170,7 +169,7 @@ struct FeedbackSource: Hashable {
     let caFile: String?
     let interval: Duration
 
-    /// The servers of the first app and of all further ones, each once, because apps take over what they do not set.
+    /// The servers of the first app and of all further apps, each once: apps inherit settings that they do not set.
     static func all(in settings: APNsSettings) throws(PushSetupError) -> [FeedbackSource] {
         guard settings.enabled else { return [] }
         var found: [FeedbackSource] = []
@@ -190,18 +189,18 @@ struct FeedbackSource: Hashable {
         return found
     }
 
-    /// Reads the files: a renewed certificate counts from the next round on.
+    /// Reads the files. A renewed certificate is used from the next round on.
     func makeContext() throws(TLSError) -> TLSContext {
         try TLSContext.client(
             authority: caFile.map { .file($0) }, certificate: .file(certFile), key: .file(keyFile))
     }
 }
 
-/// One connection to a feedback server, from the name look-up to the server's end of it.
+/// One connection to a feedback server, from the name look-up to the end of the connection.
 private final class FeedbackPull {
     struct Result {
         var records: [FeedbackRecord] = []
-        /// Of a record that was cut off.
+        /// Bytes of an incomplete record.
         var partialBytes = 0
         var failure: String?
     }
@@ -218,7 +217,8 @@ private final class FeedbackPull {
     private var isConnected = false
     private var isOver = false
 
-    /// Records of one round; what comes beyond them is told by the answers to pushes.
+    /// The maximum number of records in one round. The tokens beyond it are found dead when the next push to them
+    /// fails.
     private static let limit = 500_000
     private static let patience: Duration = .seconds(30)
 
@@ -262,7 +262,7 @@ private final class FeedbackPull {
                 to: endpoint, from: address, on: loop, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
-                        // From here on the server's list is being emptied: no other address is tried.
+                        // From here on the server's list is being emptied, so no other address is tried.
                         self?.candidates = []
                         self?.isConnected = true
                         connection.setIdleTimeout(Self.patience)

@@ -2,17 +2,18 @@ import Crypto
 import HTTPClient
 import JSON
 import PushDelivery
+import Settings
 import Telemetry
 import Timekeeping
 
-/// Asks Google's token service for the access token of one service account.
+/// Requests the access token of one service account from Google's token service.
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
         let tokenEndpoint: String?
         let authorityFile: String?
 
-        /// `nil` for the old interface, which has a fixed key.
+        /// `nil` for the legacy interface, which has a fixed key.
         init?(_ settings: FCMSettings) {
             guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
             accountFile = file
@@ -24,7 +25,7 @@ struct GoogleTokenClient {
     enum Answer {
         /// The value of `authorization`.
         case credential(String, life: Duration)
-        /// Why there is none, for pushes and in words.
+        /// Why the token is missing: the outcome for pushes, and a sentence.
         case failure(PushOutcome, String)
     }
 
@@ -42,7 +43,7 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// `done` is called once, on the loop, later.
+    /// `done` is called once, later, on the loop.
     func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
         var request = try account.grantRequest(
             endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)
@@ -80,4 +81,15 @@ struct GoogleTokenClient {
     }
 
     private static func refusal(_ words: String) -> Answer { .failure(.credentialsRefused(words), words) }
+}
+
+extension FCMApp: CredentialedApp {
+    func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
+        guard let key = GoogleTokenClient.Key(settings), let account = makers.accounts[key.accountFile] else {
+            return settings.serverKey.map { .fixed("key=" + $0.reveal()) } ?? .none
+        }
+        let client = GoogleTokenClient(
+            key, account, http: makers.http, timeout: makers.requestTimeout, log: makers.log)
+        return try makers.made(for: key) { () throws(PushSetupError) in .google(client) }
+    }
 }

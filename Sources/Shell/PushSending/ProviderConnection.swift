@@ -4,12 +4,12 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// The connections to all servers that pushes go to.
+/// The connections to all servers that get pushes.
 struct ProviderConnections {
     private let directory: PushDirectory
     /// The connection of each app, by the app's place in the directory.
     private var own: [ProviderConnection]
-    /// The connections to servers that tokens name, by the servers' numbers, which are used again.
+    /// The connections to servers that tokens name, by the servers' numbers, which are reused.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
     init(_ directory: PushDirectory) {
@@ -17,7 +17,7 @@ struct ProviderConnections {
         own = directory.apps.map { ProviderConnection(to: $0, group: $0.name) }
     }
 
-    /// The request as it leaves.
+    /// The request in its final form.
     mutating func request(
         for push: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
@@ -32,47 +32,36 @@ struct ProviderConnections {
         return request
     }
 
-    /// A request that goes the way of all the app's requests, so that there is a connection before the first push.
+    /// A request with the same route as all requests of the app, which opens a connection before the first push.
     func warmUp(_ url: String, of app: PushApp) -> HTTPClientRequest { own[app.id.index].request(to: url) }
 }
 
-/// What is the same for all requests to one server: how it is reached, and what shows it who we are.
+/// The parts that all requests to one server share: its route, and the daemon's credentials.
 struct ProviderConnection {
-    /// What all requests share, made once.
+    /// The shared parts, made once.
     private let model: HTTPClientRequest
     /// The secrets that sign requests: the new one, and the one that it replaces.
     private let secrets: [[UInt8]]
-    /// The header fields of the last request, which are often those of the next.
+    /// The header fields of the last request. The next request often has the same ones.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPHeader]) = ([], nil, [])
 
-    /// Connections are shared within a group, so that one app's never wait for another's; Apple takes one team only on
-    /// each.
+    /// Connections are shared within a group, so that one app never waits for another; Apple allows only one team on
+    /// each connection.
     init(to app: PushApp, group: String) {
         var route = HTTPRoute()
         route.group = group
-        var secrets: [Secret?] = []
-        switch app.service {
-        case .apns(let settings):
-            route.authorityFile = settings.caFile
-            route.certificateFile = settings.certFile
-            route.keyFile = settings.certKeyFile
-        case .fcm(let settings): route.authorityFile = settings.caFile
-        case .webPush(let settings): route.authorityFile = settings.caFile
-        case .acrobits(let settings): route.authorityFile = settings.caFile
-        case .http(let settings):
-            route.authorityFile = settings.caFile
-            route.certificateFile = settings.certFile
-            route.keyFile = settings.certKeyFile
-            secrets = [settings.secret, settings.previousSecret]
-        }
-        self.secrets = secrets.compactMap { $0.map { Array($0.reveal().utf8) } }
+        let settings = app.rules.connection
+        route.authorityFile = settings.authorityFile
+        route.certificateFile = settings.certificateFile
+        route.keyFile = settings.keyFile
+        secrets = settings.secrets.map { Array($0.reveal().utf8) }
         var model = HTTPClientRequest(url: "")
         model.route = route
         model.responseLimit = 64 << 10
         self.model = model
     }
 
-    /// The request as it leaves: encrypted and signed where that is wanted.
+    /// The request in its final form: encrypted and signed if required.
     mutating func request(
         for transmission: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
@@ -99,7 +88,7 @@ struct ProviderConnection {
         return headers
     }
 
-    /// A request that goes the way of all others.
+    /// A request with the route of all others.
     func request(to url: String) -> HTTPClientRequest {
         var request = model
         request.url = url
@@ -118,7 +107,7 @@ extension ProviderAnswer {
 }
 
 extension HTTPClientError {
-    /// What a request that got no answer means for its push; `words` for the operator.
+    /// The outcome of a push whose request got no answer; `words` is for the operator.
     func pushOutcome(_ words: String) -> PushOutcome {
         switch code {
         case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge: .retry(after: nil)
@@ -126,9 +115,9 @@ extension HTTPClientError {
         }
     }
 
-    /// For operators: which server, and what happened.
+    /// For operators: the server and the failure.
     func sentence(about url: String) -> String { "\(Self.server(of: url)): \(sentence)" }
 
-    /// Host and port; never the path, which may hold a token.
+    /// Host and port. Never the path, which can contain a token.
     static func server(of url: String) -> String { RequestTarget(url)?.server ?? "the server" }
 }

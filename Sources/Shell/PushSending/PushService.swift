@@ -1,5 +1,3 @@
-package import Addressing
-package import Bytes
 import Crypto
 import HTTP1Connections
 import HTTP2Connections
@@ -9,36 +7,23 @@ package import Reactor
 package import Telemetry
 import Timekeeping
 
-/// Sends pushes: it does over HTTP what ``PushDispatcher`` decides.
+/// Does over HTTP what the rules order: hands pushes to providers, and makes what shows these who we are.
 ///
 /// Lives on its shard's loop and never blocks it.
 ///
 /// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
 package final class PushService: @unchecked Sendable {
-    /// The provider's last word on a push. Called once for each, on the loop, never from within ``send(_:)`` or
-    /// ``cancel(_:)``, and not at all for a push that was withdrawn.
-    package var finished: (PushID, PushOutcome) -> Void = { _, _ in }
-    /// The steps of pushes, as they happen, also from within orders. The last of each is `finished` or `withdrawn`.
-    package var noted: ([PushNote]) -> Void = { _ in }
-    /// How an app that got a push is to name its device to us, by the device's number.
-    package var deviceCode: (DeviceID) -> ByteString? {
-        get { dispatcher.deviceCode }
-        set { dispatcher.deviceCode = newValue }
-    }
+    /// What became of a push or a credential. Called once for each on the loop, also from within the order.
+    package var happened: (PushDispatcher.Event) -> Void = { _ in }
+    /// The settings, with the projects of the service accounts.
+    package let settings: PushSettings
+    /// What the rules are to send pushes with.
+    package let setup: DispatchSetup
 
     private let loop: EventLoop
     private let http: HTTPSession
-    private let directory: PushDirectory
-    private let dispatcher: PushDispatcher
     private let makers: CredentialMakers
     private var connections: ProviderConnections
-    private var timer: LoopTimer?
-    /// The actions that are being run. The array stays, so that its room is used again.
-    private var actions: [PushDispatcher.Action] = []
-    private var isRunningActions = false
-    /// The steps that were taken meanwhile.
-    private var notes: [PushNote] = []
-    private var isTelling = false
 
     /// How many connections to one provider there may be. With HTTP/2 one is enough until its streams are used up.
     private static let connectionLimit = 32
@@ -48,7 +33,7 @@ package final class PushService: @unchecked Sendable {
         var settings = settings
         let accounts = try ServiceAccount.all(of: &settings)
         self.settings = settings
-        directory = PushDirectory(settings)
+        let directory = PushDirectory(settings)
         connections = ProviderConnections(directory)
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = Self.connectionLimit
@@ -57,179 +42,68 @@ package final class PushService: @unchecked Sendable {
         http = HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
         makers = try CredentialMakers(
             directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
-        dispatcher = PushDispatcher(
-            directory, PushCredentials(makers.sources, kinds: makers.all.map(\.kind)),
-            answerTimeout: settings.requestTimeout, plainLimit: Self.connectionLimit,
-            seed: .random(in: .min ... .max), log: log)
-        do throws(SystemError) {
-            timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
-        } catch {
-            throw PushSetupError("no timer: \(error)")
-        }
+        var setup = DispatchSetup(directory, PushCredentials(makers.sources, kinds: makers.all.map(\.kind)))
+        setup.answerTimeout = settings.requestTimeout
+        setup.plainLimit = Self.connectionLimit
+        setup.seed = .random(in: .min ... .max)
+        self.setup = setup
     }
-
-    /// The settings, with the projects of the service accounts.
-    package let settings: PushSettings
 
     /// The public key that web push subscriptions are to be made for, base64url.
     package var vapidKey: String? { makers.vapidKey }
 
-    /// Gets ready for the first call: access tokens are fetched now, and ahead of their end from then on; a connection
-    /// to each provider is opened and kept.
+    /// Opens a connection to each provider ahead of the first push, and keeps it.
     package func start() {
-        dispatcher.started(now: loop.moment)
-        runActions()
-        for app in directory.apps where app.keepsConnection {
+        for app in setup.directory.apps where app.keepsConnection {
             if let url = app.baseURL { http.keepWarm(connections.warmUp(url, of: app)) }
         }
     }
 
-    // MARK: Orders
-
-    package func send(_ request: PushRequest) {
-        dispatcher.pushAsked(request, now: loop.moment)
-        runActions()
-        tellLater()
-    }
-
-    /// Takes a push back: the call is over, or its device has come. What has left for the provider is heard to its end.
-    package func cancel(_ id: PushID) {
-        dispatcher.cancelled(id, now: loop.moment)
-        runActions()
-        tellLater()
-    }
-
-    /// How many notifications are taken now.
-    package var notificationRoom: Int { dispatcher.notificationRoom }
-
-    /// Whether a push could be sent, as far as can be known without sending it.
-    package func verdict(on request: PushRequest) -> PushVerdict {
-        directory.verdict(on: request, now: loop.moment.date)
-    }
-
-    /// Ends all requests; nothing is reported any more.
+    /// Ends all requests; nothing is told any more.
     package func close() {
-        finished = { _, _ in }
-        dispatcher.stopped()
-        timer?.disarm()
+        happened = { _ in }
         http.close()
     }
 
-    /// Counters, and gauges as they stand.
-    package var counters: CounterSet { dispatcher.figures }
+    // MARK: Orders
 
-    /// How each app's pushes fare, in the order of the directory.
-    package var reports: [(app: PushApp, report: PushAppReport)] { dispatcher.reports }
-
-    // MARK: Actions
-
-    /// The one place where the dispatcher's decisions become I/O. Whoever is told of a step may give orders from
-    /// within.
-    private func runActions() {
-        guard !isRunningActions else { return }
-        isRunningActions = true
-        // A push is queued and sent at once, answered and finished at once.
-        notes.reserveCapacity(2)
-        dispatcher.takeActions(into: &actions)
-        while !actions.isEmpty {
-            for action in actions { run(action) }
-            dispatcher.takeActions(into: &actions)
-        }
-        isRunningActions = false
-        if !notes.isEmpty { noted(exchange(&notes, with: [])) }
-        if let deadline = dispatcher.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
-    }
-
-    private func run(_ action: PushDispatcher.Action) {
-        switch action {
-        case .tell(let id, let step): notes.append(PushNote(id, step))
-        case .send(let transmission): transmit(transmission)
-        case .makeCredential(let order): make(order)
-        }
-    }
-
-    private func timerFired() {
-        dispatcher.timePassed(now: loop.moment)
-        runActions()
-        tell()
-    }
-
-    // MARK: Requests
-
-    private func transmit(_ transmission: PushDispatcher.Transmission) {
-        let now = loop.moment
-        let (slot, id) = (transmission.slot, transmission.id)
+    package func send(_ transmission: PushDispatcher.Transmission) {
         let request: HTTPClientRequest
         do throws(CryptoError) {
-            request = try connections.request(for: transmission, now: now)
+            request = try connections.request(for: transmission, now: loop.moment)
         } catch {
-            return dispatcher.requestFailed(slot, .credentialsRefused(error.description), now: now)
+            return happened(.notSent(transmission, .credentialsRefused(error.description)))
         }
-        dispatcher.requestLeft(slot)
         let url = request.url
-        http.send(request) { [weak self] in self?.exchanged(slot, id, with: url, $0) }
-    }
-
-    private func exchanged(
-        _ slot: Int, _ id: PushID, with url: String, _ result: Result<HTTPClientResponse, HTTPClientError>
-    ) {
-        guard dispatcher.awaitsAnswer(slot, of: id) else { return }
-        let now = loop.moment
-        switch result {
-        case .success(let response):
-            dispatcher.answered(
-                slot, of: id, with: ProviderAnswer(response), after: response.duration, now: now)
-        case .failure(let error):
-            let words = error.sentence(about: url)
-            dispatcher.unanswered(slot, of: id, error.pushOutcome(words), words, now: now)
+        http.send(request) { [weak self] result in
+            switch result {
+            case .success(let response):
+                self?.happened(.answered(transmission, ProviderAnswer(response), after: response.duration))
+            case .failure(let error):
+                let words = error.sentence(about: url)
+                self?.happened(.unanswered(transmission, error.pushOutcome(words), words))
+            }
         }
-        runActions()
-        tell()
     }
 
-    // MARK: Credentials
-
-    private func make(_ order: PushCredentials.Order) {
-        let now = loop.moment
+    /// Makes a credential with a key of ours, or asks a token service for one.
+    package func make(_ order: PushCredentials.Order) {
+        let date = loop.moment.date
         do throws(CryptoError) {
             switch makers.all[order.number] {
-            case .apple(let signer):
-                dispatcher.credentialMade(order, try signer.credential(at: now.date), now: now)
-            case .webPush(let signer):
-                let credential = try signer.credential(for: order.origin ?? "", at: now.date)
-                dispatcher.credentialMade(order, credential, now: now)
+            case .signer(_, let sign): happened(.credentialMade(order, try sign(order.origin, date)))
             case .google(let client):
-                try client.ask(at: now.date) { [weak self] in self?.answered(order, $0) }
+                try client.ask(at: date) { [weak self] answer in
+                    switch answer {
+                    case .credential(let value, let life):
+                        self?.happened(.credentialMade(order, value, life: life))
+                    case .failure(let outcome, let words):
+                        self?.happened(.credentialFailed(order, outcome, problem: words))
+                    }
+                }
             }
         } catch {
-            dispatcher.credentialFailed(order, .credentialsRefused(error.description), now: now)
+            happened(.credentialFailed(order, .credentialsRefused(error.description)))
         }
-    }
-
-    private func answered(_ order: PushCredentials.Order, _ answer: GoogleTokenClient.Answer) {
-        switch answer {
-        case .credential(let value, let life):
-            dispatcher.credentialMade(order, value, life: life, now: loop.moment)
-        case .failure(let outcome, let words):
-            dispatcher.credentialFailed(order, outcome, problem: words, now: loop.moment)
-        }
-        runActions()
-        tell()
-    }
-
-    // MARK: Outcomes
-
-    /// Tells outcomes later, because whoever gave the order is in the middle of its own work now.
-    private func tellLater() {
-        guard dispatcher.hasOutcomes else { return }
-        loop.post { [weak self] in self?.tell() }
-    }
-
-    /// Tells outcomes. Whoever is told may give new orders at once, and their outcomes are told in the same loop.
-    private func tell() {
-        guard !isTelling else { return }
-        isTelling = true
-        while let next = dispatcher.nextOutcome() { finished(next.id, next.outcome) }
-        isTelling = false
     }
 }

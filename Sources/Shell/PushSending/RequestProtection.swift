@@ -5,9 +5,9 @@ import PushDelivery
 import Timekeeping
 
 extension HTTPClientRequest {
-    /// Encrypts the body if the push wants that.
+    /// Encrypts the body if the push requires it.
     ///
-    /// If the keys of a subscription are not valid, the push goes without payload, which wakes the device nevertheless.
+    /// If the keys of a subscription are invalid, the push goes without payload, which still wakes the device.
     mutating func protect(_ protection: ProviderRequest.Protection) {
         switch protection {
         case .none: break
@@ -24,7 +24,7 @@ extension HTTPClientRequest {
         }
     }
 
-    /// Shows the receiver that we know these secrets (T13).
+    /// Proves to the receiver that the daemon knows these secrets (T13).
     mutating func sign(with secrets: [[UInt8]], at date: UnixTime) throws(CryptoError) {
         let signature = try WebhookSignature(for: body, secrets: secrets, at: date)
         headers.append(

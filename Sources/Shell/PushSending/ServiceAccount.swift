@@ -5,7 +5,7 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// Google's service-account file: signs for access tokens (RFC 7523, JWT bearer grant).
+/// Google's service-account file. Signs requests for access tokens (RFC 7523, JWT bearer grant).
 package struct ServiceAccount {
     /// The token service's answer to a grant request.
     struct Grant {
@@ -21,7 +21,7 @@ package struct ServiceAccount {
 
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
-    /// What Google allows at most; also what is assumed when the answer does not say.
+    /// Google's maximum. It is also assumed if the answer has no lifetime.
     private static let longestLife: Int64 = 3600
 
     package init(file path: String) throws(PushSetupError) {
@@ -51,7 +51,7 @@ package struct ServiceAccount {
         }
     }
 
-    /// The accounts of all Firebase apps by their files; apps without a project get their account's.
+    /// The accounts of all Firebase apps by their files. Apps without a project get their account's project.
     static func all(of settings: inout PushSettings) throws(PushSetupError) -> [String: ServiceAccount] {
         var accounts: [String: ServiceAccount] = [:]
         guard settings.fcm.enabled else { return accounts }
@@ -69,7 +69,7 @@ package struct ServiceAccount {
         try complete(&settings.fcm)
         for name in settings.fcm.apps.keys.sorted() {
             guard var app = settings.fcm.apps[name] else { continue }
-            // The project was taken over from the first app, but the account is another's.
+            // The project was inherited from the first app, but the account is a different one.
             if app.serviceAccountFile != first.serviceAccountFile, app.projectID == first.projectID {
                 app.projectID = nil
             }
@@ -79,7 +79,7 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// Asks the token service, or the endpoint in its place, for an access token.
+    /// A request for an access token to the token service, or to the given endpoint.
     func grantRequest(endpoint: String?, authorityFile: String?, now: UnixTime) throws(CryptoError) -> HTTPClientRequest
     {
         var header: [UInt8] = Array("{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":".utf8)

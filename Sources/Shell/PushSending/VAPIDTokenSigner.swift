@@ -4,15 +4,16 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// Signs what shows web push services who sends (RFC 8292): a token for each of them.
+/// Signs tokens that identify the daemon to web push services (RFC 8292): one token for each service.
 struct VAPIDTokenSigner {
-    /// The key's point in base64url, as apps subscribe for it.
+    /// The key's point in base64url, which apps use to subscribe.
     let publicKey: String
 
     private let signer: ProviderKey
     private let contact: String
 
-    /// How much longer services may accept a token than we use it, for clocks that differ; both together less than a day.
+    /// Tokens are valid for longer than the daemon uses them, because clocks differ. Lifetime and margin together are
+    /// less than a day.
     private static let margin: Duration = .seconds(3600)
 
     init(_ settings: WebPushSettings) throws(PushSetupError) {
@@ -39,5 +40,17 @@ struct VAPIDTokenSigner {
         claims += Array("}".utf8)
         let token = String(decoding: try signer.token(header: header, claims: claims), as: UTF8.self)
         return "vapid t=\(token), k=\(publicKey)"
+    }
+}
+
+extension WebPushApp: CredentialedApp {
+    func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
+        let signer = try VAPIDTokenSigner(settings)
+        makers.vapidKey = signer.publicKey
+        return try makers.made(for: signer.publicKey) { () throws(PushSetupError) in
+            .signer(.webPush) { (origin, date) throws(CryptoError) in
+                try signer.credential(for: origin ?? "", at: date)
+            }
+        }
     }
 }

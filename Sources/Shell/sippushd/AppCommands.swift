@@ -2,21 +2,25 @@ import Control
 import HTTPServices
 import ProxyRuntime
 
-// Mobile apps of the device registration API.
+// The mobile apps of the device registration API.
 
 let appAddCommand = Command(
-    name: "app add", summary: "Let an app's server register devices; prints its id and, this once, its token.",
+    name: "app add",
+    summary: "Let an app's server register devices. Prints the app's id and its token; the token is shown only once.",
     arguments: "NAME",
     options: [
         Command.configOption,
-        Command.Option(name: "--org", value: "ORG", help: "The organisation in the requests' path."),
-        Command.Option(name: "--id", value: "GUID", help: "What requests name as MobileAppId (default: a new one)."),
+        Command.Option(name: "--org", value: "ORG", help: "The organisation in the path of requests."),
+        Command.Option(name: "--id", value: "GUID", help: "The MobileAppId of requests (default: a new one)."),
         Command.Option(
-            name: "--user", value: "TEMPLATE", help: "The address that a UserId stands for (default: {{user}})."),
+            name: "--user", value: "TEMPLATE", help: "The SIP address of a UserId (default: {{user}})."),
         Command.Option(name: "--apns-param", value: "PARAM", help: "The pn-param of ApnsDeviceTokens."),
-        Command.Option(name: "--apns-provider", value: "PROVIDER", help: "apns (default), or apns.dev."),
+        Command.Option(
+            name: "--apns-provider", value: "PROVIDER", help: "apns (default), or apns.dev.",
+            choices: ["apns", "apns.dev"]),
         Command.Option(name: "--fcm-param", value: "PARAM", help: "The pn-param of FcmDeviceTokens."),
-    ]
+    ],
+    examples: ["app add shop --org example-org --apns-param ABCDE12345.com.example.phone.voip --fcm-param my-project"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("NAME")
     guard APIKey.isName(name) else { throw .usage("the name is up to 64 letters, digits, '-', '_' and '.'") }
@@ -38,7 +42,8 @@ let appAddCommand = Command(
 
 let appListCommand = Command(
     name: "app list", summary: "List the apps whose servers may register devices.", arguments: "",
-    options: Command.listOptions
+    options: Command.listOptions,
+    examples: ["app list --json"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let apps: [AppReport] = try await invocation.askDaemon { control throws(Command.Failure) in
@@ -57,8 +62,8 @@ let appListCommand = Command(
 }
 
 let appRemoveCommand = Command.removing(
-    "app remove", "Remove an app; devices that it has registered stay.",
-    argument: "NAME|ID", from: "/v1/apps"
+    "app remove", "Remove an app. The devices that it registered stay.",
+    argument: "NAME|ID", from: "/v1/apps", example: "shop"
 ) { store, name throws(StartError) in
     try store.removeApp(name)
 }

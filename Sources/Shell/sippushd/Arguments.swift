@@ -1,4 +1,5 @@
-import Foundation
+import Bytes
+import FoundationEssentials
 import ProxyDaemon
 
 func timeText(_ seconds: Int64) -> String {
@@ -7,14 +8,18 @@ func timeText(_ seconds: Int64) -> String {
 }
 
 func pathSegment(_ text: String) -> String {
-    text.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+    var bytes: [UInt8] = []
+    for byte in text.utf8 {
+        if byte.isASCIIDigit || byte.isASCIILetter { bytes.append(byte) } else { bytes.append(percentEncoded: byte) }
+    }
+    return String(decoding: bytes, as: UTF8.self)
 }
 
-/// What help calls an address of record.
+/// The name for an address-of-record in help texts.
 let userArgument = "USER[@DOMAIN]"
 
 extension Command.Invocation {
-    /// An argument as an address of record; a user without a domain is one of the daemon's first.
+    /// An argument as an address-of-record. A user without a domain belongs to the daemon's first domain.
     func user(_ index: Int) throws(Command.Failure) -> String {
         let text = arguments[index]
         guard !text.contains("@"), !text.isEmpty, let domain = try settings().domains.first else { return text }

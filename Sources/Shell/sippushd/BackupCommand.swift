@@ -1,13 +1,14 @@
 import Control
-import Foundation
+import FoundationEssentials
 import ProxyRuntime
 
 let backupCommand = Command(
-    name: "backup", summary: "Copy the store into a file while the daemon serves, or while none runs.",
-    arguments: "FILE", options: [Command.configOption]
+    name: "backup", summary: "Copy the store into a file, whether or not the daemon is running.",
+    arguments: "FILE", options: [Command.configOption],
+    examples: ["backup /var/backups/sippushd.db"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("FILE")
-    guard !name.isEmpty, !name.hasSuffix("/") else { throw .usage("\(name) is no file") }
+    guard !name.isEmpty, !name.hasSuffix("/") else { throw .usage("\(name) is not the name of a file") }
     let folder = FileManager.default.currentDirectoryPath
     let file = name.hasPrefix("/") ? name : "\(folder == "/" ? "" : folder)/\(name)"
     let report: BackupReport = try await invocation.askDaemon { control throws(Command.Failure) in

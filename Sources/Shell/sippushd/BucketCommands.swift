@@ -1,8 +1,9 @@
 import Control
 
 let bucketShowCommand = Command(
-    name: "bucket show", summary: "Show a user's missed calls that are still to be reported.", arguments: userArgument,
-    options: Command.listOptions
+    name: "bucket show", summary: "Show a user's missed calls that are not reported yet.", arguments: userArgument,
+    options: Command.listOptions,
+    examples: ["bucket show bob"]
 ) { invocation throws(Command.Failure) in
     let aor = try invocation.onlyUser()
     let entries: [BucketEntryReport] = try await ControlConnection(invocation).get(
@@ -17,8 +18,9 @@ let bucketShowCommand = Command(
 }
 
 let bucketEmptyCommand = Command(
-    name: "bucket empty", summary: "Forget a user's missed calls; those that are being offered stay.",
-    arguments: userArgument, options: [Command.configOption]
+    name: "bucket empty", summary: "Delete a user's missed calls, except calls that are still ringing.",
+    arguments: userArgument, options: [Command.configOption],
+    examples: ["bucket empty bob@example.net"]
 ) { invocation throws(Command.Failure) in
     let aor = try invocation.onlyUser()
     let report: RemovalReport = try await ControlConnection(invocation).delete("/v1/users/\(pathSegment(aor))/bucket")

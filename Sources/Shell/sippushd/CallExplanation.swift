@@ -1,12 +1,12 @@
 import Control
 import PushDelivery
 
-/// One call in words: the steps of all its devices by time, then what to do about what went wrong.
+/// One call in words: the steps of all its devices by time, then advice for each failure.
 struct CallExplanation {
     private let records: [TimelineReport]
     private let report: ExplainReport
 
-    /// `records` are those of one call; there is at least one.
+    /// `records` are the records of one call. The list is not empty.
     init(_ records: [TimelineReport], of report: ExplainReport) {
         self.records = records
         self.report = report
@@ -17,13 +17,13 @@ struct CallExplanation {
         let start = records.map(\.requestedAt.milliseconds).min() ?? first.requestedAt.milliseconds
         var steps: [(time: Int64, text: String)] = []
         for record in records {
-            // The first step names the device anyway.
+            // The first step names the device in its text.
             let label = records.count > 1 ? "device \(record.deviceName ?? ""): " : ""
             steps += explanation(of: record).steps.enumerated().map { index, step in
                 (record.requestedAt.milliseconds - start + step.time, (index == 0 ? "" : label) + step.text)
             }
         }
-        // The steps of one device stay in their order.
+        // Steps of one device with the same time stay in their order.
         let sorted = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
         let lines = sorted.map { "  " + "\($0.element.time) ms".padded(to: 9) + $0.element.text }
         var advice: [String] = []
@@ -55,7 +55,7 @@ struct CallExplanation {
     }
 }
 
-/// What was done for one device.
+/// The steps and the advice for one device.
 struct DeviceExplanation {
     let record: TimelineReport
     private let omission: TimelineRecord.Omission?
@@ -65,7 +65,7 @@ struct DeviceExplanation {
     private let refusal: Refusal?
     private let lastRegistered: Int64?
 
-    /// `lastRegistered` is when the device was last heard of, if it still is a contact.
+    /// `lastRegistered` is the time of the device's last registration, if it is still a contact.
     init(_ record: TimelineReport, lastRegistered: Int64?) {
         self.record = record
         self.lastRegistered = lastRegistered
@@ -78,7 +78,7 @@ struct DeviceExplanation {
 
     // MARK: Steps
 
-    /// What happened, in its order, each with the milliseconds since the record's beginning.
+    /// All steps in their order, each with the milliseconds since the start of the record.
     var steps: [(time: Int64, text: String)] {
         var steps: [(time: Int64, text: String)] = [(0, beginning)]
         if let sent = record.sentAfter?.milliseconds { steps.append((sent, "sent to the provider")) }
@@ -99,15 +99,15 @@ struct DeviceExplanation {
             steps.append((record.endedAfter?.milliseconds ?? 0, isOutgoing ? outgoingWords(end) : words(end)))
         }
         if let received = record.receivedAfter?.milliseconds {
-            steps.append((received, "the app says that the push arrived"))
+            steps.append((received, "the app reports that the push arrived"))
         }
         if let followed = record.followedAfter?.milliseconds {
-            steps.append((followed, "the app says that the user opened it"))
+            steps.append((followed, "the app reports that the user opened it"))
         }
-        if let read = record.readAfter?.milliseconds { steps.append((read, "it counts as read from then on")) }
+        if let read = record.readAfter?.milliseconds { steps.append((read, "it counts as read from here on")) }
         steps = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
             .map(\.element)
-        if let last = steps.last, isUnderWay { steps.append((last.time, "still under way")) }
+        if let last = steps.last, isUnderWay { steps.append((last.time, "not finished yet")) }
         return steps
     }
 
@@ -126,16 +126,16 @@ struct DeviceExplanation {
         return switch omission {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
-        case .unknownUser: "the call came; nobody is called \(record.aor), the caller got \(status)"
+        case .unknownUser: "the call came; no user is called \(record.aor), the caller got \(status)"
         case .noContact: "the call came; \(record.aor) had no device, the caller got \(status)"
-        case .tooManyCalls: "the call came; there were too many, the caller got \(status)"
+        case .tooManyCalls: "the call came; too many calls were waiting, the caller got \(status)"
         case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
         case .providerOff:
             "the call came; \(record.app) is switched off, so \(device) gets the INVITE without a push"
         case .justRegistered: "the call came; \(device) had just registered, it gets the INVITE without a push"
         case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
         case .callerLimit:
-            "the call came; its caller woke too many phones, so no push went to \(device), and the call waits"
+            "the call came; its caller woke too many phones, so \(device) got no push, and the call waits"
         case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
             "\(Words.count(record.calls, "missed call")) to report; the token of \(device) carries no list of them"
         case .notCarried: "the call came; the token of \(device) carries no such push"
@@ -168,17 +168,17 @@ struct DeviceExplanation {
                 + (record.deadSince.map { " since \(Words.date($0.milliseconds))" } ?? "")
         case .failed where record.tries == 0:
             return record.reason.isEmpty
-                ? "not sent: there was no credential for the provider, or too many pushes were before it"
-                : "not sent: there is no credential for the provider\(reason)"
+                ? "not sent: the provider's credential was missing, or too many pushes were queued before it"
+                : "not sent: the provider's credential is missing\(reason)"
         case .failed where record.status == nil: return "the provider was not reached\(reason)" + inTries
         case .failed: return "the provider had trouble\(reason)" + inTries
         case .credentialsRefused: return "the provider does not accept our credentials\(reason)"
         case .foreignToken: return "the provider says that the token belongs to another app\(reason)"
-        case .noConnection: return "no connection to the provider can be made\(reason)"
+        case .noConnection: return "the daemon cannot connect to the provider\(reason)"
         case .payloadRefused: return "the provider does not accept the message\(reason)"
         case .noSuitableToken: return "the phone gave no token for this kind of push"
         case .queueFull: return isDone ? "not sent: too many pushes wait" : "too many pushes wait"
-        case .noApp: return "not sent: no app in the settings is meant by that token"
+        case .noApp: return "not sent: the token belongs to no app in the settings"
         }
     }
 
@@ -207,19 +207,19 @@ struct DeviceExplanation {
         case .unreachable: "the INVITE could not be sent to the phone"
         case .callerGaveUp: "the caller gave up"
         case .dismissed: "an operator ended the call"
-        case .timeOver: "nobody had come, the call was given up"
+        case .timeOver: "no phone came in time, the call was given up"
         case .signedOut: "the phone signed out, or its contact was replaced"
         case .tokenDead: "the contact was removed"
         case .providerOff: "the provider was switched off"
-        case .pushFailed: "the push had failed for good, the call waits for this phone no longer"
+        case .pushFailed: "the push failed for good, the call no longer waits for this phone"
         case .notOffered: "the caller got \(status)"
         case .stopped: "the daemon was stopped"
         case .restarted:
-            "the daemon was started again: its last run had ended without being stopped, and the call with it"
+            "the daemon was started again: its last run ended without a shutdown, and the call ended with it"
         }
     }
 
-    /// Of a call that a phone makes.
+    /// The end of a call that a phone makes.
     private func outgoingWords(_ end: TimelineRecord.End) -> String {
         switch end {
         case .refused: "the upstream refused with \(status)"
@@ -233,7 +233,7 @@ struct DeviceExplanation {
 
     // MARK: Advice
 
-    /// What to do, where something went wrong.
+    /// Advice to the operator, if something went wrong.
     var advice: String? {
         if let refusal { return advice(refusal) }
         if isOutgoing { return end == .noAnswer || end == .unreachable ? Self.upstreamAdvice : nil }
@@ -243,19 +243,19 @@ struct DeviceExplanation {
     private var omissionAdvice: String? {
         switch omission {
         case .unknownUser:
-            return "Nobody has that name: a phone must register with it first; sippushd user add gives it a password."
+            return "No user has that name. Add it with sippushd user add, then register a phone with it."
         case .noContact: return "The phone must register again: it has signed out, or its push token died."
-        case .tooManyCalls: return "limits.calls says how many calls are offered at the same time."
+        case .tooManyCalls: return "limits.calls is the limit of calls that ring or wait at the same time."
         case .providerOff: return "sippushd provider enable \(record.app)"
         case .deviceLimit where record.kind == "notification":
-            return "api.notifications.per-device is the limit, beside call.pushes-per-device."
+            return "The limits are api.notifications.per-device and call.pushes-per-device."
         case .deviceLimit where !cameBack:
-            return "call.pushes-per-device is the limit: many calls in a minute come from somewhere."
+            return "The limit is call.pushes-per-device. Find out who makes so many calls in a minute."
         case .callerLimit where !cameBack:
-            return "call.pushes-per-caller is the limit, for callers who are not listed under trusted."
+            return "The limit is call.pushes-per-caller. It does not apply to callers listed under trusted."
         case .notCarried where record.kind == TimelineRecord.Kind.missedCalls.rawValue:
             return "The app must register with a token for other pushes as well: docs/Providers.md, Apple's tokens."
-        case .notCarried: return "docs/Providers.md says which tokens carry notifications."
+        case .notCarried: return "docs/Providers.md lists the tokens that carry notifications."
         case nil, .ordinaryContact, .justRegistered, .deviceLimit, .callerLimit: return endAdvice
         }
     }
@@ -266,16 +266,16 @@ struct DeviceExplanation {
         case .timeOver: return record.omission == nil ? timeOverAdvice : nil
         case .callerGaveUp:
             guard isAccepted, !cameBack else { return nil }
-            return "The caller hung up before the phone had woken."
+            return "The caller hung up before the phone woke up."
         case .unreachable:
             return "The connection on which the phone had registered is gone; it must register again to be called."
         case .noAnswer:
-            return "The phone is gone without a word, or something between drops what is sent to it: "
-                + "a NAT that forgets, a firewall, a message too long for UDP."
+            return "The phone vanished without signing out, or the network drops what is sent to it. Check for "
+                + "a NAT with a short timeout, a firewall, and messages too long for UDP."
         case .restarted:
             return
-                "A crash, kill -9 or a loss of power came while the call was under way, and what had happened to it until "
-                + "then is not on record: look at the system's log of that time."
+                "A crash, kill -9 or a power failure interrupted the call. The steps before it are not on record: look "
+                + "at the system's log of that time."
         case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .dismissed, .signedOut, .tokenDead,
             .providerOff, .pushFailed, .notOffered, .stopped, nil:
             return nil
@@ -287,7 +287,7 @@ struct DeviceExplanation {
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// How many milliseconds after the call's end the phone registered, if that was within a minute.
+    /// How many milliseconds after the end of the call the phone registered, if within a minute.
     private var late: Int64? {
         guard let lastRegistered, let ended = record.endedAfter?.milliseconds else { return nil }
         let late = lastRegistered - record.requestedAt.milliseconds - ended
@@ -296,11 +296,13 @@ struct DeviceExplanation {
 
     private var timeOverAdvice: String {
         let time = Words.time(record.endedAfter?.milliseconds ?? 0)
-        if record.registeredAfter != nil { return "The phone registered, but the store did not take it in time." }
+        if record.registeredAfter != nil {
+            return "The phone registered, but the store did not persist it in time. Check the disk."
+        }
         if isAccepted, let late {
             return
                 "The phone registered \(late) ms too late: call.ring-timeout is short for it, and the PBX's own ring "
-                + "time should not be shorter."
+                + "time must not be shorter."
         }
         if isAccepted {
             return "The phone did not register within \(time) although the provider took the push: the app did not "
@@ -308,10 +310,10 @@ struct DeviceExplanation {
                 + "settings, and its network."
         }
         if record.sentAfter == nil {
-            return "The push waited for its turn until the time was over: too many others were before it "
-                + "(\(settings).limits), or the provider is not reached."
+            return "The push waited in the queue until the time was over: too many others were before it "
+                + "(\(settings).limits), or the provider cannot be reached."
         }
-        return "The provider had not answered within \(time)."
+        return "The provider did not answer within \(time). Check the network to it and its status page."
     }
 
     private func providerAdvice(_ answer: TimelineRecord.Answer) -> String? {
@@ -319,33 +321,33 @@ struct DeviceExplanation {
         case .accepted, .acceptedWithNewToken: return nil
         case .tokenDead:
             return end == .pushFailed
-                ? "The phone has registered since, so its contact stays; the next push tells more."
-                : "The provider no longer knows the app on that phone: it was removed, or has a new token. "
+                ? "The phone has registered since, so its contact stays. The next push shows whether its token works."
+                : "The provider no longer knows the app on that phone: the app was removed, or has a new token. "
                     + "The contact is gone until the app registers again."
         case .credentialsRefused where record.reason.contains("clock"):
-            return "Set this machine's clock, and keep it right: timedatectl. The credentials may be good."
+            return "Set this machine's clock and keep it synchronized: timedatectl. The credentials may be correct."
         case .credentialsRefused where record.reason.contains("InvalidProviderToken"):
             return
-                "Look at \(settings)\(credentialKeys): they must belong together, and the key must not be revoked. A wrong clock "
-                + "looks the same: timedatectl."
+                "Check \(settings)\(credentialKeys): they must belong together, and the key must not be revoked. A wrong clock "
+                + "has the same effect: timedatectl."
         case .foreignToken:
             return
                 "The phone's app is not the one of \(settings): compare the app's bundle or project with pn-param in its "
-                + "contact, and with \(foreignKeys). Credentials have no part in this."
+                + "contact, and with \(foreignKeys). The credentials are not the cause."
         case .credentialsRefused:
-            return "Look at \(settings)\(credentialKeys); sippushd check-config finds what is missing."
+            return "Check \(settings)\(credentialKeys). sippushd check-config shows which of them is missing."
         case .noConnection:
-            return "Look at the certificate of the server that is named, and at ca-file and the certificate files of "
-                + "\(settings). Keys and their names have no part in this."
+            return "Check the certificate of the server that is named, ca-file, and the certificate files of "
+                + "\(settings). Keys and their names are not the cause."
         case .payloadRefused:
             return "Look at \(settings) and at the log line \"push provider does not accept the message\"."
         case .noSuitableToken: return "The app must register with a token of that kind in pn-prid."
-        case .queueFull: return "\(settings).limits.queue says how many may wait."
+        case .queueFull: return "\(settings).limits.queue is the limit of pushes that wait."
         case .noApp:
             return
-                "Look at pn-prid and pn-param in its contact, and at the apps under push: docs/Providers.md, What is refused."
+                "Compare pn-prid and pn-param in its contact with the apps under push: docs/Providers.md, What is refused."
         case .failed:
-            return "Look at the network to the provider, and at its status page: the log says what was tried."
+            return "Check the network to the provider and its status page. The log shows each try."
         }
     }
 
@@ -358,20 +360,11 @@ struct DeviceExplanation {
         return "push.\(provider)" + (parts.count == 2 ? ".apps.\(parts[1])" : "")
     }
 
-    private var foreignKeys: String {
-        switch provider {
-        case "apns": "topics and environment"
-        case "fcm": "params and the project of service-account-file"
-        default: "the settings"
-        }
+    private var service: (any PushServiceSettings.Type)? {
+        PushProvider(rawValue: provider).flatMap { PushSettings().service(of: $0) }.map { type(of: $0) }
     }
 
-    private var credentialKeys: String {
-        switch provider {
-        case "apns": ".key-id, team-id and key-file"
-        case "fcm": ".service-account-file"
-        case "webpush": ".vapid-key-file"
-        default: ""
-        }
-    }
+    private var foreignKeys: String { service?.tokenKeys ?? "the settings" }
+
+    private var credentialKeys: String { service?.credentialKeys ?? "" }
 }

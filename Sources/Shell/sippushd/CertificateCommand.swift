@@ -5,14 +5,15 @@ import Timekeeping
 let certCheckCommand = Command(
     name: "cert check",
     summary:
-        "Say what phones would find wrong with a certificate: names, chain, dates, key. Without files, with those of the settings.",
+        "Check the names, chain, dates and key of a certificate. Without files, check the certificates of the settings.",
     arguments: "[CERTIFICATE [KEY]]",
     options: [
         Command.configOption,
-        Command.Option(name: "--name", value: "HOST", help: "The name that phones connect to, for a CERTIFICATE."),
+        Command.Option(name: "--name", value: "HOST", help: "The host name that phones connect to, for a CERTIFICATE."),
         Command.Option(
             name: "--ca", value: "FILE", help: "The authorities that phones trust, PEM (default: the system's)."),
-    ]
+    ],
+    examples: ["cert check", "cert check fullchain.pem privkey.pem --name sip.example.net"]
 ) { invocation throws(Command.Failure) in
     var check = CertificateCheck(on: SystemClock.moment.date)
     switch invocation.arguments.count {
@@ -25,5 +26,5 @@ let certCheckCommand = Command(
     }
     say(check.lines)
     guard check.problems.isEmpty else { throw .failed(lines: check.problems) }
-    say("nothing is wrong")
+    say("no problem found")
 }

@@ -1,14 +1,16 @@
-import Foundation
+import JSON
 import Settings
 
-/// One subcommand: what it is called, what it takes, and what it does.
+/// One subcommand: its name, its arguments and its function.
 struct Command: Sendable {
-    /// As typed after `sippushd`: one word or two.
+    /// The words after `sippushd`: one or two.
     let name: String
     let summary: String
-    /// What stands after the name in the usage line.
+    /// The arguments in the usage line.
     let arguments: String
     let options: [Option]
+    /// Complete command lines, each with the words that a user types.
+    let examples: [String]
     let run: @Sendable (Invocation) async throws(Failure) -> Void
 
     struct Option: Sendable {
@@ -16,9 +18,11 @@ struct Command: Sendable {
         /// `nil` for a switch.
         let value: String?
         let help: String
+        /// The values there are, when they are few.
+        var choices: [String] = []
     }
 
-    /// The words a user typed, sorted into options and the rest.
+    /// The words that a user typed, sorted into options and the rest.
     struct Invocation {
         let arguments: [String]
         let options: [String: String]
@@ -36,7 +40,7 @@ struct Command: Sendable {
 
         static func failed(_ sentence: String) -> Failure { .failed(lines: [sentence]) }
 
-        /// A text of ours, whose line ends say where its lines end.
+        /// A text of several lines.
         static func failed(text: String) -> Failure {
             .failed(lines: text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
         }
@@ -91,12 +95,13 @@ struct Command: Sendable {
         var text = "Usage: sippushd \(name)\(arguments.isEmpty ? "" : " " + arguments)"
         text += options.isEmpty ? "\n" : " [options]\n"
         text += "\n\(summary)\n"
-        guard !options.isEmpty else { return text }
-        text += "\nOptions:\n"
+        if !options.isEmpty { text += "\nOptions:\n" }
         for option in options {
             let head = "  " + option.name + (option.value.map { " \($0)" } ?? "")
             text += head.padded(to: 26) + option.help + "\n"
         }
+        text += examples.count == 1 ? "\nExample:\n" : "\nExamples:\n"
+        for example in examples { text += "  sippushd \(example)\n" }
         return text
     }
 }
@@ -107,10 +112,8 @@ extension Command.Invocation {
     /// - Returns: whether it was.
     func printJSON(_ list: some Encodable) throws(Command.Failure) -> Bool {
         guard has("--json") else { return false }
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let json = try? encoder.encode(list) else { throw .failed("the answer cannot be written as JSON") }
-        say(json: String(decoding: json, as: UTF8.self))
+        guard let json = try? JSONValue(of: list) else { throw .failed("the answer cannot be written as JSON") }
+        say(json: String(decoding: json.lines, as: UTF8.self))
         return true
     }
 }

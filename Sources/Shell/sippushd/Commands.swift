@@ -7,5 +7,5 @@ let commands: [Command] = [
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
     deviceRemoveCommand, explainCommand,
     feedbackPullCommand, metricsCommand, backupCommand, keyAddCommand, keyListCommand, keyRemoveCommand, appAddCommand,
-    appListCommand, appRemoveCommand,
+    appListCommand, appRemoveCommand, completionCommand, manPageCommand,
 ]

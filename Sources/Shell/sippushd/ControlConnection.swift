@@ -1,7 +1,7 @@
-import Foundation
 import HTTP1Connections
 import HTTPClient
 import HTTPServices
+import JSON
 import ProxyDaemon
 import Reactor
 
@@ -19,15 +19,22 @@ struct ControlConnection {
 
     private func decode<Value: Decodable>(_ body: [UInt8]) throws(Command.Failure) -> Value {
         do {
-            return try JSONDecoder().decode(Value.self, from: Data(body))
+            return try Self.json(body).decoded()
         } catch {
             throw .failed("the daemon's answer cannot be read: \(error)")
         }
     }
 
+    /// Only its length limits what the daemon says.
+    private static func json(_ body: [UInt8]) throws(JSONError) -> JSONValue {
+        var limits = JSONReader.Limits()
+        limits.values = limits.bytes
+        return try JSONValue(body, limits: limits)
+    }
+
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// For orders that take the daemon longer than a request usually lasts.
+    /// For orders that can take the daemon longer than the usual timeout of a request.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {
@@ -35,8 +42,8 @@ struct ControlConnection {
     }
 
     func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
-        guard let body = try? JSONEncoder().encode(value) else { throw .failed("the request cannot be written") }
-        _ = try exchange("PUT", resource, body: Array(body))
+        guard let json = try? JSONValue(of: value) else { throw .failed("the request cannot be written") }
+        _ = try exchange("PUT", resource, body: json.bytes)
     }
 
     func delete(_ resource: String) async throws(Command.Failure) { _ = try exchange("DELETE", resource, body: []) }
@@ -61,18 +68,18 @@ struct ControlConnection {
             throw noAnswer(error)
         }
         guard response.status == 200 else {
-            let problem = try? JSONDecoder().decode(ServiceProblem.self, from: Data(response.body))
+            let problem: ServiceProblem? = try? Self.json(response.body).decoded()
             let sentence = problem.map { $0.title + ($0.detail.map { ": \($0)" } ?? "") }
             throw .failed(sentence ?? "the daemon answers \(response.status)")
         }
         return response.body
     }
 
-    /// The failure of an exchange. The HTTP client does not tell why it could not connect, so that the system is asked.
+    /// The failure of an exchange. The HTTP client does not report why it could not connect; the system does.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
             guard try UnixSocket.isListening(at: path) else {
-                return .failed("no daemon answers on \(path): nobody listens there")
+                return .failed("no daemon answers on \(path): is it running?")
             }
             return .failed("the daemon on the control socket \(path) does not answer: \(error.sentence)")
         } catch {
@@ -85,8 +92,8 @@ struct ControlConnection {
         return "the control socket \(path) cannot be used: \(error.reason)\(hint)"
     }
 
-    /// Whether a daemon is listening. One that is there and does not answer is a failure: its store must not be changed
-    /// behind its back.
+    /// Whether a daemon is listening. A daemon that listens and does not answer is a failure: the store must not be changed
+    /// while it runs.
     var isAlive: Bool {
         get throws(Command.Failure) {
             do throws(SystemError) {

@@ -4,8 +4,8 @@ import HTTPServices
 import ProxyDaemon
 import ProxyRuntime
 
-/// For commands that work with a daemon or without one. A running daemon is asked over its control socket, so that it
-/// knows of a change at once; without one the store is read and changed.
+/// For commands that work with and without a running daemon. A running daemon is asked over its control socket, so that it
+/// applies a change immediately. Without a daemon, the command reads and changes the store.
 extension Command.Invocation {
     func askDaemon<Value>(
         _ ask: (ControlConnection) async throws(Command.Failure) -> Value,
@@ -15,7 +15,7 @@ extension Command.Invocation {
         let control = ControlConnection(path: settings.control)
         let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
-        // A daemon that starts has the store before it listens.
+        // A daemon that starts opens the store before it listens.
         for _ in 0..<Self.patience {
             if try control.isAlive { return try await ask(control) }
             do throws(StartError) {
@@ -31,7 +31,7 @@ extension Command.Invocation {
         }
     }
 
-    /// How often a daemon that starts is asked again, and after how many microseconds: 10 seconds in all.
+    /// How often a starting daemon is asked again, and the pause between in microseconds: 10 seconds in all.
     private static let patience = 200
     private static let pause: UInt32 = 50_000
 
@@ -44,28 +44,31 @@ extension Command.Invocation {
     }
 }
 
-/// Runs what needs no daemon; an error becomes the command's failure.
+/// Runs an operation that needs no daemon; an error becomes the command's failure.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(text: error.description) }
 }
 
 extension Command {
-    /// A command that removes what is named after it.
+    /// A command that removes the object that its argument names.
     ///
     /// - Parameters:
-    ///   - name: of the command.
+    ///   - name: the name of the command.
     ///   - summary: for its help.
-    ///   - argument: what the help calls the name that is given.
-    ///   - resource: the path above that name, at the daemon.
-    ///   - isUser: the name is that of a user, whose domain may be left out.
-    ///   - remove: does it in the store.
+    ///   - argument: the word for the name in the help.
+    ///   - resource: the path above the name, in the daemon's API.
+    ///   - isUser: the name is the name of a user, and its domain is optional.
+    ///   - example: a name, for the example in the help.
+    ///   - remove: removes the object from the store.
     /// - Returns: the command.
     static func removing(
         _ name: String, _ summary: String, argument: String = "NAME", from resource: String,
-        isUser: Bool = false, orStore remove: @escaping @Sendable (OfflineStore, String) throws(StartError) -> Void
+        isUser: Bool = false, example: String,
+        orStore remove: @escaping @Sendable (OfflineStore, String) throws(StartError) -> Void
     ) -> Command {
-        Command(name: name, summary: summary, arguments: argument, options: [configOption]) {
-            invocation throws(Failure) in
+        Command(
+            name: name, summary: summary, arguments: argument, options: [configOption], examples: ["\(name) \(example)"]
+        ) { invocation throws(Failure) in
             let removed = isUser ? try invocation.onlyUser() : try invocation.onlyArgument(argument)
             try await invocation.askDaemon { control throws(Failure) in
                 try await control.delete("\(resource)/\(pathSegment(removed))")

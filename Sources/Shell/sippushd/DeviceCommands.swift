@@ -1,8 +1,9 @@
 import Control
 
 let deviceShowCommand = Command(
-    name: "device show", summary: "Show a user's devices; tokens are shortened.", arguments: userArgument,
-    options: Command.listOptions
+    name: "device show", summary: "Show a user's devices, with shortened tokens.", arguments: userArgument,
+    options: Command.listOptions,
+    examples: ["device show bob"]
 ) { invocation throws(Command.Failure) in
     let aor = try invocation.onlyUser()
     let devices: [BindingReport] = try await ControlConnection(invocation).get(
@@ -21,8 +22,9 @@ let deviceShowCommand = Command(
 }
 
 let deviceRemoveCommand = Command(
-    name: "device remove", summary: "Remove a user's device, as if it had signed out.",
-    arguments: "\(userArgument) DEVICE", options: [Command.configOption]
+    name: "device remove", summary: "Remove a user's device. It gets no calls until it registers again.",
+    arguments: "\(userArgument) DEVICE", options: [Command.configOption],
+    examples: ["device remove bob r2rp2"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 2)
     let (aor, device) = (pathSegment(try invocation.user(0)), pathSegment(invocation.arguments[1]))

@@ -1,13 +1,14 @@
 import Control
 
 let explainCommand = Command(
-    name: "explain", summary: "Tell step by step why a phone was woken for a call, or why not.",
+    name: "explain", summary: "Explain step by step why a phone was woken for a call, or why not.",
     arguments: "USER[@DOMAIN]|CALL-ID|CALL|CODE|ADDRESS|NUMBER",
     options: [
         Command.configOption,
-        Command.Option(name: "--limit", value: "N", help: "At most so many records, the last ones (default: 20)."),
-        Command.Option(name: "--json", value: nil, help: "Print what is known as JSON."),
-    ]
+        Command.Option(name: "--limit", value: "N", help: "Show at most the last N records (default: 20)."),
+        Command.Option(name: "--json", value: nil, help: "Print the records as JSON."),
+    ],
+    examples: ["explain bob", "explain a84b4c76e66710@pbx --limit 5"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("USER, CALL-ID, CALL, CODE, ADDRESS or NUMBER")
     let limit = invocation.value("--limit") ?? "20"

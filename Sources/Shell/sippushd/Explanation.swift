@@ -1,8 +1,8 @@
 import Control
-import Foundation
+import FoundationEssentials
 import Timekeeping
 
-/// A report in words: who could be woken, what was done for each call, and what to do about what went wrong.
+/// A report in words: the user's devices, the steps of each call, and advice for each failure.
 struct Explanation {
     private let report: ExplainReport
 
@@ -30,11 +30,11 @@ struct Explanation {
         for call in report.held {
             let places = [("asleep", call.sleepingDevices), ("called", call.ringingDevices)]
                 .filter { !$0.1.isEmpty }.map { "\($0.1.joined(separator: ", ")) \($0.0)" }
-            lines.append((["Call \(call.callID) is under way"] + places).joined(separator: "; "))
+            lines.append((["Call \(call.callID) is active"] + places).joined(separator: "; "))
         }
         if report.missedCalls > 0 {
             lines.append(
-                "\(Words.count(report.missedCalls, "missed call")) still to be reported: "
+                "\(Words.count(report.missedCalls, "missed call")) not reported yet: "
                     + "sippushd bucket show \(report.name)")
         }
         if report.messages > 0 {
@@ -49,7 +49,7 @@ struct Explanation {
 
     private var noDevice: String {
         report.isKnown
-            ? "\(report.name) has no device: the phone has signed out or never registered, or its push token died"
+            ? "\(report.name) has no device: the phone signed out, never registered, or its push token died"
             : "\(report.name) has neither a device nor a password here"
     }
 
@@ -58,7 +58,7 @@ struct Explanation {
         if let provider = contact.switchedOff {
             kind = "not pushed: provider \(provider) is switched off"
         } else if contact.token == nil, contact.hasPushParameters {
-            kind = "its push parameters are not used; the log says why when it registers"
+            kind = "its push parameters are not used; the log gives the reason when it registers"
         }
         if contact.isReported {
             let since = Words.time(report.date.milliseconds - contact.registeredAt.milliseconds)
@@ -78,8 +78,8 @@ struct Explanation {
     // MARK: What is not there
 
     private var nobody: String {
-        let user = report.name.contains("@") ? "" : "nobody here is called \(report.name), and "
-        let what = report.isUser ? "nobody here is called \(report.name)" : "\(user)no call \(report.name)"
+        let user = report.name.contains("@") ? "" : "no user is called \(report.name), and "
+        let what = report.isUser ? "no user is called \(report.name)" : "\(user)no call \(report.name)"
         return "\(what)\(report.isUser ? ", and no call for that name is" : " is") on record\(retention)"
     }
 
@@ -93,7 +93,7 @@ struct Explanation {
 
     // MARK: Calls
 
-    /// What belongs together, the oldest first: the devices of a call or notification, or one list of missed calls.
+    /// The records of each call, notification or list of missed calls; the oldest first.
     private var calls: [[TimelineReport]] {
         var calls: [[TimelineReport]] = []
         var places: [String: Int] = [:]
@@ -115,12 +115,12 @@ struct Explanation {
     }
 }
 
-/// Numbers and times as people read them.
+/// Numbers and times in a form for people.
 enum Words {
     /// `2026-11-21 10:12:03.120 UTC`.
     static func date(_ milliseconds: Int64) -> String {
         let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
-        // In whole seconds: a `Date` is a binary fraction, and would lose a millisecond.
+        // Divides whole seconds: a `Date` is a binary fraction and would lose a millisecond.
         let time = UnixTime(milliseconds: milliseconds)
         let text = Date(timeIntervalSince1970: Double(time.seconds)).formatted(style)
         let fraction = "\(1000 + (milliseconds - time.seconds * 1000))".dropFirst()
@@ -129,7 +129,7 @@ enum Words {
 
     static func count(_ count: Int, _ noun: String) -> String { count == 1 ? "1 \(noun)" : "\(count) \(noun)s" }
 
-    /// A length of time in the largest unit that fits, such as `5 min`.
+    /// A duration in the largest unit that fits, such as `5 min`.
     static func time(_ milliseconds: Int64) -> String {
         let seconds = max(0, milliseconds) / 1000
         return switch seconds {

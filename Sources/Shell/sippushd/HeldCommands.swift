@@ -1,8 +1,9 @@
 import Control
 
 let heldListCommand = Command(
-    name: "held list", summary: "Show the calls that wait for a phone or ring, and which devices.", arguments: "",
-    options: Command.listOptions
+    name: "held list", summary: "Show the calls that ring or wait for a phone, and their devices.", arguments: "",
+    options: Command.listOptions,
+    examples: ["held list"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let control = try ControlConnection(invocation)
@@ -24,13 +25,16 @@ let heldListCommand = Command(
 }
 
 let heldEndCommand = Command(
-    name: "held end", summary: "End a call that waits for a phone or rings; it becomes a missed call.",
+    name: "held end", summary: "End a call that rings or waits for a phone. It becomes a missed call.",
     arguments: "CALL|CALL-ID",
     options: [
         Command.configOption,
         Command.Option(
-            name: "--status", value: "STATUS", help: "What the caller gets: 480 (default), 486, 600 or 603."),
-    ]
+            name: "--status", value: "STATUS",
+            help: "The final response to the caller: 480 (default), 486, 600 or 603.",
+            choices: ["480", "486", "600", "603"]),
+    ],
+    examples: ["held end a84b4c76e66710@pbx --status 486"]
 ) { invocation throws(Command.Failure) in
     let id = try invocation.onlyArgument("CALL or CALL-ID")
     let status = invocation.value("--status") ?? "480"

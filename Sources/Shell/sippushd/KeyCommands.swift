@@ -2,15 +2,17 @@ import Control
 import HTTPServices
 import ProxyRuntime
 
-// Keys of the HTTP API.
+// The keys of the HTTP API.
 
 private let scopeOption = Command.Option(
     name: "--scope", value: "SCOPES",
-    help: "What the key may do, with commas: \(APIScope.allCases.map(\.rawValue).joined(separator: ", ")).")
+    help: "The key's permissions, separated by commas: \(APIScope.allCases.map(\.rawValue).joined(separator: ", ")).",
+    choices: APIScope.allCases.map(\.rawValue))
 
 let keyAddCommand = Command(
-    name: "apikey add", summary: "Make a key for the HTTP API and print it; it cannot be shown again.",
-    arguments: "NAME", options: [Command.configOption, scopeOption]
+    name: "apikey add", summary: "Create a key for the HTTP API and print it. It is shown only once.",
+    arguments: "NAME", options: [Command.configOption, scopeOption],
+    examples: ["apikey add shop --scope tokens.report,lifecycle.report"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("NAME")
     guard APIKey.isName(name) else { throw .usage("the name is up to 64 letters, digits, '-', '_' and '.'") }
@@ -29,8 +31,9 @@ let keyAddCommand = Command(
 }
 
 let keyListCommand = Command(
-    name: "apikey list", summary: "List the keys of the HTTP API and what they may do.", arguments: "",
-    options: Command.listOptions
+    name: "apikey list", summary: "List the keys of the HTTP API and their scopes.", arguments: "",
+    options: Command.listOptions,
+    examples: ["apikey list"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let keys: [APIKeyReport] = try await invocation.askDaemon { control throws(Command.Failure) in
@@ -44,7 +47,8 @@ let keyListCommand = Command(
 }
 
 let keyRemoveCommand = Command.removing(
-    "apikey remove", "Remove a key of the HTTP API; it is refused at once.", from: "/v1/apikeys"
+    "apikey remove", "Remove a key of the HTTP API. Requests with it are refused immediately.", from: "/v1/apikeys",
+    example: "shop"
 ) { store, name throws(StartError) in
     try store.removeKey(name)
 }

@@ -2,7 +2,8 @@ import Control
 
 let messageListCommand = Command(
     name: "message list", summary: "Show the messages that wait for phones, of one user or of all.",
-    arguments: "[\(userArgument)]", options: Command.listOptions
+    arguments: "[\(userArgument)]", options: Command.listOptions,
+    examples: ["message list bob"]
 ) { invocation throws(Command.Failure) in
     let user = invocation.arguments.isEmpty ? "" : "&user=\(pathSegment(try invocation.onlyUser()))"
     let control = try ControlConnection(invocation)
@@ -24,8 +25,9 @@ let messageListCommand = Command(
 }
 
 let messageRemoveCommand = Command(
-    name: "message remove", summary: "Remove a message that waits; no phone gets it any more.", arguments: "MESSAGE",
-    options: [Command.configOption]
+    name: "message remove", summary: "Remove a message that waits. No phone gets it any more.", arguments: "MESSAGE",
+    options: [Command.configOption],
+    examples: ["message remove 17"]
 ) { invocation throws(Command.Failure) in
     let id = try invocation.onlyArgument("MESSAGE")
     try await ControlConnection(invocation).delete("/v1/messages/\(pathSegment(id))")

@@ -1,27 +1,34 @@
-import Foundation
+import Glibc
 import Telemetry
 
-// All that commands print. Values come from callers, phones and providers, and a terminal obeys what it is sent: so they are
-// escaped here, as in the log, and nothing in this program prints in another way (`etc/rule-gate`).
+// The only functions of this program that print. Values come from callers, phones and providers, and a terminal obeys
+// control characters. Therefore all output is escaped here, as in the log; `etc/rule-gate` checks that no other file
+// prints.
 
 /// Prints one line.
 func say(_ line: String) { print(TerminalText.escaped(line)) }
 
 func say(_ lines: [String]) { for line in lines { say(line) } }
 
-/// Prints text that has its line ends and escapes already.
+/// Prints text whose line ends and escapes are already in place.
 func say(text: String) { print(TerminalText.escapedLines(text), terminator: "") }
 
 func say(json: String) { print(TerminalText.escapedJSON(json)) }
 
-/// Writes to standard error, for people.
+/// Writes to standard error.
 func complain(_ lines: [String]) {
     guard let first = lines.first else { return }
     let rest = lines.dropFirst().map { TerminalText.escaped($0) + "\n" }.joined()
-    FileHandle.standardError.write(Data("sippushd: \(TerminalText.escaped(first))\n\(rest)".utf8))
+    var bytes = Array("sippushd: \(TerminalText.escaped(first))\n\(rest)".utf8)[...]
+    while !bytes.isEmpty {
+        let count = unsafe bytes.withUnsafeBytes { unsafe write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { return }
+        bytes = bytes.dropFirst(count)
+    }
 }
 
-/// Rows under heads, each column as wide as it says, and the last as long as it is.
+/// Rows under column heads. Each column has a fixed width; the last one has none.
 struct Table {
     private let columns: [(head: String, width: Int)]
 

@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+import Glibc
 import ProxyRuntime
 import Reactor
 import Settings
@@ -7,8 +7,8 @@ import Settings
 /// The command line: finds the subcommand, prints help, turns failures into exit codes.
 @main
 struct Program {
-    /// Waits for the command on the main thread. Were it asynchronous itself, that thread would end at the first wait, and
-    /// `ps`, debuggers and valgrind would take the process for dead.
+    /// Waits for the command on the main thread. If `main` were asynchronous, the main thread would end at the first
+    /// wait, and `ps`, debuggers and valgrind would show the process as dead.
     static func main() {
         let done = DispatchSemaphore(value: 0)
         Task.detached {
@@ -35,12 +35,12 @@ struct Program {
         }
     }
 
-    /// Keeps passwords and keys out of core dumps, before any is read.
+    /// Keeps passwords and keys out of core dumps. Called before any of them is read.
     private static func hideMemory() throws(Command.Failure) {
         do throws(SystemError) {
             try ProcessMemory.hide()
         } catch {
-            throw .failed("passwords and keys cannot be kept out of core dumps: \(error)")
+            throw .failed("cannot keep passwords and keys out of core dumps: \(error)")
         }
     }
 
@@ -52,7 +52,7 @@ struct Program {
         // "help user add" is "user add --help".
         if first == "help" { return try await run(words.dropFirst() + ["--help"]) }
         if first == "--version" {
-            say("sippushd \(Version.current)")
+            say("sippushd \(Version.current) (commit \(Version.commit))")
             return
         }
         let group = commands.filter { $0.name.hasPrefix(first + " ") }
@@ -78,7 +78,7 @@ struct Program {
 
     private static let helpWords: Set = ["--help", "-h"]
 
-    /// The sentence about a command that does not exist. `group` has the commands whose first word is right.
+    /// The error for a command that does not exist. `group` has the commands whose first word matches.
     private static func unknown(_ words: [String], _ group: [Command]) -> String {
         let first = words.first ?? ""
         guard let second = words.dropFirst().first, !second.hasPrefix("-") else {
@@ -87,7 +87,7 @@ struct Program {
         }
         let sentence = "unknown command \"\(first) \(second)\""
         guard !group.isEmpty else {
-            // "usr list" may mean "user list", and "serv now" no more than "serve".
+            // "usr list" can mean "user list". "serv now" can only mean "serve".
             let whole = EditDistance.hint(for: "\(first) \(second)", among: commands.map(\.name))
             return sentence
                 + (whole.isEmpty
@@ -105,9 +105,9 @@ struct Program {
         text += "Usage: sippushd COMMAND [arguments] [options]\n\nCommands:\n"
         return text + list(commands) + """
 
-            sippushd COMMAND --help tells more. The configuration is read from --config FILE, else from $\(Command.configVariable),
-            else from \(Command.defaultConfig). A user without a domain is one of the first domain, lists give JSON
-            with --json, and what a list or a log line calls a device or a call, other commands take.
+            sippushd COMMAND --help shows arguments, options and an example. The configuration is read from --config FILE,
+            else from $\(Command.configVariable), else from \(Command.defaultConfig). A user without a domain belongs to
+            the first domain. Lists print JSON with --json. Commands take the names of devices and calls that lists and log lines show.
 
             """
     }

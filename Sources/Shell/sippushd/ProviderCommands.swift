@@ -2,8 +2,10 @@ import Control
 import PushSending
 
 let providerListCommand = Command(
-    name: "provider list", summary: "Show the push providers, and how each app's pushes have fared.", arguments: "",
-    options: Command.listOptions
+    name: "provider list", summary: "Show the push providers, and each app's counts of accepted and failed pushes.",
+    arguments: "",
+    options: Command.listOptions,
+    examples: ["provider list"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let providers: [ProviderReport] = try await ControlConnection(invocation).get("/v1/providers")
@@ -20,7 +22,7 @@ let providerListCommand = Command(
             ]
             table.row([app.name, state] + figures.map { "\($0)" })
             if let problem = app.problem { say("    last error: \(problem)") }
-            if let refusal = app.refusal { say("    refuses us: \(refusal)") }
+            if let refusal = app.refusal { say("    refuses our credentials: \(refusal)") }
             if app.foreignTokens > 0 {
                 say(
                     "    \(app.foreignTokens) pushes were for tokens of another app: compare pn-param with the settings"
@@ -32,8 +34,10 @@ let providerListCommand = Command(
 
 let providerDisableCommand = Command(
     name: "provider disable",
-    summary: "Switch a push provider off: its fresh devices become ordinary, expired ones go; kept over restarts.",
-    arguments: "PROVIDER", options: [Command.configOption]
+    summary:
+        "Switch a push provider off, also after restarts. Its devices are no longer woken; expired ones are removed.",
+    arguments: "PROVIDER", options: [Command.configOption],
+    examples: ["provider disable fcm"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("PROVIDER")
     try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/disable")
@@ -42,7 +46,8 @@ let providerDisableCommand = Command(
 
 let providerEnableCommand = Command(
     name: "provider enable", summary: "Switch a push provider on again.", arguments: "PROVIDER",
-    options: [Command.configOption]
+    options: [Command.configOption],
+    examples: ["provider enable fcm"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("PROVIDER")
     try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/enable")
@@ -50,8 +55,9 @@ let providerEnableCommand = Command(
 }
 
 let feedbackPullCommand = Command(
-    name: "feedback pull", summary: "Ask Apple's feedback service for dead tokens now and drop their devices.",
-    arguments: "", options: Command.listOptions
+    name: "feedback pull", summary: "Ask Apple's feedback service for dead tokens now, and remove their devices.",
+    arguments: "", options: Command.listOptions,
+    examples: ["feedback pull"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let report: FeedbackReport = try await ControlConnection(invocation).post(

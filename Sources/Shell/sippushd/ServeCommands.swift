@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import ProxyDaemon
 import ProxyRuntime
 import Reactor
@@ -7,8 +7,10 @@ import Telemetry
 import Timekeeping
 
 let serveCommand = Command(
-    name: "serve", summary: "Run the daemon in the foreground until SIGTERM; SIGHUP reloads settings.", arguments: "",
-    options: [Command.configOption, logFormatOption]
+    name: "serve", summary: "Run the daemon in the foreground until SIGTERM. SIGHUP reloads the settings.",
+    arguments: "",
+    options: [Command.configOption, logFormatOption],
+    examples: ["serve --config /etc/sippushd/sippushd.yaml --log-format journal"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let settings = try invocation.settings()
@@ -25,7 +27,7 @@ let serveCommand = Command(
             settings: settings, path: invocation.configPath, log: log,
             environment: ProcessInfo.processInfo.environment)
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
-            log.warning("a file that the settings name cannot be used", [.error: .text(problem)])
+            log.warning("cannot use a file named in the settings", [.error: .text(problem)])
         }
         for note in SetupCheck.notes(of: settings) { log.warning("settings", [.reason: .text(note)]) }
         try await daemon.run()
@@ -35,7 +37,8 @@ let serveCommand = Command(
 }
 
 private let logFormatOption = Command.Option(
-    name: "--log-format", value: "FORMAT", help: "text, json or journal, whatever the configuration says.")
+    name: "--log-format", value: "FORMAT", help: "text, json or journal; overrides the configuration.",
+    choices: LogFormat.allCases.map(\.rawValue))
 
 let checkConfigCommand = Command(
     name: "check-config", summary: "Check a configuration file, or print the sample or the manual of all settings.",
@@ -44,7 +47,11 @@ let checkConfigCommand = Command(
         Command.configOption,
         Command.Option(name: "--print-sample", value: nil, help: "Print a sample file with every key and its default."),
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
-    ]
+        Command.Option(
+            name: "--print-reload", value: nil,
+            help: "Print the settings whose changes are taken at SIGHUP, as Markdown."),
+    ],
+    examples: ["check-config --config sippushd.yaml", "check-config --print-sample"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     if invocation.has("--print-sample") {
@@ -54,12 +61,19 @@ let checkConfigCommand = Command(
     if invocation.has("--print-manual") {
         say(
             text: DaemonSettings.manual(
-                title: "Settings", introduction: "Every key of the configuration file, made from the program."))
+                title: "Settings",
+                introduction:
+                    "Every key of the configuration file. The program generates this page. *Taken at* says when a change takes effect."
+            ))
+        return
+    }
+    if invocation.has("--print-reload") {
+        say(text: DaemonSettings.keysTakenAtOnce + "\n")
         return
     }
     let settings = try invocation.settings()
     let problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
-    guard problems.isEmpty else { throw .failed(lines: ["serve would not do its work"] + problems) }
+    guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot serve with these settings"] + problems) }
     let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true
     for note in SetupCheck.notes(of: settings) + (isRunning ? [] : SetupCheck.takenPorts(of: settings)) {
         complain(["note: \(note)"])

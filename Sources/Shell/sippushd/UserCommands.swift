@@ -1,5 +1,5 @@
 import Control
-import Foundation
+import Glibc
 import ProxyDaemon
 import ProxyRuntime
 
@@ -10,7 +10,8 @@ private let passwordOption = Command.Option(
 
 let userAddCommand = Command(
     name: "user add", summary: "Add a user who may register and call.", arguments: userArgument,
-    options: [Command.configOption, passwordOption]
+    options: [Command.configOption, passwordOption],
+    examples: ["user add bob@example.net"]
 ) { invocation throws(Command.Failure) in
     try await setPassword(invocation)
     say("added")
@@ -18,7 +19,8 @@ let userAddCommand = Command(
 
 let userPasswordCommand = Command(
     name: "user passwd", summary: "Change a user's password.", arguments: userArgument,
-    options: [Command.configOption, passwordOption]
+    options: [Command.configOption, passwordOption],
+    examples: ["user passwd bob"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyUser()
     try await invocation.askDaemon { control throws(Command.Failure) in
@@ -33,14 +35,15 @@ let userPasswordCommand = Command(
 }
 
 let userRemoveCommand = Command.removing(
-    "user remove", "Remove a user; devices that are registered stay until they are removed.",
-    argument: userArgument, from: "/v1/users", isUser: true
+    "user remove", "Remove a user. Registered devices stay until they are removed.",
+    argument: userArgument, from: "/v1/users", isUser: true, example: "bob"
 ) { store, name throws(StartError) in
     try store.removeUser(name)
 }
 
 let userListCommand = Command(
-    name: "user list", summary: "List all users.", arguments: "", options: Command.listOptions
+    name: "user list", summary: "List all users.", arguments: "", options: Command.listOptions,
+    examples: ["user list --json"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let users: [UserReport] = try await invocation.askDaemon { control throws(Command.Failure) in

@@ -1,20 +1,20 @@
 import JSON
 
-/// How pushes to a token are to fail.
+/// Defines how pushes to a token fail.
 struct FailurePlan {
-    /// The status to answer with. A push is judged as usual for 200 without a reason.
+    /// The status of the answer. With 200 and no reason, a push is judged as usual.
     var status: Int?
-    /// The provider's word for the reason; by default the usual one for the status.
+    /// The provider's reason; by default the usual one for the status.
     var reason: String?
     /// The timestamp in the answer 410 of APNs, in milliseconds.
     var timestamp: Int64?
-    /// How often the plan is followed; always if there is no number.
+    /// How often the plan is applied; always if it has no number.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
-    /// What Retry-After says, in seconds.
+    /// The value of Retry-After, in seconds.
     var retryAfter: Int64?
-    /// The token that FCM's legacy interface names in place of the one that it was sent.
+    /// The token that FCM's legacy interface returns to replace the one that it was sent.
     var registrationID: String?
 
     init(status: Int, reason: String? = nil) {

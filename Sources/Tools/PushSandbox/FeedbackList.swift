@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// What Apple's feedback service sends at the next connection: the tokens whose app is gone.
+/// The records that Apple's feedback service sends at the next connection: the tokens whose app is gone.
 package struct FeedbackList {
     private struct Entry {
         /// Unix seconds.
@@ -18,7 +18,7 @@ package struct FeedbackList {
     private var entries: [Entry] = []
     /// How many bytes each write has; `nil` for all at once.
     package private(set) var slice: Int?
-    /// How many bytes of one more record are sent, which is cut off there.
+    /// How many bytes of one more, incomplete record are sent.
     private var partial = 0
 
     private static let entryLimit = 10_000
@@ -26,14 +26,14 @@ package struct FeedbackList {
 
     package init() {}
 
-    /// All bytes that are to be sent.
+    /// All bytes to send.
     package var bytes: [UInt8] {
         let whole = entries.flatMap(\.bytes)
         let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
         return whole + more.bytes.prefix(partial)
     }
 
-    /// Adds `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`; the error names the member that
+    /// Adds `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. The error names the member that
     /// is unknown or out of its range.
     mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
@@ -70,7 +70,7 @@ package struct FeedbackList {
         return Int(number)
     }
 
-    /// The list in the form in which it is put, to show what was not read yet.
+    /// The list in the form of a PUT, to show the records that were not read yet.
     var text: JSONValue {
         let records = entries.map { entry in
             JSONValue.members([

@@ -3,10 +3,10 @@ package import Crypto
 package import Reactor
 import Timekeeping
 
-/// Apple's feedback service as it was until 2021: whoever shows the app's certificate gets the list, which is empty
+/// Apple's feedback service as it was until 2021: a client with the app's certificate gets the list, which is empty
 /// from then on.
 ///
-/// It lives on its loop.
+/// Used only on its loop.
 package final class FeedbackServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
@@ -21,7 +21,7 @@ package final class FeedbackServer {
     }
 
     private static let connectionLimit = 100
-    /// Long enough for a slice to leave before the next, so that each is a TLS record of its own.
+    /// Long enough for a slice to be sent before the next, so that each is a separate TLS record.
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
@@ -35,9 +35,9 @@ package final class FeedbackServer {
         for peer in peers.values { peer.connection.close() }
     }
 
-    /// `context` has to ask clients for their certificate.
+    /// `context` must ask clients for their certificate.
     ///
-    /// - Returns: where it listens, with the port the kernel chose for port 0.
+    /// - Returns: the address, with the port that the kernel chose for port 0.
     package func listen(_ endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
         var limits = StreamConnection.Limits()
         limits.output = Self.outputLimit
@@ -51,7 +51,7 @@ package final class FeedbackServer {
     private func accepted(_ connection: StreamConnection) {
         let handlers = StreamConnection.Handlers(
             connected: { [weak self] connection in self?.connected(connection) },
-            // Clients have nothing to say here.
+            // Input from clients is ignored.
             received: { _, bytes in bytes.count },
             closed: { [weak self] connection, _ in self?.peers[connection.id] = nil })
         peers[connection.id] = Peer(connection: connection)
@@ -72,7 +72,7 @@ package final class FeedbackServer {
         sendOn(id)
     }
 
-    /// Sends the next slice once the one before it has left, and closes after the last.
+    /// Sends the next slice after the previous one was sent, and closes after the last.
     private func sendOn(_ id: UInt64) {
         guard let peer = peers[id] else { return }
         if peer.connection.outputCount == 0 {

@@ -1,22 +1,22 @@
 import HTTP2
 import Reactor
 
-/// The HTTP/2 of one connection. Lives on its connection's loop.
+/// The HTTP/2 session of one connection. Used only on its connection's loop.
 final class HTTP2Session {
     private let server: HTTP2Server
     let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
-    /// The limit that follows the first accepted push; `nil` once it is in force.
+    /// The limit after the first accepted push; `nil` once it is in force.
     private var laterLimit: Int?
-    /// The first stream that a GOAWAY has refused. Requests from there on are not looked at.
+    /// The first stream that a GOAWAY refused. Requests from there on are not processed.
     private var firstRefused = Int32.max
-    /// Whether GOAWAY was sent. Then the client ends the connection when it has read all answers, which could be lost
-    /// if we closed it.
+    /// Whether GOAWAY was sent. Then the client closes the connection after reading all answers, which could be lost if
+    /// the sandbox closed it.
     private var isLeaving = false
-    /// Whether requests are being handed over. Answers that are given meanwhile are sent together.
+    /// Whether requests are being handed over. Answers from within are sent together.
     private var isTaking = false
 
-    /// `received` gets each complete request with the number of the stream to answer on.
+    /// `received` gets each complete request with the number of its stream.
     init?(
         _ connection: StreamConnection, streams: StreamLimits = StreamLimits(),
         received: @escaping (SandboxRequest, Int32) -> Void
@@ -33,9 +33,9 @@ final class HTTP2Session {
         flush()
     }
 
-    /// Takes bytes of the connection.
+    /// Processes bytes of the connection.
     ///
-    /// - Returns: whether the connection may go on. Otherwise it is closed after what waits was sent.
+    /// - Returns: whether the connection may continue. Otherwise it is closed after the waiting output is sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -47,7 +47,7 @@ final class HTTP2Session {
         return goesOn && (isLeaving || server.isWanted)
     }
 
-    /// Answers on the stream that the request came on. Nothing happens if the stream is gone.
+    /// Answers on the stream of the request. Does nothing if the stream was closed.
     func answer(_ answer: SandboxAnswer, on number: Int32) {
         guard server.isOpen(number) else { return }
         if let limit = laterLimit, (200..<300).contains(answer.status) {
@@ -59,12 +59,12 @@ final class HTTP2Session {
         if !isTaking { flush() }
     }
 
-    /// Tells the peer that no more requests are taken and, with a number, that the request on this stream was not
-    /// looked at.
+    /// Tells the peer that no more requests are accepted and, with a number, that the request on this stream was not
+    /// processed.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
-        // As APNs says it, with its reason. The streams behind the last one are refused by themselves.
+        // In the form of APNs, with its reason. The streams after the last one are refused implicitly.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
         if !isTaking { flush() }
     }
@@ -77,7 +77,7 @@ final class HTTP2Session {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        // What it is called in HTTP/1.1 is not among the fields.
+        // The fields do not include the pseudo-fields of HTTP/2.
         self.init(
             method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
             body: request.body, version: "h2", connection: connection)

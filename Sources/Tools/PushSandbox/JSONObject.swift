@@ -1,7 +1,7 @@
 import JSON
 
 extension JSONValue {
-    /// `nil` for bytes that are no JSON object.
+    /// `nil` for bytes that are not a JSON object.
     static func object(in bytes: [UInt8]) -> JSONValue? {
         guard let value = try? JSONValue(bytes), value.members != nil else { return nil }
         return value

@@ -55,7 +55,7 @@ extension ProviderSemantics {
             return refusal(413, "PayloadTooLarge")
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
-        // iOS ends an app whose VoIP push reports no call, so missed calls must not be told in this way.
+        // iOS ends an app whose VoIP push reports no call, so missed calls must not be sent in this way.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
     }
@@ -77,7 +77,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// `bearer` with a JSON web token in three parts, at most an hour old and signed by the key we know.
+    /// `bearer` with a JSON web token in three parts, at most an hour old and signed by the known key.
     private func apnsCredentialComplaint(_ authorization: String?) -> String? {
         guard let authorization else { return "MissingProviderToken" }
         let words = authorization.split(separator: " ")
@@ -89,7 +89,7 @@ extension ProviderSemantics {
         if let apnsKey, !apnsKey.isValid(token.signature, for: token.signed) { return "InvalidProviderToken" }
         let (age, overflow) = (clock() / 1000).subtractingReportingOverflow(made)
         guard !overflow, age < 3600 else { return "ExpiredProviderToken" }
-        // Clocks differ a little.
+        // A small tolerance for clocks.
         return age > -300 ? nil : "InvalidProviderToken"
     }
 
@@ -118,12 +118,12 @@ extension ProviderSemantics {
     }
 }
 
-/// A JSON web token taken apart (RFC 7515 section 7.1).
+/// The parts of a JSON web token (RFC 7515 section 7.1).
 struct WebToken {
     let header: JSONValue
     let claims: JSONValue
     let signature: [UInt8]
-    /// The bytes that the signature is for.
+    /// The bytes that are signed.
     let signed: [UInt8]
 
     init?(_ text: some StringProtocol) {

@@ -1,6 +1,6 @@
 import JSON
 
-/// The control resources: what was pushed, and what is to fail.
+/// The control resources: the record of pushes, and failure plans.
 extension ProviderSemantics {
     func control(_ request: SandboxRequest, _ path: [String]) -> SandboxAnswer {
         switch (request.method, path.first, path.count) {
@@ -44,7 +44,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// A PUT makes a new list, a POST adds to the one there is.
+    /// A PUT replaces the list, a POST adds to it.
     private func putFeedback(_ request: SandboxRequest) -> SandboxAnswer {
         do throws(FailurePlan.Fault) {
             var list = request.method == "POST" ? feedback : FeedbackList()

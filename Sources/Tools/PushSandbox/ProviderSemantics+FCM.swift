@@ -28,7 +28,7 @@ extension ProviderSemantics {
             answer = SandboxAnswer(
                 status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
-            // A token that Apple calls dead by 410 is dead by 404 here.
+            // A token that Apple reports as dead by 410 is dead by 404 here.
             let status = refusal.status == 410 ? 404 : refusal.status
             let word =
                 refusal.reason.isEmpty || refusal.status == 410 ? Self.usualReason(for: status) : refusal.reason
@@ -84,7 +84,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Keys and values are strings, few enough, and no key is Google's own.
+    /// Keys and values are strings, few enough, and no key is reserved by Google.
     private static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }
@@ -103,7 +103,7 @@ extension ProviderSemantics {
         key == "from" || key == "message_type" || key.hasPrefix("google.") || key.hasPrefix("gcm.")
     }
 
-    /// `28s` or `3.5s`: at most nine digits of fraction, at most four weeks.
+    /// `28s` or `3.5s`: at most nine decimals, at most four weeks.
     private static func isDuration(_ value: JSONValue) -> Bool {
         guard let text = value.string, text.utf8.last == UInt8(ascii: "s") else { return false }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
@@ -125,7 +125,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// Both of Google's words: the general one and, in the details, FCM's own.
+    /// Both of Google's codes: the general one and, in the details, FCM's own.
     private static func error(_ status: Int, _ reason: String, _ message: String) -> JSONValue {
         let general =
             switch reason {
@@ -154,7 +154,7 @@ extension ProviderSemantics {
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let lifetime: Int64 = 3600
 
-    /// `POST /token`: a signed assertion for an access token (RFC 7523 section 2.1).
+    /// `POST /token`: exchanges a signed assertion for an access token (RFC 7523 section 2.1).
     func grant(_ request: SandboxRequest) -> SandboxAnswer {
         guard request.method == "POST" else { return SandboxAnswer(status: 405, json: .object([])) }
         let form = SandboxRequest.formValues(request.body)
@@ -186,7 +186,7 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // What stands before the path is left to however the sandbox is reached.
+        // Scheme and host are not checked, because the sandbox can be reached under several addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000
         guard let made = claims["iat"]?.integer, let end = claims["exp"]?.integer, made <= now + 300, end > now,

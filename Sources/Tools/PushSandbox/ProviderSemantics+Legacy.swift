@@ -17,7 +17,7 @@ extension ProviderSemantics {
         }
         let complaint = message.flatMap(Self.complaint)
         var effects = Effects()
-        // A status that does not concern one token is that of the whole answer.
+        // A status that does not concern one token becomes the status of the whole answer.
         var status = 200
         var renewed: Int64 = 0
         let results = Self.recipients(of: message).map { token -> (token: String, error: String?, result: JSONValue) in
@@ -54,7 +54,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// The status for the request as a whole, if its recipients are not even looked at.
+    /// The status for the whole request, if its recipients are not even examined.
     private func legacyRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Int? {
         guard request.method == "POST" else { return 405 }
         let authorization = request.headers["authorization"] ?? ""
@@ -65,7 +65,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// The recipients. If the message names none, there is one with an empty token.
+    /// The recipients. If the message names none, one with an empty token.
     private static func recipients(of message: JSONValue?) -> [String] {
         if let several = message?["registration_ids"]?.array, !several.isEmpty {
             return several.map { $0.string ?? "" }
@@ -73,7 +73,7 @@ extension ProviderSemantics {
         return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
     }
 
-    /// What is wrong with the parameters. ECSS-10 sends the integer 10 as priority, which passes.
+    /// The error in the parameters. ECSS-10 sends the integer 10 as priority, which is accepted.
     private static func complaint(about message: JSONValue) -> String? {
         if let ttl = message["time_to_live"] {
             guard let seconds = ttl.integer, (0...ttlLimit).contains(seconds) else { return "InvalidTtl" }
@@ -90,10 +90,10 @@ extension ProviderSemantics {
         return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
-    /// The error of one result; empty when the failure is that of the whole answer.
+    /// The error of one result; empty if the whole answer fails.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
-        // Whatever the plan calls it, after Apple's or Google's newer words.
+        // The legacy word for the plan's newer words of Apple or Google.
         case 404, 410: "NotRegistered"
         case 200: refusal.reason
         default: ""

@@ -2,7 +2,7 @@ import Crypto
 import JSON
 import Timekeeping
 
-/// A receiver of webhooks, and of pushes in a form of the operator's own: any method on `/hook/NAME`.
+/// A receiver of webhooks, and of pushes in an operator's own form: any method on `/hook/NAME`.
 extension ProviderSemantics {
     private static let signatureHeader = "sippushd-signature"
 

@@ -7,7 +7,7 @@ extension ProviderSemantics {
     private static let webPushPath = "webpush"
     private static let urgencies: Set<String> = ["very-low", "low", "normal", "high"]
     private static let webPushBodyLimit = 4096
-    /// Four weeks: more is shortened.
+    /// Four weeks. A longer time is shortened.
     private static let webPushTTLLimit: Int64 = 2_419_200
     private static let webPushHeaders = ["ttl", "urgency", "topic", "content-encoding", "prefer"]
 
@@ -61,7 +61,7 @@ extension ProviderSemantics {
 
     // MARK: Checking
 
-    /// `text` gets what the subscriber reads.
+    /// `text` receives the text that the subscriber reads.
     private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
         func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
             Refusal(status: status, reason: reason, message: message)
@@ -126,8 +126,8 @@ extension ProviderSemantics {
         case forbidden(String)
     }
 
-    /// What is wrong with `vapid t=TOKEN, k=KEY`, which must be signed by the key that it shows, for this service, for
-    /// a day at most.
+    /// The error in `vapid t=TOKEN, k=KEY`. It must be signed by the key that it contains, for this service, for at
+    /// most a day.
     private func senderComplaint(
         _ request: SandboxRequest, _ subscription: WebPushSubscription?
     ) -> SenderComplaint? {
@@ -156,7 +156,7 @@ extension ProviderSemantics {
 
     // MARK: Subscribing
 
-    /// `PUT /sandbox/subscriptions/ID`, optionally with `{"vapid":KEY}` for the only sender it takes pushes from.
+    /// `PUT /sandbox/subscriptions/ID`, optionally with `{"vapid":KEY}` for the only sender whose pushes it accepts.
     func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
         func refusal(_ status: Int, _ error: JSONValue) -> SandboxAnswer {
             SandboxAnswer(status: status, json: .members([("error", error)]))
@@ -180,7 +180,7 @@ extension ProviderSemantics {
             return refusal(507, "too many subscriptions")
         }
         do throws(CryptoError) {
-            // One that is there keeps its keys.
+            // An existing subscription keeps its keys.
             var subscription = if let known = subscriptions[id] { known } else { try WebPushSubscription() }
             subscription.allowedSender = allowed
             subscriptions[id] = subscription

@@ -2,20 +2,20 @@ package import Crypto
 import HTTPServer
 import JSON
 
-/// What push providers and receivers of webhooks would say: it checks requests as they do, keeps what was sent, and
-/// fails as it is told.
+/// Imitates push providers and receivers of webhooks: checks requests as they do, records pushes, and fails on request.
 ///
-/// It does no input or output itself: it gets a request and gives an answer. One thread uses it.
+/// It does no input or output itself: it receives a request and returns an answer. Only one thread uses it.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
-    /// Where web pushes are to be sent, `https://HOST:PORT`; `nil` for where the subscription was asked for.
+    /// The origin of web push endpoints, `https://HOST:PORT`; `nil` for the address at which the subscription was
+    /// requested.
     package var webPushOrigin: String?
-    /// The secrets, one of which must have signed a webhook. Without any, signatures are not looked at.
+    /// The secrets, one of which must have signed a webhook. Without secrets, signatures are not checked.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
-    /// The access tokens, with the Unix milliseconds at which each ends.
+    /// The access tokens, with the Unix milliseconds of their expiry.
     var accessTokens: [String: Int64] = [:]
     var subscriptions: [String: WebPushSubscription] = [:]
     var feedback = FeedbackList()
@@ -25,14 +25,14 @@ package final class ProviderSemantics {
     let clock: () -> Int64
 
     private static let recordLimit = 10_000
-    /// How many bytes of each body are kept, which is more than any provider takes in one push.
+    /// How many bytes of each body are recorded, which is more than any provider accepts in one push.
     private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
     static let subscriptionLimit = 10_000
 
     /// - Parameters:
-    ///   - apnsKey: verifies the signatures of APNs tokens; without it only their form is looked at.
+    ///   - apnsKey: verifies the signatures of APNs tokens; without it only their form is checked.
     ///   - accountKey: the same for the assertions to Google's token service.
     ///   - clock: Unix milliseconds.
     package init(apnsKey: ProviderKey? = nil, accountKey: ProviderKey? = nil, clock: @escaping () -> Int64) {
@@ -61,30 +61,30 @@ package final class ProviderSemantics {
 
     // MARK: Failing
 
-    /// What is wrong with a request, in its provider's words.
+    /// The error in a request, in its provider's words.
     struct Refusal {
         let status: Int
         let reason: String
         var message = ""
         var timestamp: Int64?
 
-        /// Whether it is a success after all, as a plan may ask for another status of success than the usual one.
+        /// Whether it is a success after all: a plan may set another success status than the usual one.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
-    /// What was decided about one push.
+    /// The decision about one push.
     enum Verdict {
-        /// The push was accepted under a unique message id, and perhaps with a token to use from now on.
+        /// The push was accepted under a unique message id, perhaps with a token for later pushes.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
 
-    /// What a plan adds to an answer.
+    /// The effects of a plan on an answer.
     struct Effects {
         var fault: SandboxAnswer.Fault?
         var delay: Duration = .zero
         var retryAfter: Int64?
-        /// The connection breaks instead of an answer.
+        /// The connection is reset instead of an answer.
         var isSilent = false
 
         func applied(to answer: SandboxAnswer) -> SandboxAnswer {
@@ -96,7 +96,7 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Adds the effects for another push of the same request. The worst of each counts.
+        /// Adds the effects for another push of the same request. The worst of each kind is used.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -105,12 +105,12 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Judges a push: if it has no fault, by the plan for its token. Only pushes without fault use up a plan.
+    /// Judges a push: if it has no error, by the plan for its token. Only valid pushes use up a plan.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Judges a push that goes by several names, by the plan for the first of the names that has one.
+    /// Judges a push with several names, by the plan for the first name that has one.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -122,7 +122,7 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// A plan made over the control resources, or a token that says itself how it fails: `fail-503-...`.
+    /// A plan from the control resources, or from a token that names its own failure: `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
         // A token of APNs is hexadecimal in either case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
@@ -145,15 +145,15 @@ package final class ProviderSemantics {
     // MARK: Recording
 
     /// - Parameters:
-    ///   - request: the request that came.
-    ///   - service: the service that was asked.
+    ///   - request: the request.
+    ///   - service: its service.
     ///   - interface: the interface of the service.
-    ///   - token: the token that the push was for.
-    ///   - type: what the push was about.
+    ///   - token: the token of the push.
+    ///   - type: the kind of the push.
     ///   - status: the status of the answer.
     ///   - reason: why the push was refused.
-    ///   - headers: the names of the header fields to keep; one that ends with a hyphen is the start of names.
-    ///   - body: what to keep instead of the body that came.
+    ///   - headers: the names of the header fields to record; one that ends with a hyphen is a prefix.
+    ///   - body: recorded instead of the original body.
     ///   - line: method and target, if they vary.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,

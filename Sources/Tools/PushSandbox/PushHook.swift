@@ -3,10 +3,10 @@ import Glibc
 package import Reactor
 import Timekeeping
 
-/// A shell command that is run for each accepted push. What was pushed is in its environment, so that nothing of it
-/// becomes part of the command.
+/// A shell command that runs for each accepted push. The push is in its environment, so that no part of it becomes part
+/// of the command.
 ///
-/// It lives on its loop. Children that still run at the end are left to themselves.
+/// Used only on its loop. Children that still run at the end are not stopped.
 package final class PushHook {
     private let command: String
     private let loop: EventLoop
@@ -18,7 +18,7 @@ package final class PushHook {
 
     package static let runningLimit = 32
     private static let waitingLimit = 1000
-    /// How often to look for children that have ended. A signal handler would need the one loop that may have signals.
+    /// How often to check for ended children. A signal handler would need the one loop that may have signals.
     private static let reapInterval: Duration = .milliseconds(20)
 
     package init(_ command: String, on loop: EventLoop) throws(SystemError) {
@@ -27,7 +27,7 @@ package final class PushHook {
         timer = try LoopTimer(on: loop) { [weak self] in self?.reap() }
     }
 
-    /// Runs the command, at once or, if enough of them run already, later.
+    /// Runs the command, immediately or, if enough of them are running, later.
     package func pushAccepted(_ record: PushRecord) {
         guard waiting.count < Self.waitingLimit else {
             droppedCount += 1
@@ -54,7 +54,7 @@ package final class PushHook {
         startWaiting()
     }
 
-    /// Its standard output is our standard error, since ours may be the record.
+    /// Its standard output is our standard error, because our standard output may be the record.
     private func spawn(_ record: PushRecord) -> pid_t? {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSH_SERVICE"] = record.service
@@ -70,7 +70,7 @@ package final class PushHook {
         defer { unsafe posix_spawnattr_destroy(&attributes) }
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, 2, 1)
-        // The loop ignores broken pipes, but a shell relies on them to end its parts.
+        // The loop ignores broken pipes, but a shell needs them to end its pipelines.
         var (standard, blocked) = (sigset_t(), sigset_t())
         unsafe sigemptyset(&blocked)
         unsafe sigemptyset(&standard)
@@ -89,7 +89,7 @@ package final class PushHook {
         }
     }
 
-    /// Lends the texts as C wants arguments: a list with a null pointer at its end.
+    /// Lends the texts in the form of C arguments: a list with a null pointer at its end.
     private func withCStrings<Result>(
         _ texts: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result?
     ) -> Result? {

@@ -1,27 +1,27 @@
 import JSON
 
-/// A push as it came and as it was answered. It is one line of the record.
+/// A push with its answer, as one line of the record.
 package struct PushRecord: Sendable {
-    /// When the push came, in Unix milliseconds.
+    /// The arrival of the push, in Unix milliseconds.
     package var time: Int64
     /// `apns`, `fcm`, `webpush`, `acrobits` or `http`.
     package var service: String
     /// `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String
-    /// The token; of a web push the subscription, and for `http` the name in the path if the body names no token.
+    /// The token; for a web push the subscription, and for `http` the name in the path if the body has no token.
     package var token: String
-    /// `data.type` or `acme.type` of the payload, Acrobits' verb, a webhook's `type` or `event`; `other` when there is
-    /// none.
+    /// `data.type` or `acme.type` of the payload, Acrobits' verb, a webhook's `type` or `event`; `other` if none
+    /// exists.
     package var type: String
-    /// The header fields that steer a push, and those of a webhook.
+    /// The header fields that control a push, and those of a webhook.
     package var headers: [String: String]
-    /// The first characters of a digest of the credential, which show whether it was used again.
+    /// The first characters of a digest of the credential, which show whether it was reused.
     package var credential: String
-    /// The body; of a web push what it was before it was encrypted.
+    /// The body; for a web push the decrypted one.
     package var body: String
-    /// The status of the answer; 0 when the connection broke without one.
+    /// The status of the answer; 0 if the connection was reset without one.
     package var status: Int
-    /// The provider's word for what it refused.
+    /// The provider's reason for a refusal.
     package var reason: String?
     package var connection: UInt64
     /// `h2` or `http/1.1`.

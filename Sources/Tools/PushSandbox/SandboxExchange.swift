@@ -1,29 +1,29 @@
 import HTTPServer
 import JSON
 
-/// A request to the stand-in, however it came.
+/// A request to the sandbox, over any version of HTTP.
 package struct SandboxRequest: Sendable {
     package let method: String
     /// The target with its query, still percent-encoded.
     package let target: String
-    /// The header fields, their names in lower case. Of repeated ones the first counts.
+    /// The header fields, with names in lower case. The first one of repeated fields is used.
     package let headers: [String: String]
     package let body: [UInt8]
     /// `h2` or `http/1.1`.
     package let version: String
     package let connection: UInt64
-    /// The names of header fields that came more than once.
+    /// The names of repeated header fields.
     package var repeatedHeaders: Set<String> = []
-    /// Whether the body was longer than a connection keeps, ``bodyLimit``, and so is not complete.
+    /// Whether the body exceeded ``bodyLimit`` and is incomplete.
     package var isBodyCut = false
-    /// Whether the control resources answer, which they do on the plain port only.
+    /// Whether the control resources answer; they do so only on the plain port.
     package var mayControl = true
     /// Whether the request came over TLS.
     package var isSecure = false
 
-    /// How many bytes of a body are kept, which is more than any provider takes.
+    /// How many bytes of a body are kept, which is more than any provider accepts.
     package static let bodyLimit = 64 << 10
-    /// How many bytes the names and values of all header fields may have together.
+    /// The maximum size in bytes of the names and values of all header fields together.
     package static let headLimit = 16 << 10
 
     package init(
@@ -37,7 +37,7 @@ package struct SandboxRequest: Sendable {
         self.connection = connection
     }
 
-    /// With the header fields as they came.
+    /// With the header fields unchanged.
     init(
         method: String, target: String, fields: [(name: String, value: String)], body: [UInt8], version: String,
         connection: UInt64
@@ -55,7 +55,7 @@ package struct SandboxRequest: Sendable {
     /// The path of the target, still percent-encoded.
     var path: String { String(target.prefix { $0 != "?" }) }
 
-    /// `https://HOST:PORT` as the client has it, without the usual port; `nil` when it names no host.
+    /// `https://HOST:PORT` in the client's form, without the default port; `nil` if it names no host.
     var origin: String? {
         guard let authority = headers[":authority"] ?? headers["host"], !authority.isEmpty else { return nil }
         let usualPort = isSecure ? ":443" : ":80"
@@ -72,28 +72,28 @@ package struct SandboxRequest: Sendable {
     /// The names and values of the query, decoded.
     var query: [String: String] { Self.formValues(Array(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())) }
 
-    /// Names and values of a query or an HTML form; of repeated names the first counts.
+    /// Names and values of a query or an HTML form. The first one of repeated names is used.
     static func formValues(_ text: [UInt8]) -> [String: String] {
         Dictionary(FormText.items(text[...]).map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
     }
 }
 
-/// What the stand-in answers.
+/// The sandbox's answer.
 package struct SandboxAnswer: Sendable {
-    /// 0: there is no answer, only the fault.
+    /// 0: no answer, only the fault.
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
-    /// What is done instead of the answer, or after it.
+    /// A fault instead of the answer, or after it.
     package var fault: Fault?
-    /// How long the answer waits.
+    /// The delay of the answer.
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
         /// The client is told that the connection ends after this answer or, without an answer, that the request was
-        /// not looked at.
+        /// not processed.
         case goaway
-        /// The connection breaks; there is no answer.
+        /// The connection is reset without an answer.
         case reset
     }
 

@@ -4,7 +4,7 @@ import HTTPServer
 package import Reactor
 import Timekeeping
 
-/// How many requests of a connection may be open at a time (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
+/// The limit of simultaneous requests on a connection (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
 package struct StreamLimits: Hashable, Sendable {
     package var usual: Int
     /// The limit until the first push of the connection is accepted, which is 1 for APNs; `nil` for the usual limit.
@@ -17,16 +17,16 @@ package struct StreamLimits: Hashable, Sendable {
 }
 
 /// Listens for pushes: HTTP/2 over TLS, HTTP/1.1 over TLS for clients that do not offer `h2`, and HTTP/1.1 on a plain
-/// port, where the control resources are.
+/// port, which also has the control resources.
 ///
-/// It lives on its loop.
+/// Used only on its loop.
 package final class SandboxServer {
     private let loop: EventLoop
     private let semantics: ProviderSemantics
     private let streams: StreamLimits
-    /// They serve HTTP/1.1.
+    /// The listeners for HTTP/1.1.
     private var listeners: [HTTPListener] = []
-    /// What clients have chosen who offer HTTP/2, by connection.
+    /// The sessions of clients that chose HTTP/2, by connection.
     private var sessions: [UInt64: HTTP2Session] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
@@ -50,7 +50,7 @@ package final class SandboxServer {
         for session in sessions.values { session.connection.close() }
     }
 
-    /// - Returns: where it listens, with the port the kernel chose for port 0.
+    /// - Returns: the address, with the port that the kernel chose for port 0.
     package func listen(tls endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
         try listen(endpoint, context)
     }
@@ -135,7 +135,7 @@ package final class SandboxServer {
 }
 
 extension HTTPReply {
-    /// Who says goodbye without an answer says nothing in HTTP/1.1.
+    /// HTTP/1.1 has no GOAWAY, so without an answer nothing is sent.
     fileprivate func give(_ answer: SandboxAnswer) {
         guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
         let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }

@@ -1,6 +1,6 @@
 import Crypto
 
-/// A browser's or app's side of a web push, which alone can read what is sent to it.
+/// A browser's or app's side of a web push, which alone can decrypt it.
 struct WebPushSubscription {
     let keys: P256KeyPair
     let authSecret: [UInt8]

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A process that this one started.
+/// A child process.
 final class Child {
     let name: String
     let log: URL
@@ -14,9 +14,9 @@ final class Child {
     ///   - program: a path, or a name to look for in `PATH`.
     ///   - arguments: its words.
     ///   - log: receives its output and errors.
-    ///   - input: all that it can read.
-    ///   - environment: laid over this process's own.
-    /// - Throws: ``ReplayError`` when it cannot be started.
+    ///   - input: its whole standard input.
+    ///   - environment: added to this process's own.
+    /// - Throws: ``ReplayError`` if it cannot be started.
     init(
         _ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "",
         environment: [String: String] = [:]
@@ -28,7 +28,7 @@ final class Child {
             let output = try FileHandle(forWritingTo: log)
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
-            // Message traces carry times of day; see MessageTrace.
+            // Message traces contain times of day; see MessageTrace.
             process.environment = ProcessInfo.processInfo.environment
                 .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
@@ -49,7 +49,7 @@ final class Child {
         }
     }
 
-    /// Whether a program of this name is in one of the folders of `PATH`, or in that of servers.
+    /// Whether a program of this name is in one of the folders of `PATH`, or of servers.
     static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
         let folders = (path ?? "").split(separator: ":").map { String($0) } + ["/usr/sbin"]
         return folders.contains { folder in
@@ -57,7 +57,7 @@ final class Child {
         }
     }
 
-    /// `nil` while it runs; 128 and the signal when a signal ended it.
+    /// `nil` while it runs; 128 plus the signal if a signal ended it.
     var exit: Int? {
         guard !process.isRunning else { return nil }
         let status = Int(process.terminationStatus)
@@ -76,8 +76,8 @@ final class Child {
     /// - Parameters:
     ///   - what: for the error's sentence.
     ///   - seconds: how long to wait.
-    ///   - condition: asked every few milliseconds.
-    /// - Throws: ``ReplayError`` when the time is over or the process ended.
+    ///   - condition: evaluated every few milliseconds.
+    /// - Throws: ``ReplayError`` if the time is over or the process ended.
     func wait(for what: String, seconds: Double = 10, until condition: () -> Bool) throws(ReplayError) {
         let end = Date.now.addingTimeInterval(seconds)
         while !condition() {
@@ -87,7 +87,7 @@ final class Child {
         }
     }
 
-    /// Ends the process without a chance to say goodbye.
+    /// Kills the process.
     func kill() {
         if process.isRunning { _ = Glibc.kill(process.processIdentifier, SIGKILL) }
     }
@@ -97,7 +97,7 @@ final class Child {
         if process.isRunning { process.terminate() }
     }
 
-    /// Asks the process to end, insists after three seconds.
+    /// Asks the process to end, and kills it after three seconds.
     func stop() {
         guard process.isRunning else { return }
         terminate()
@@ -107,7 +107,7 @@ final class Child {
     }
 }
 
-/// Why a scenario cannot be played at all.
+/// Why a scenario cannot be played.
 package struct ReplayError: Error, CustomStringConvertible {
     package let description: String
 

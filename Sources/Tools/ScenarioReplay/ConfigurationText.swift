@@ -1,7 +1,7 @@
 package import Settings
 
 extension YAMLNode {
-    /// This mapping with the entries of another laid over it, group by group.
+    /// This mapping with the entries of another one added or replaced, group by group.
     package func overlaid(with other: YAMLNode) -> YAMLNode {
         guard case .mapping(var merged) = content, case .mapping(let others) = other.content else {
             return other.isNull ? self : other

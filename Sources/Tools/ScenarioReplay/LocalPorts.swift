@@ -1,6 +1,6 @@
 import Foundation
 
-/// Where a place of a scenario is: an address of this machine.
+/// The address of a scenario's place on this machine.
 package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var address = "127.0.0.1"
     package var port: Int
@@ -8,7 +8,7 @@ package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address):\(port)" }
 }
 
-/// Hands out ports, each of which is reserved until this is gone.
+/// Assigns ports, each of which is reserved until this object is released.
 struct LocalPorts {
     private var kept: [ReservedPort] = []
 
@@ -19,25 +19,26 @@ struct LocalPorts {
         return Int(port.number)
     }
 
-    /// As the kernel writes it: the bytes from the last to the first.
+    /// In the kernel's form: the bytes from the last to the first.
     private static let keeper = String(ReservedPort.keeper.byteSwapped, radix: 16, uppercase: true)[...]
 
-    /// Whether somebody takes datagrams and connections there.
+    /// Whether a program accepts datagrams and connections there.
     static func isServed(_ port: Int) -> Bool { used(by: "udp").contains(port) && used(by: "tcp").contains(port) }
 
-    /// Whether somebody takes connections there.
+    /// Whether a program accepts connections there.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
-    /// The local ports in one of the kernel's tables, but for those that are only kept.
+    /// The local ports in one of the kernel's tables, except ports that are only reserved.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
-        // The kernel gives a long table in pieces, however much is asked for.
+        // The kernel returns a long table in pieces, for any requested size.
         var text = Data()
         while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
         return Set(ports(in: String(decoding: text, as: UTF8.self)))
     }
 
-    /// The local ports of a table such as `/proc/net/udp`: the second word of a line is an address and a port in hex.
+    /// The local ports of a table such as `/proc/net/udp`: the second word of a line is an address and a port in
+    /// hexadecimal.
     static func ports(in table: String) -> [Int] {
         table.split(separator: "\n").dropFirst().compactMap { line in
             let words = line.split(separator: " ", maxSplits: 2)

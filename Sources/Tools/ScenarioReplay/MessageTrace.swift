@@ -19,8 +19,8 @@ package struct TracedMessage: Hashable, Sendable {
 }
 
 extension [[TracedMessage]] {
-    /// These traces with each message sent before it is received elsewhere. SIPp notes what it sent only after sending
-    /// it.
+    /// These traces with each message sent before it is received by another actor. SIPp records a message only after
+    /// sending it.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -46,10 +46,10 @@ extension Double {
     fileprivate mutating func formMinimum(with other: Double) { self = Swift.min(self, other) }
 }
 
-/// What SIPp writes with `-trace_msg`, in a process whose time zone is UTC.
+/// Reads SIPp's output of `-trace_msg`, from a process whose time zone is UTC.
 ///
 /// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and
-/// the message. Anything else is skipped, so a trace that is still being written can be read.
+/// the message. Other lines are skipped, so an incomplete trace can be read.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []

@@ -1,6 +1,6 @@
 import Foundation
 
-/// One scenario being played: starts what is due, looks at what has ended.
+/// One scenario being played: starts due steps, and checks for ended programs.
 final class Performance {
     private let scenario: Scenario
     private let stage: Stage
@@ -9,7 +9,7 @@ final class Performance {
     private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// When the conditions of a moment first held; when steps were started, and programs ended.
+    /// When the conditions of a moment were first fulfilled; when steps were started, and programs ended.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]
@@ -21,7 +21,7 @@ final class Performance {
         case start(String), end(String)
     }
 
-    /// How long a scenario may take, which is longer than any actor may take; see `-timeout`.
+    /// The time limit of a scenario, which exceeds that of any actor; see `-timeout`.
     private static let limit: TimeInterval = 25
     /// How long steps may wait for their start while nothing runs.
     private static let patience: TimeInterval = 5
@@ -41,7 +41,7 @@ final class Performance {
         recordStart = stage.record.map { Self.text($0).utf8.count } ?? 0
     }
 
-    /// What went wrong in a performance, and what happened.
+    /// The errors of a performance, and its events.
     struct Outcome {
         var complaints: [String] = []
         var ladder: [String] = []
@@ -88,7 +88,7 @@ final class Performance {
     }
 
     private func reasonToStop() -> String? {
-        // A step may wait for longer than all else takes.
+        // A step may wait longer than everything else takes.
         let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
         let limit = Self.limit + delay
         if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
@@ -106,7 +106,7 @@ final class Performance {
         return Date.now.timeIntervalSince(since) >= condition.delay / .seconds(1)
     }
 
-    /// Whether an actor or a program has received a 200, or a PBX runs.
+    /// Whether an actor or a program received a 200, or a PBX runs.
     private func hasAnswer(_ name: String) -> Bool {
         guard let step = scenario.steps.first(where: { $0.name == name }) else { return false }
         if let program = step.program {
@@ -116,7 +116,7 @@ final class Performance {
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
-    /// A sandbox that runs elsewhere has a hook of its own, and there its record must do.
+    /// A sandbox that runs elsewhere has its own hook, so its record is used instead.
     private func isHooked(_ token: String) -> Bool {
         guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }
@@ -168,7 +168,7 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// The keys that every scenario has unless it sets them otherwise.
+    /// The keys of every scenario, unless it sets them otherwise.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
@@ -235,7 +235,7 @@ extension Performance {
         let pushes = pushes()
         events += pushes.map { push in
             let refused = push.status == 0 || (200..<300).contains(push.status) ? "" : ": \(push.status)"
-            // The record's milliseconds are cut, not rounded.
+            // The record's milliseconds are cut off, not rounded.
             return Ladder.Event(
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
@@ -248,14 +248,14 @@ extension Performance {
         return Ladder(columns: columns).draw(events)
     }
 
-    /// The status of the answer to a request; 0 when there was none.
+    /// The status of the answer to a request; 0 without one.
     private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
     private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
         time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
     }
 
-    /// The first error an actor noted, or the last words of a command or a program.
+    /// The first error that an actor recorded, or the last output of a command or a program.
     private func why(_ step: ScenarioStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
         let lines = Self.text(file).split(whereSeparator: \.isNewline)

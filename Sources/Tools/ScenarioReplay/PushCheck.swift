@@ -1,11 +1,11 @@
-/// Compares the pushes of a scenario with those it expects.
+/// Compares the pushes of a scenario with the expected ones.
 package enum PushCheck {
     /// Matches each token's pushes in order.
     ///
     /// - Parameters:
-    ///   - pushes: what the sandbox recorded, in its order.
-    ///   - expected: what the scenario asks for.
-    /// - Returns: sentences about what is wrong; empty when all is well.
+    ///   - pushes: the pushes that the sandbox recorded, in its order.
+    ///   - expected: the scenario's expectations.
+    /// - Returns: sentences about differences; empty if all match.
     package static func complaints(about pushes: [PushRecord], expected: [ExpectedPush]) -> [String] {
         var complaints: [String] = []
         for token in Set(pushes.map(\.token)).union(expected.map(\.token)).sorted() {

@@ -13,11 +13,11 @@ package struct PushRecord: Equatable, Sendable {
     package let time: Double
     package let body: JSONValue
 
-    /// Reads one line; `nil` when it is not a push.
+    /// Reads one line; `nil` if it is not a push.
     package init?(line: some StringProtocol) {
         guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
         let body = record["body"] ?? ""
-        // A body may be kept as the text that was sent.
+        // The body may be recorded as a text.
         self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""
@@ -26,7 +26,7 @@ package struct PushRecord: Equatable, Sendable {
         time = record.text(at: "time").flatMap { Double($0) } ?? 0
     }
 
-    /// Why this is not the push that was expected; `nil` when it is.
+    /// Why this is not the expected push; `nil` if it is.
     package func difference(from expected: ExpectedPush) -> String? {
         if type != expected.type { return "type is \(type), expected \(expected.type)" }
         if let wanted = expected.status, wanted != status { return "status is \(status), expected \(wanted)" }
@@ -48,12 +48,12 @@ extension JSONValue {
 
     /// The value at a path such as `data.calls.0.remote_uri`, as text.
     ///
-    /// - Parameter path: keys and places in lists, from 0; a last `#` asks for the number of members.
-    /// - Returns: texts without quotes, and the rest as JSON.
+    /// - Parameter path: keys and indices of lists, from 0; a last `#` means the number of members.
+    /// - Returns: texts without quotes, and other values as JSON.
     func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
-            // A list may travel inside a text.
+            // A list may be encoded as a text.
             if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
             if key == "#" { return value.array.map { String($0.count) } }
             let list = value.array ?? []

@@ -8,18 +8,18 @@ package struct Replay {
     private let programs: URL
 
     /// - Parameters:
-    ///   - options: what to play, against what.
-    ///   - program: the path of this program, next to which the others are.
+    ///   - options: the scenarios, and the daemon.
+    ///   - program: the path of this program; the others are in the same folder.
     package init(_ options: ReplayOptions, program: String) {
         self.options = options
         scenarios = URL(filePath: options.scenarios)
         programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
     }
 
-    /// Plays what the options say and prints a ladder for each scenario.
+    /// Plays the selected scenarios and prints a ladder for each.
     ///
-    /// - Returns: whether all went well.
-    /// - Throws: ``ReplayError`` when a scenario does not exist or cannot be read.
+    /// - Returns: whether all succeeded.
+    /// - Throws: ``ReplayError`` if a scenario does not exist or cannot be read.
     package func run() throws(ReplayError) -> Bool {
         let played = try readScenarios()
         if options.isListOnly {
@@ -48,7 +48,7 @@ package struct Replay {
             .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
             try create(folder)
-            // Those of one scenario are free again for the next.
+            // The ports of one scenario are free again for the next.
             var ports = LocalPorts()
             let places = try places(of: scenario, &ports)
             let stage =
@@ -78,7 +78,7 @@ package struct Replay {
         return false
     }
 
-    /// The first step of a place that wishes an address gives it to all.
+    /// The first step of a place with an address sets it for all.
     private func places(
         of scenario: Scenario, _ ports: inout LocalPorts
     ) throws(ReplayError) -> [String: Place] {
@@ -100,7 +100,7 @@ package struct Replay {
         return places
     }
 
-    /// What this machine or a daemon that runs already must offer for this scenario and does not.
+    /// The first requirement of this scenario that this machine or a running daemon does not fulfil.
     func reasonToSkip(_ scenario: Scenario) -> String? {
         let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }
@@ -143,7 +143,7 @@ package struct Replay {
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
 
-    /// Unbuffered, so that lines are seen as they come, also through a pipe.
+    /// Unbuffered, so that lines appear immediately, also through a pipe.
     private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     private func create(_ folder: URL) throws(ReplayError) {

@@ -1,22 +1,22 @@
 import Glibc
 
-/// A port of this machine for a program that comes and goes: until it is released, whoever asks for a port gets another.
+/// A reserved port of this machine for a program that restarts: until it is released, nobody else gets it.
 ///
-/// Two sockets keep it: one for UDP at an address that serves nothing else, so that of two who want a port one gets it, and one
-/// for TCP at all addresses, which nobody connects to. A program can bind the port beside them. Numbers lie below those that the
-/// kernel gives to whoever asks for any. `Tests/Trust/ports.py` does the same.
+/// Two sockets reserve it: one for UDP at an address that is used only for this, so that only one of two parties gets
+/// the port, and one for TCP at all addresses, to which nobody connects. A program can bind the port as well. The
+/// numbers are below those that the kernel assigns by itself. `Tests/Trust/ports.py` does the same.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]
 
-    /// No program binds anything else there: 127.255.255.254.
+    /// No other program binds this address: 127.255.255.254.
     static let keeper: UInt32 = 0x7fff_fffe
     package static let range: Range<UInt16> = 20_000..<32_000
 
-    /// - Returns: `nil` when somebody has that port.
+    /// - Returns: `nil` if the port is already reserved.
     package init?(_ number: UInt16) {
         let datagrams = Self.bound(SOCK_DGRAM, Self.keeper, number, isShared: false)
-        // A program can listen beside a socket of this kind that does not listen itself.
+        // A program can listen on the same port if this socket does not listen itself.
         let stream = Self.bound(SOCK_STREAM, 0, number, isShared: true)
         let descriptors = [datagrams, stream].compactMap(\.self)
         guard descriptors.count == 2,
@@ -29,7 +29,7 @@ package final class ReservedPort: Sendable {
         self.descriptors = descriptors
     }
 
-    /// The first that is free.
+    /// The first free port.
     package static func any() -> ReservedPort? {
         for number in range {
             if let port = ReservedPort(number) { return port }

@@ -1,18 +1,18 @@
 import JSON
 package import Settings
 
-/// One call scenario, as its `flow.yaml` tells it.
+/// One call scenario, read from its `flow.yaml`.
 package struct Scenario: Equatable, Sendable {
     /// The name of the scenario's folder.
     package let name: String
     package let about: String
-    /// Laid over the daemon's usual configuration; a null node when the scenario has no wishes.
+    /// Added to the daemon's usual configuration; a null node if the scenario changes nothing.
     package let daemon: YAMLNode
     package let users: [ScenarioUser]
     package let tokens: [TokenFault]
     package let steps: [ScenarioStep]
     package let pushes: [ExpectedPush]
-    /// How long to watch for pushes nobody expects, after everything else has ended.
+    /// How long to watch for unexpected pushes, after everything else has ended.
     package let quiet: Duration
 
     package init(
@@ -31,21 +31,20 @@ package struct Scenario: Equatable, Sendable {
     }
 }
 
-/// Somebody who answers digest challenges, at `example.net`.
+/// A user who answers digest challenges, at `example.net`.
 package struct ScenarioUser: Hashable, Sendable {
     package let name: String
     package let password: String
 }
 
-/// A push token that the sandbox treats otherwise than usual.
+/// A push token with a failure plan in the sandbox.
 package struct TokenFault: Hashable, Sendable {
     package let token: String
-    /// A member of the plan that the sandbox takes, such as `status`, with its number or text.
+    /// A member of the sandbox's plan, such as `status`, with its number or text.
     package let plan: [String: String]
 }
 
-/// One thing that is done once in a scenario: a SIPp file is played, a phone's program is run, a control command is given, or
-/// something is asked over HTTP.
+/// One step of a scenario: playing a SIPp file, running a phone's program, a control command, or an HTTP request.
 package struct ScenarioStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
@@ -58,7 +57,7 @@ package struct ScenarioStep: Hashable, Sendable {
     package let name: String
     package let start: StartCondition
     package let work: Work
-    /// The exit code that counts as success.
+    /// The exit code of success.
     package let exit: Int
 
     package var actor: Actor? {
@@ -75,11 +74,11 @@ package struct ScenarioStep: Hashable, Sendable {
         return request
     }
 
-    /// Whose step this is; `nil` for a command or a request.
+    /// The role of the step's actor; `nil` for a command or a request.
     var role: Actor.Role? { program?.role ?? actor?.role }
-    /// The place in whose column of the ladder it stands.
+    /// The place whose column of the ladder shows it.
     package var place: String? { program?.place ?? actor?.place }
-    /// The IP address that its place wishes.
+    /// The IP address that its place requests.
     var address: String? { program?.address ?? actor?.address }
 
     package var program: Program? {
@@ -88,21 +87,21 @@ package struct ScenarioStep: Hashable, Sendable {
     }
 }
 
-/// A request to the daemon's HTTP API, as an app or an application server sends it; curl does.
+/// A request of an app or an application server to the daemon's HTTP API; curl sends it.
 package struct APIRequest: Hashable, Sendable {
     package let method: String
-    /// Path and query. In it and in the body `%user%` and `%domain%` stand for those of the scenario.
+    /// Path and query. Here and in the body `%user%` and `%domain%` are replaced by the scenario's values.
     package let target: String
     package let fields: [String: String]
-    /// Scopes with commas between them: an API key that has them is shown; `nil` for none.
+    /// Scopes separated by commas: a key with them is sent; `nil` for no key.
     package let scopes: String?
     package let body: String?
-    /// The status that the request must be answered with.
+    /// The expected status of the answer.
     package let status: Int
-    /// Paths into the answer's JSON and the value there: see ``JSONValue/text(at:)``.
+    /// Paths into the answer's JSON and the expected values: see ``JSONValue/text(at:)``.
     package let answer: [String: String]
 
-    /// Why an answer is not the one that was expected; `nil` when it is.
+    /// Why an answer is not the expected one; `nil` if it is.
     package func difference(status: Int, answer text: String) -> String? {
         guard status == self.status else { return "was answered with \(status), expected \(self.status)" }
         let value = JSONValue(text: text)
@@ -114,15 +113,15 @@ package struct APIRequest: Hashable, Sendable {
     }
 }
 
-/// A real phone or a real PBX: a script that becomes its program, and is ended in the end.
+/// A real phone or a real PBX: a script that becomes its program, and is stopped at the end.
 ///
-/// The script finds what it needs in its environment: `PHONE_TARGET` (the daemon's `host:port`), `PHONE_SECURE` (where it
-/// speaks TLS) and `PHONE_WEB` (where it speaks WebSocket over TLS) with `PHONE_AUTHORITY` (a file with whose certificates it
-/// shows), `PHONE_SANDBOX` (where the push sandbox has its controls), `PHONE_HOME` (a folder that all programs of its place
-/// share), and the scenario's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they begin with `PBX_`, and
-/// `PBX_ADDRESS` is where the daemon sends calls.
+/// The script gets its parameters in its environment: `PHONE_TARGET` (the daemon's `host:port`), `PHONE_SECURE` (its
+/// TLS address), `PHONE_WEB` (its address for WebSocket over TLS), `PHONE_AUTHORITY` (a file with the authority of its
+/// certificates), `PHONE_SANDBOX` (the address of the push sandbox's controls), `PHONE_HOME` (a folder that all
+/// programs of its place share), and the scenario's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they begin
+/// with `PBX_`, and `PBX_ADDRESS` is the destination of the daemon's calls.
 package struct Program: Hashable, Sendable {
-    /// Exit code of a program that was killed, as a shell tells it.
+    /// Exit code of a killed program, as a shell reports it.
     package static let killed = 128 + 9
 
     package enum End: Hashable, Sendable {
@@ -141,7 +140,7 @@ package struct Program: Hashable, Sendable {
     /// The IP address of its place; `nil` for the usual one.
     package let address: String?
     package let keys: [String: String]
-    /// What its output says when it has received a 200; `nil` when nothing waits for that. A PBX is waited for until it
+    /// The output that shows that it received a 200; `nil` if no step waits for that. A PBX counts as running when it
     /// has its port.
     package let says: String?
     package let end: End
@@ -149,7 +148,7 @@ package struct Program: Hashable, Sendable {
     package let endsWhen: StartCondition
 }
 
-/// Who plays a SIPp file.
+/// The actor that plays a SIPp file.
 package struct Actor: Hashable, Sendable {
     package enum Role: String, CaseIterable, Hashable, Sendable {
         case phone, pbx
@@ -158,7 +157,7 @@ package struct Actor: Hashable, Sendable {
     package enum Transport: String, CaseIterable, Hashable, Sendable {
         case udp, tcp
 
-        /// What SIPp's `-t` calls it: one socket for all calls.
+        /// The value of SIPp's `-t`: one socket for all calls.
         var mode: String {
             switch self {
             case .udp: "u1"
@@ -175,23 +174,23 @@ package struct Actor: Hashable, Sendable {
     package let place: String
     /// The IP address of its place; `nil` for the usual one.
     package let address: String?
-    /// The place that it talks to; `nil` for the daemon.
+    /// The place to which it sends; `nil` for the daemon.
     package let peer: String?
     /// SIPp's `-key NAME VALUE`.
     package let keys: [String: String]
 }
 
-/// When a step begins, or a program is killed: `delay` after all that is asked for has happened.
+/// When a step begins, or a program is killed: `delay` after all conditions are fulfilled.
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String
-        /// The how manieth push for the token, from 1.
+        /// The number of the push for the token, from 1.
         package let nth: Int
     }
 
     /// Steps that have ended.
     package var after: [String] = []
-    /// An actor that has received a 200, or a PBX that runs.
+    /// An actor that received a 200, or a PBX that runs.
     package var answered: String?
     package var push: Push?
     /// A token for which the sandbox has run its hook.
@@ -205,9 +204,9 @@ package struct StartCondition: Hashable, Sendable {
 package struct ExpectedPush: Hashable, Sendable {
     package let token: String
     package let type: String
-    /// What the sandbox answered; `nil` when it does not matter.
+    /// The sandbox's answer; `nil` if it does not matter.
     package let status: Int?
     package let service: String?
-    /// Paths into the body and the value there: see ``JSONValue/text(at:)``.
+    /// Paths into the body and the expected values: see ``JSONValue/text(at:)``.
     package let fields: [String: String]
 }

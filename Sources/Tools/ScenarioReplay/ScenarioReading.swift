@@ -6,9 +6,9 @@ extension Scenario {
     /// - Parameters:
     ///   - bytes: the file.
     ///   - name: the scenario's name.
-    ///   - file: the name that problems carry.
-    /// - Returns: the scenario, whose steps name only steps that exist.
-    /// - Throws: everything wrong with the file, each with its line.
+    ///   - file: the file name for problems.
+    /// - Returns: the scenario. Its steps refer only to existing steps.
+    /// - Throws: all errors in the file, each with its line.
     package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Scenario {
         let root = try YAMLNode.read(bytes, file: file)
         var reader = ScenarioReader(problems: SettingsProblems(file: file))
@@ -36,7 +36,7 @@ private struct ScenarioReader {
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
-    /// A step and where it stands, for problems found later.
+    /// A step and its place in the file, for later problems.
     typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
@@ -163,7 +163,7 @@ private struct ScenarioReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // Who tells that it has received a 200, or that it runs.
+        // The steps that report that they received a 200, or that they run.
         let told = Set(
             steps.filter { step, _ in
                 step.actor != nil || step.program?.says != nil || step.program?.role == .pbx

@@ -1,36 +1,36 @@
 import Foundation
 import Settings
 
-/// What a scenario is played against: a daemon and its push sandbox, started here or running elsewhere.
+/// The environment of a scenario: a daemon and its push sandbox, started here or already running.
 final class Stage {
     /// The daemon's address, `host:port`.
     let target: String
-    /// Where it speaks TLS, and whose certificates are good for that; `nil` when that is not known.
+    /// Its TLS address, and the authority of its certificates; `nil` if unknown.
     let secureTarget: String?
     let authority: String?
-    /// Where it speaks WebSocket over TLS, with the same certificate.
+    /// Its address for WebSocket over TLS, with the same certificate.
     let webTarget: String?
-    /// The sandbox's address for its controls; `nil` when that is not known.
+    /// The address of the sandbox's controls; `nil` if unknown.
     private(set) var sandbox: String?
-    /// The sandbox's record; `nil` when pushes cannot be seen.
+    /// The sandbox's record; `nil` if pushes cannot be observed.
     let record: URL?
     let domain: String
-    /// Who is called when a scenario does not say; on a daemon that keeps its contacts somebody new.
+    /// The callee if a scenario names none; a new user on a daemon that keeps its contacts.
     let user: String
-    /// Tokens for which the sandbox has run its hook, a line each; `nil` when it has none that tells us.
+    /// Tokens for which the sandbox ran its hook, one a line; `nil` without such a hook.
     let hooked: URL?
-    /// The configuration that control commands name; `nil` when there can be none.
+    /// The configuration for control commands; `nil` without one.
     let configuration: String?
-    /// The HTTP API's address; `nil` when it cannot be asked.
+    /// The HTTP API's address; `nil` if it cannot be used.
     let api: String?
-    /// API keys by their scopes; with another's daemon one for all.
+    /// API keys by their scopes; for a daemon that already runs, one for all.
     private var keys: [String: String] = [:]
     private let anyKey: String?
     private let sippushd: String
     private let folder: URL
     private var children: [Child] = []
 
-    /// Makes a stage of a daemon that runs already.
+    /// A stage with a daemon that already runs.
     init(target: Target, programs: URL, folder: URL) {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }
@@ -50,12 +50,12 @@ final class Stage {
     /// Starts a sandbox and a daemon for one scenario.
     ///
     /// - Parameters:
-    ///   - scenario: its wishes go into the configuration.
+    ///   - scenario: its settings are added to the configuration.
     ///   - programs: the folder of `sippushd` and `push-sandbox`.
-    ///   - folder: an empty one, for everything they write.
+    ///   - folder: an empty folder for all output.
     ///   - places: the address of each place of the scenario.
-    ///   - ports: where the daemon's port comes from.
-    /// - Throws: ``ReplayError`` when one of them does not start; nothing is left running then.
+    ///   - ports: supplies the daemon's port.
+    /// - Throws: ``ReplayError`` if one of them does not start. Then none is left running.
     init(
         for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
     ) throws(ReplayError) {
@@ -117,7 +117,7 @@ final class Stage {
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
-    /// Starts a request to the HTTP API; its output is the status, and the answer's body goes to a file.
+    /// Starts a request to the HTTP API. Its output is the status, and the answer's body goes to a file.
     func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
         guard let api else { throw ReplayError("requests need --api") }
         var words = [
@@ -144,7 +144,7 @@ final class Stage {
         children = []
     }
 
-    /// The end of what the daemon and the sandbox wrote, and their deaths.
+    /// The end of the daemon's and the sandbox's output, and their exit codes.
     var lastWords: [String] {
         children.filter { !$0.lastWords.isEmpty }.map { child in
             child.exit.map { "      \(child.name) ended with \($0)\n" + child.lastWords } ?? child.lastWords
@@ -172,7 +172,7 @@ extension Stage {
 // MARK: Setting up
 
 extension Stage {
-    /// Where the daemon listens.
+    /// The daemon's listening ports.
     private struct Ports {
         let sip, secure, web, api: Int
     }

@@ -1,15 +1,15 @@
-/// A daemon that runs already, and what is known about it.
+/// A daemon that already runs, and its known properties.
 package struct Target: Hashable, Sendable {
     /// `host:port`.
     package let address: String
-    /// The record file of the push sandbox it uses.
+    /// The record file of its push sandbox.
     package var record: String?
     /// Its configuration file, for control commands.
     package var configuration: String?
     /// The local port that it trusts as its PBX.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
-    /// Where its HTTP API listens, `host:port`, and a key that may do what scenarios ask for.
+    /// The address of its HTTP API, `host:port`, and a key with the scopes of the scenarios.
     package var api: String?
     package var apiKey: String?
 

@@ -5,7 +5,7 @@ import PushSandbox
 import Reactor
 import Timekeeping
 
-/// The command line of the stand-in for push providers.
+/// The command line of the push sandbox.
 @main
 struct PushSandboxProgram {
     private static let help = """
@@ -85,7 +85,7 @@ struct PushSandboxProgram {
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
         let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
         let plain = try listening(on: options.plain) { try server.listen(plain: options.plain) }
-        // By the plain port: a daemon whose FCM settings name no certificate authority can use it as well.
+        // Uses the plain port, so that a daemon without a certificate authority in its FCM settings can use it as well.
         try files.writeServiceAccount(tokenEndpoint: "http://\(reachable(plain))/token")
         semantics.webPushOrigin = "https://\(reachable(secure))"
         let feedback = FeedbackServer(loop: loop, semantics: semantics)
@@ -104,7 +104,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Names the address where the system does not.
+    /// Adds the address to the system's error.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()
@@ -113,13 +113,13 @@ struct PushSandboxProgram {
         }
     }
 
-    /// Where clients on this machine find a listener.
+    /// The address of a listener for clients on this machine.
     private static func reachable(_ endpoint: Endpoint) -> Endpoint {
         endpoint.address.isUnspecified ? Endpoint(.loopbackV4, endpoint.port) : endpoint
     }
 }
 
-/// What was asked for.
+/// The options of the command line.
 struct Options {
     var listen = Endpoint(.loopbackV4, 8443)
     var plain = Endpoint(.loopbackV4, 8080)
@@ -153,13 +153,13 @@ struct Options {
 
     private static func streams(_ text: String) throws -> Int {
         guard let number = Int(text), (1...10_000).contains(number) else {
-            throw Complaint("\(text) is no number from 1 to 10000")
+            throw Complaint("\(text) is not a number from 1 to 10000")
         }
         return number
     }
 
     private static func endpoint(_ text: String) throws -> Endpoint {
-        guard let endpoint = Endpoint(text) else { throw Complaint("\(text) is no HOST:PORT with a numeric host") }
+        guard let endpoint = Endpoint(text) else { throw Complaint("\(text) is not HOST:PORT with a numeric host") }
         return endpoint
     }
 }

@@ -18,6 +18,6 @@ final class Recorder {
         output = opened
     }
 
-    /// A full disk or a reader that went away is no reason to stop answering.
+    /// A full disk or a closed reader is no reason to stop answering.
     func write(_ record: PushRecord) { try? output.write(contentsOf: record.json + [UInt8(ascii: "\n")]) }
 }

@@ -1,7 +1,8 @@
 import Crypto
 import Foundation
+import JSON
 
-/// Certificate and keys in a folder, made once.
+/// Certificate and keys in a folder, created once.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
     /// An app's certificate with its key, for Apple's feedback service.
@@ -30,22 +31,21 @@ struct StateFiles {
         }
     }
 
-    /// Google's file, with this stand-in as its token service.
+    /// A file in Google's format, with this sandbox as its token service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
-        let fields = [
-            "type": "service_account", "project_id": "sandbox", "private_key_id": "sandbox", "private_key": key,
-            "client_email": "sippushd@sandbox.invalid", "token_uri": tokenEndpoint,
+        let fields: JSONValue = [
+            "type": "service_account", "project_id": "sandbox", "private_key_id": "sandbox",
+            "private_key": .string(key), "client_email": "sippushd@sandbox.invalid",
+            "token_uri": .string(tokenEndpoint),
         ]
-        try write(
-            Array(JSONSerialization.data(withJSONObject: fields, options: [.sortedKeys, .withoutEscapingSlashes])),
-            to: account)
+        try write(fields.bytes, to: account)
     }
 
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // Never half a file, nor a key that others may read for a moment.
+        // The file is never incomplete, and a key is never readable by others.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

@@ -1,7 +1,7 @@
 /// A block of addresses in CIDR notation (`10.0.0.0/8`, `2001:db8::/32`, or one bare address).
 package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     package let base: IPAddress
-    /// How many leading bits of the 128-bit form must agree. An IPv4 `/8` has 104.
+    /// How many leading bits of the 128-bit form must be equal. An IPv4 `/8` has 104.
     package let prefix: Int
 
     /// Reads `address[/length]`; `nil` when either part is not valid.
@@ -19,7 +19,7 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     }
 
     package func contains(_ address: IPAddress) -> Bool {
-        // An IPv6 block shorter than /96 must not contain IPv4 addresses, whose mapped form is only our notation.
+        // An IPv6 block shorter than /96 must not contain IPv4 addresses: their mapped form is only internal.
         guard base.isV4 == address.isV4 else { return false }
         let highBits = min(prefix, 64)
         let lowBits = max(prefix - 64, 0)

@@ -1,17 +1,18 @@
 import Collections
 
-/// Names one device of one AOR from its first REGISTER to its last. It is the number of the device's row in the store.
+/// Identifies one device of one AOR from its first REGISTER to its last. It is the number of the device's row in the
+/// store.
 package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
-    /// Stands where there is no device.
+    /// No device.
     package static let nobody = DeviceID(rawValue: 0)
 
     package static var absent: DeviceID { nobody }
 
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: DeviceID, right: DeviceID) -> Bool { left.rawValue == right.rawValue }
 

@@ -3,7 +3,7 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
     package let address: IPAddress
     package let port: UInt16
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: Endpoint, right: Endpoint) -> Bool {
         left.port == right.port && left.address == right.address
@@ -32,15 +32,15 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
             guard port <= UInt16.max else { return nil }
         }
         guard let address = IPAddress(ascii: ascii.extracting(0..<colon)) else { return nil }
-        // "::1:5060" would be ambiguous: IPv6 with a port needs its brackets.
+        // "::1:5060" would be ambiguous: IPv6 with a port needs brackets.
         guard address.isV4 || ascii[0] == UInt8(ascii: "[") else { return nil }
         self.init(address, UInt16(truncatingIfNeeded: port))
     }
 
     package var description: String { "\(address.uriHost):\(port)" }
 
-    /// Whether a server that is reached here speaks from another port of its address: it does, unless it has one port alone
-    /// because it shares the address with phones.
+    /// Whether a server at this endpoint may send from another port of its address: yes, unless only one port belongs
+    /// to it, because it shares the address with phones.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

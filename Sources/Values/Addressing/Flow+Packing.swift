@@ -1,16 +1,14 @@
-/// A flow in few bytes, for tables that hold very many: nine for UDP over IPv4.
+/// A flow in few bytes, for large tables: nine bytes for UDP over IPv4.
 extension Flow {
     private enum Form {
         static let transport: UInt8 = 7
         static let isV6: UInt8 = 8
-        /// It has the number of a connection.
+        /// Marks a flow with a connection number.
         static let hasConnection: UInt8 = 16
-        static let isElsewhere: UInt8 = 32
     }
 
     private var form: UInt8 {
         transport.rawValue | (remote.address.isV4 ? 0 : Form.isV6) | (connection == 0 ? 0 : Form.hasConnection)
-            | (holder == .here ? 0 : Form.isElsewhere)
     }
 
     package func pack(into bytes: inout [UInt8]) {
@@ -24,12 +22,9 @@ extension Flow {
             bytes.append(remote.address.low, bytes: 8)
         }
         if connection != 0 { bytes.append(connection, bytes: 8) }
-        guard holder != .here else { return }
-        bytes.append(UInt64(holder.node), bytes: 2)
-        bytes.append(holder.shard)
     }
 
-    /// Reads what ``pack(into:)`` wrote at `index`, which moves behind it; `nil` for something else.
+    /// Reads the bytes of ``pack(into:)`` at `index`, which advances behind them; `nil` for anything else.
     package init?(packed bytes: Span<UInt8>, from index: inout Int) {
         guard index < bytes.count else { return nil }
         let form = bytes[index]
@@ -49,26 +44,21 @@ extension Flow {
         }
         var connection: UInt64 = 0
         if form & Form.hasConnection != 0 { connection = bytes.number(of: 8, from: &index) ?? 0 }
-        var holder = FlowHolder.here
-        if form & Form.isElsewhere != 0, let number = bytes.number(of: 3, from: &index) {
-            holder = FlowHolder(
-                node: UInt16(truncatingIfNeeded: number), shard: UInt8(truncatingIfNeeded: number >> 16))
-        }
         self.init(
             transport: transport, listener: UInt16(truncatingIfNeeded: listener), connection: connection,
-            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)), holder: holder)
+            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)))
     }
 }
 
 extension [UInt8] {
-    /// The lower bytes of a number, the lowest first.
+    /// The lower bytes of a number, lowest first.
     fileprivate mutating func append(_ number: UInt64, bytes count: Int) {
         for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
     }
 }
 
 extension Span<UInt8> {
-    // Told apart by the number of bytes when it is compiled.
+    // The compiler specialises it by the number of bytes.
     @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }

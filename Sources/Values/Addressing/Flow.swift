@@ -1,21 +1,21 @@
-/// The transports SIP runs over (RFC 3261 section 18, RFC 7118).
+/// The transports of SIP (RFC 3261 section 18, RFC 7118).
 package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     case udp, tcp, tls, ws, wss
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
 
     /// Retransmission timers run only on UDP (RFC 3261 section 17).
     package var isReliable: Bool { self != .udp }
 
-    /// Nobody on the way reads or changes what is sent (RFC 5630).
+    /// Whether no hop in between can read or change the bytes (RFC 5630).
     package var isSecure: Bool { self == .tls || self == .wss }
 
-    /// Whoever speaks it has made the connection: nobody listens for one there (RFC 7118).
+    /// Whether only the peer can open the connection: nobody listens at the other end (RFC 7118).
     package var isWebSocket: Bool { self == .ws || self == .wss }
 
-    /// As it stands in a Via header field.
+    /// The name in a Via header field.
     package var viaName: String {
         switch self {
         case .udp: "UDP"
@@ -26,7 +26,7 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// As it stands in settings, and in a `transport=` URI parameter.
+    /// The name in settings, and in a `transport=` URI parameter.
     package var parameterName: String {
         switch self {
         case .udp: "udp"
@@ -49,20 +49,6 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// Who holds a flow's connection: a node, and one of its shards.
-package struct FlowHolder: Hashable, Sendable {
-    package let node: UInt16
-    package let shard: UInt8
-
-    package init(node: UInt16, shard: UInt8) {
-        self.node = node
-        self.shard = shard
-    }
-
-    /// The only holder there is, as long as there is one node with one shard.
-    package static let here = FlowHolder(node: 0, shard: 0)
-}
-
 /// Stands for the name of a TLS server, so that a ``Flow`` can say whom it means. Which name it is, is known to whoever
 /// makes connections, and in this run of the program alone.
 package struct ServerNumber: Hashable, Sendable {
@@ -70,51 +56,39 @@ package struct ServerNumber: Hashable, Sendable {
 
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// The server is known by its address alone.
+    /// The server is identified only by its address.
     package static let none = ServerNumber(0)
 }
 
-/// The connection, or for UDP the pair of addresses, that a message came in on and an answer goes out on (RFC 5626).
+/// The connection, or for UDP the pair of addresses, by which a message arrived and an answer is sent (RFC 5626).
 package struct Flow: Hashable, Sendable {
     // Small fields first, so that they share one word.
     package let transport: Transport
-    // In two halves, which stand where the fields beside them leave room.
-    private let serverHigh: UInt8
-    package let holder: FlowHolder
-    private let serverLow: UInt8
+    /// Whose certificate a connection must show that is made for this flow.
+    package let server: ServerNumber
     /// Which of our listeners, by its number in the configuration's order: it says which local address is used.
     package let listener: UInt16
-    /// Number of the stream connection, never used twice in a process; 0 for UDP.
+    /// The number of the stream connection, unique in a process; 0 for UDP.
     package let connection: UInt64
     package let remote: Endpoint
 
     package init(
-        transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint, holder: FlowHolder = .here,
-        server: ServerNumber = .none
+        transport: Transport, listener: UInt16, connection: UInt64, remote: Endpoint, server: ServerNumber = .none
     ) {
         self.transport = transport
-        self.holder = holder
+        self.server = server
         self.listener = listener
         self.connection = connection
         self.remote = remote
-        serverHigh = UInt8(truncatingIfNeeded: server.rawValue >> 8)
-        serverLow = UInt8(truncatingIfNeeded: server.rawValue)
     }
-
-    /// Whose certificate a connection must show that is made for this flow.
-    package var server: ServerNumber { ServerNumber(UInt16(serverHigh) << 8 | UInt16(serverLow)) }
 
     /// The same way to the same peer on another connection, or on any if `connection` is 0.
     package func on(connection: UInt64) -> Flow {
-        Flow(
-            transport: transport, listener: listener, connection: connection, remote: remote, holder: holder,
-            server: server)
+        Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }
 
     package func hash(into hasher: inout Hasher) {
-        hasher.combine(
-            UInt64(transport.rawValue) | UInt64(holder.shard) << 8 | UInt64(holder.node) << 16
-                | UInt64(listener) << 32)
+        hasher.combine(UInt64(transport.rawValue) | UInt64(listener) << 32)
         hasher.combine(connection)
         hasher.combine(remote)
     }
@@ -124,15 +98,15 @@ extension Flow {
     /// A number that no connection has.
     private static let noConnection = UInt64.max
 
-    /// The flow after its connection has ended. It still says where the peer was, but nothing can be sent on it.
+    /// The flow after its connection was closed. It still contains the peer's address, but nothing can be sent on it.
     package var closed: Flow {
         guard transport.isReliable else { return self }
         return on(connection: Self.noConnection)
     }
 
-    /// Whether it was a stream connection, which has ended.
+    /// Whether it was a stream connection that was closed.
     package var isClosed: Bool { transport.isReliable && connection == Self.noConnection }
 
-    /// Whether it is one certain stream connection, and not any connection to its remote.
+    /// Whether it is one specific stream connection, and not any connection to its remote.
     package var isConnection: Bool { transport.isReliable && connection != 0 && connection != Self.noConnection }
 }

@@ -23,14 +23,14 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isV4: Bool { high == 0 && low >> 32 == 0xffff }
 
-    /// The four octets, most significant first; only meaningful when ``isV4``.
+    /// The four octets, most significant first; only valid if ``isV4``.
     package var v4Bits: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     package var isLoopback: Bool { isV4 ? v4Bits >> 24 == 127 : high == 0 && low == 1 }
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// What counts as one peer where peers are limited: of an IPv6 address the /64, since a peer usually has all of it.
+    /// The unit in which peers are limited: for an IPv6 address the /64, because a peer usually has all of it.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
@@ -75,7 +75,7 @@ extension IPAddress: CustomStringConvertible {
             let byte = ascii[index]
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                // "010" is octal to some readers and decimal to others, so it is refused.
+                // "010" is octal for some programs and decimal for others, so it is refused.
                 guard digits < 3, !(digits == 1 && octet == 0) else { return nil }
                 octet = octet * 10 + UInt32(byte - UInt8(ascii: "0"))
                 digits += 1
@@ -148,7 +148,7 @@ extension IPAddress: CustomStringConvertible {
         }
     }
 
-    /// Dotted IPv4, or IPv6 as RFC 5952 writes it, without brackets.
+    /// Dotted IPv4, or IPv6 in the form of RFC 5952, without brackets.
     package var description: String {
         if isV4 {
             let bits = v4Bits

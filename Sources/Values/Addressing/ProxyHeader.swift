@@ -1,21 +1,21 @@
-/// What a load balancer says about a connection before its first byte: the PROXY protocol, versions 1 and 2.
+/// A load balancer's description of a connection before its first byte: the PROXY protocol, versions 1 and 2.
 ///
-/// Whoever may write it may invent every address, so it is read from listed balancers alone, and from those it must come.
+/// Its sender can claim any address. Therefore it is accepted only from listed balancers, and required from them.
 package enum ProxyHeader: Hashable, Sendable {
-    /// The whole header has not come yet.
+    /// The header is not complete yet.
     case incomplete
-    /// It is none, or broken.
+    /// The bytes are not a header, or a malformed one.
     case invalid
-    /// It has so many bytes. Without a source the balancer speaks for itself, to see whether we are there.
+    /// The length of the header in bytes. Without a source the balancer speaks for itself, as in a health check.
     case header(length: Int, source: Endpoint?)
 
-    /// No header is longer: version 2 has 16 bytes and what they say, of which more than this makes no sense.
+    /// The maximum length of a header. Version 2 has 16 bytes and a variable part, and a longer part makes no sense.
     package static let longest = 536
 
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
     private static let word = Array("PROXY ".utf8)
 
-    /// Reads what stands at the front of the bytes.
+    /// Reads the header at the front of the bytes.
     package init(_ bytes: Span<UInt8>) {
         if Self.begins(bytes, Self.signature) {
             self = bytes.count < 16 ? .incomplete : Self.binary(bytes)
@@ -26,7 +26,7 @@ package enum ProxyHeader: Hashable, Sendable {
         }
     }
 
-    /// Whether the bytes are those of the mark, as far as they have come.
+    /// Whether the bytes are the beginning of the mark.
     private static func begins(_ bytes: Span<UInt8>, _ mark: [UInt8]) -> Bool {
         for index in 0..<min(bytes.count, mark.count) where bytes[index] != mark[index] { return false }
         return true
@@ -48,7 +48,7 @@ package enum ProxyHeader: Hashable, Sendable {
             guard length >= 52 else { return .invalid }
             let address = IPAddress(high: number(bytes, 16, 8), low: number(bytes, 24, 8))
             return .header(length: length, source: Endpoint(address, UInt16(truncatingIfNeeded: number(bytes, 48, 2))))
-        // Of other families nothing is known, as if the balancer spoke for itself.
+        // The source of other address families is unknown, so it counts as the balancer itself.
         case (1, _): return .header(length: length, source: nil)
         default: return .invalid
         }
@@ -62,7 +62,7 @@ package enum ProxyHeader: Hashable, Sendable {
 
     // MARK: Version 1
 
-    /// The longest line that the specification allows.
+    /// The maximum length of a line in the specification.
     private static let longestLine = 107
 
     private static func text(_ bytes: Span<UInt8>) -> ProxyHeader {

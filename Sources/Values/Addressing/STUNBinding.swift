@@ -1,13 +1,10 @@
-/// Answers to STUN Binding requests (RFC 5389), which phones send to keep the way through a NAT open and to learn whether
-/// their address has changed (RFC 5626 section 4.4.2).
+/// Answers to STUN Binding requests (RFC 5389), which phones send to keep a NAT mapping open and to detect a new
+/// address (RFC 5626 section 4.4.2).
 ///
-/// Nothing is kept of them, and an answer is hardly longer than its request.
+/// They leave no state, and an answer is hardly longer than its request.
 package enum STUNBinding {
     private static let cookie: UInt32 = 0x2112_a442
     private static let headLength = 20
-
-    /// Whether a datagram is STUN and not SIP: no text begins with such a byte.
-    package static func isSTUN(_ bytes: Span<UInt8>) -> Bool { !bytes.isEmpty && bytes[0] < 4 }
 
     /// The answer to a Binding request; `nil` for anything else, which is not answered.
     package static func answer(to request: Span<UInt8>, from source: Endpoint) -> [UInt8]? {
@@ -18,7 +15,7 @@ package enum STUNBinding {
         if unknown.isEmpty {
             appendAddress(source, transaction: request, to: &body)
         } else {
-            // ERROR-CODE 420, and which attributes it was.
+            // ERROR-CODE 420, and the unknown attributes.
             body += [0x00, 0x09, 0x00, 0x04, 0, 0, 4, 20, 0x00, 0x0a, 0, UInt8(truncatingIfNeeded: unknown.count * 2)]
             for type in unknown { append(UInt64(type), 2, to: &body) }
             if unknown.count % 2 == 1 { body += [0, 0] }
@@ -30,7 +27,7 @@ package enum STUNBinding {
         return answer + body
     }
 
-    /// The attributes that must be understood and are not, four at most; `nil` when the request is cut off.
+    /// The unknown attributes that must be understood, four at most; `nil` if the request is incomplete.
     private static func unknownAttributes(_ request: Span<UInt8>) -> [UInt16]? {
         var unknown: [UInt16] = []
         var place = headLength

@@ -1,4 +1,4 @@
-/// Base64 (RFC 4648): the standard alphabet with padding, or the URL alphabet without, as JSON web tokens use it.
+/// Base64 (RFC 4648): the standard alphabet with padding, or the URL alphabet without, as in JSON web tokens.
 package enum Base64: Sendable {
     case standard, url
 
@@ -35,7 +35,7 @@ package enum Base64: Sendable {
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// The bytes, or `nil` for anything but the one text that ``encode(_:)`` gives them.
+    /// The bytes; `nil` for any text other than the one that ``encode(_:)`` produces.
     package func decode(_ text: Span<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 3 / 4)
@@ -44,7 +44,7 @@ package enum Base64: Sendable {
 
     /// Appends the bytes of a text.
     ///
-    /// - Returns: whether the text is one that ``encode(_:)`` gives. If not, what was appended means nothing.
+    /// - Returns: whether ``encode(_:)`` produces this text. If not, the appended bytes are meaningless.
     package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
@@ -72,7 +72,7 @@ package enum Base64: Sendable {
                 seen |= first | second | third
                 bytes.append(first << 2 | second >> 4)
                 if index + 2 < count { bytes.append(second << 4 | third >> 2) }
-                // Bits that belong to no byte must be zero, or two texts would mean the same bytes.
+                // Unused bits must be zero, otherwise two texts would mean the same bytes.
                 isText = (index + 2 < count ? third << 6 : second << 4) == 0
             }
             isText = isText && seen < Self.none
@@ -94,15 +94,15 @@ package enum Base64: Sendable {
         return self == .url ? UInt8(ascii: "_") : UInt8(ascii: "/")
     }
 
-    /// The six bits that a character stands for; `nil` for one that is not in the alphabet.
+    /// The six bits of a character; `nil` for one that is not in the alphabet.
     package func value(of character: UInt8) -> UInt8? {
         let value = (self == .standard ? Self.standardValues : Self.urlValues)[Int(character)]
         return value < Self.none ? value : nil
     }
 
-    /// Stands for no six bits.
+    /// Marks characters outside the alphabet.
     private static let none: UInt8 = 64
-    /// What each byte stands for.
+    /// The value of each byte.
     private static let standardValues = values(of: .standard)
     private static let urlValues = values(of: .url)
 

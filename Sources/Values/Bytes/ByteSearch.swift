@@ -1,6 +1,6 @@
 extension Span<UInt8> {
-    /// The first place in `range` whose byte `matches`, or the end of the range; looks at sixteen bytes at a time, and may
-    /// show `matches` bytes that stand behind the range, and zeros behind the last byte.
+    /// The first place in `range` whose byte `matches`, or the end of the range. It examines sixteen bytes at a time,
+    /// and may pass to `matches` bytes after the range, and zeros after the last byte.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -9,7 +9,7 @@ extension Span<UInt8> {
         return unsafe withUnsafeBytes { raw in
             guard let base = raw.baseAddress else { return range.upperBound }
             var index = range.lowerBound
-            // Before it, sixteen bytes can be taken that begin in the range.
+            // Up to here, sixteen bytes can be loaded.
             let end = Swift.min(range.upperBound, raw.count &- 15)
             while index < end {
                 let block = unsafe base.loadUnaligned(fromByteOffset: index, as: SIMD16<UInt8>.self)
@@ -47,7 +47,7 @@ extension Span<UInt8> {
         return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) .| ($0 .== third) }
     }
 
-    /// Whether there is an ASCII letter in upper case.
+    /// Whether it contains an ASCII letter in upper case.
     var hasUppercase: Bool {
         unsafe withUnsafeBytes { raw in
             var index = 0
@@ -64,7 +64,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// Whether the bytes in `range` are that lower-case ASCII text, their letters in either case.
+    /// Whether the bytes in `range` are that lower-case ASCII text, in any case.
     package func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
         guard range.count == lowercase.utf8CodeUnitCount else { return false }
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "comparison outside the bytes")
@@ -87,20 +87,20 @@ extension Span<UInt8> {
 }
 
 extension SIMD16<UInt8> {
-    /// Which of the bytes are that ASCII character.
+    /// The bytes that are that ASCII character.
     @inlinable @inline(__always)
     package func marks(of character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         self .== SIMD16(repeating: UInt8(ascii: character))
     }
 
-    /// Which of the bytes are one of those characters or one between them.
+    /// The bytes that are one of those characters or between them.
     @inlinable @inline(__always)
     package func marks(from first: Unicode.Scalar, upTo last: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         (self .>= SIMD16(repeating: UInt8(truncatingIfNeeded: first.value)))
             .& (self .<= SIMD16(repeating: UInt8(truncatingIfNeeded: last.value)))
     }
 
-    /// Which of the bytes are that ASCII character or one before it.
+    /// The bytes that are that ASCII character or a lower one.
     @inlinable @inline(__always)
     package func marks(upTo character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         self .<= SIMD16(repeating: UInt8(ascii: character))
@@ -108,7 +108,7 @@ extension SIMD16<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The first eight bytes of the range, or as many as it has, with letters in lower case, the first one lowest.
+    /// The first eight bytes of the range, or all of a shorter one, with letters in lower case, the first one lowest.
     @inlinable
     package func lowercasedWord(_ range: Range<Int>) -> UInt64 {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "word outside the bytes")
@@ -118,7 +118,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// The eight bytes that begin at the place, the first one lowest.
+    /// The eight bytes at the place, the first one lowest.
     @inlinable @inline(__always)
     package func word(at place: Int) -> UInt64 {
         precondition(place >= 0 && place <= count &- 8, "word outside the bytes")
@@ -129,7 +129,7 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Shows all bytes, eight at a time, the first one lowest; behind the last ones stand zeros.
+    /// Visits all bytes, eight at a time, the first one lowest; the last word is filled with zeros.
     @inlinable @inline(__always)
     package func forEachWord(_ body: (UInt64) -> Void) {
         unsafe withUnsafeBytes { raw in
@@ -145,11 +145,11 @@ extension Span<UInt8> {
 }
 
 extension StaticString {
-    /// The same of a text, which the compiler makes a number of.
+    /// The same for a text, which the compiler turns into a number.
     @inlinable @inline(__always)
     package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
 
-    /// The same of the last eight bytes, or of as many as there are.
+    /// The same for the last eight bytes, or for all of fewer.
     @inlinable @inline(__always)
     package var lastWord: UInt64 {
         let count = Swift.min(utf8CodeUnitCount, 8)
@@ -157,7 +157,7 @@ extension StaticString {
     }
 }
 
-/// The bytes from `start` to the end, fewer than sixteen, with zeros behind them.
+/// The bytes from `start` to the end, fewer than sixteen, followed by zeros.
 @inline(never) @usableFromInline
 func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> {
     let missing = start &+ 16 &- raw.count
@@ -173,7 +173,7 @@ func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> 
 }
 
 extension UnsafeRawPointer {
-    /// That many bytes, at most eight, the first one lowest; zeros behind them.
+    /// That many bytes, at most eight, the first one lowest, followed by zeros.
     @inlinable @inline(__always)
     func word(_ count: Int) -> UInt64 {
         switch count {
@@ -193,12 +193,13 @@ extension UnsafeRawPointer {
 }
 
 extension UInt64 {
-    /// Of eight bytes, the first one lowest, those before the first that is this one; 8 when there is none.
+    /// For eight bytes, the first one lowest: the number of bytes before the first one with this value; 8 if none has
+    /// it.
     @inlinable @inline(__always)
     package func count(before byte: UInt8) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
         let found = self ^ (one &* UInt64(byte))
-        // The lowest bit that is set is the highest one of the first byte that is zero.
+        // The lowest set bit is the highest bit of the first byte that is zero.
         return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
     }
 
@@ -207,7 +208,7 @@ extension UInt64 {
     package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101
         let low = self & (one &* 0x7f)
-        // The highest bit of a byte is set from "A" on, and from behind "Z" on.
+        // The highest bit of a byte is set from "A" on, and from after "Z" on.
         let fromA = low &+ one &* (0x80 - 0x41)
         let behindZ = low &+ one &* (0x80 - 0x5b)
         return self | (~self & (fromA ^ behindZ) & (one &* 0x80)) &>> 2

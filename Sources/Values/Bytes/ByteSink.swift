@@ -1,8 +1,8 @@
-/// Room into which a message is written, one piece behind the other.
+/// A fixed buffer into which a message is written, one piece after the other.
 ///
-/// To append to an array asks each time whether its memory is shared and has to grow, which costs four times as much as to
-/// copy a row of a message. A sink does not grow: what has no room is only counted, and whoever made the sink writes all of
-/// it once more into more room.
+/// Appending to an array checks each time whether its memory is shared and has to grow, which costs four times as much
+/// as copying a row of a message. A sink does not grow: bytes beyond its capacity are only counted, and the caller
+/// writes everything again into a larger sink.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
@@ -10,7 +10,7 @@ package struct ByteSink: ~Copyable {
     /// How many bytes were appended.
     @usableFromInline package private(set) var count = 0
 
-    /// - Precondition: the memory is there for as long as the sink.
+    /// - Precondition: the memory exists as long as the sink.
     @unsafe
     fileprivate init(_ base: UnsafeMutablePointer<UInt8>, capacity: Int) {
         unsafe self.base = base
@@ -57,13 +57,13 @@ package struct ByteSink: ~Copyable {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
-    /// Shows some of the bytes that were appended; `nil` when there was no room for them.
+    /// Lends some of the appended bytes; `nil` if they exceeded the capacity.
     package func withBytes<Result>(_ range: Range<Int>, _ body: (Span<UInt8>) -> Result) -> Result? {
         guard range.lowerBound >= 0, range.upperBound <= min(count, capacity) else { return nil }
         return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))
     }
 
-    /// Appends some of the bytes once more.
+    /// Appends some of the bytes again.
     package mutating func append(again range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "bytes that were not appended")
         let end = count + range.count
@@ -100,13 +100,13 @@ package struct ByteSink: ~Copyable {
 }
 
 extension [UInt8] {
-    /// The bytes that `write` appends. It is called again when they are more than the capacity.
+    /// The bytes that `write` appends. It is called again if they exceed the capacity.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         self = []
         append(capacity: capacity, write)
     }
 
-    /// Appends what `write` appends. It is called again when that is more than the capacity.
+    /// Appends the bytes that `write` appends. It is called again if they exceed the capacity.
     package mutating func append(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = Swift.max(capacity, 1)
         while true {
@@ -127,7 +127,7 @@ extension [UInt8] {
 }
 
 extension ByteString {
-    /// The bytes that `write` appends. It is called again when they are more than the capacity.
+    /// The bytes that `write` appends. It is called again if they exceed the capacity.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = max(capacity, 1)
         while true {

@@ -1,9 +1,9 @@
-/// Blocks of bytes by the million, without an allocation for each: those of nearly the same length share slabs.
+/// Millions of blocks of bytes without an allocation for each: blocks of nearly the same length share slabs.
 ///
-/// The owner keeps the place of each block, and gives it back when the block is of no use any more.
+/// The owner keeps the place of each block, and returns it when the block is no longer used.
 @usableFromInline
 package struct ByteSlabs: Sendable {
-    /// Where a block is.
+    /// The place of a block.
     @usableFromInline
     package struct Place: Sendable {
         @usableFromInline let number: UInt32
@@ -14,10 +14,10 @@ package struct ByteSlabs: Sendable {
             self.count = count
         }
 
-        /// Of a block without bytes.
+        /// The place of a block without bytes.
         package static let none = Place(number: 0, count: 0)
 
-        /// Blocks of one shelf take the same room, which is this many times ``ByteSlabs/step``.
+        /// Blocks of one shelf have the same size, which is this multiple of ``ByteSlabs/step``.
         @inlinable var shelf: Int { (Int(count) + ByteSlabs.step - 1) / ByteSlabs.step }
         @inlinable var slab: Int { Int(number) / ByteSlabs.blocksPerSlab }
         @inlinable var range: Range<Int> {
@@ -60,7 +60,7 @@ package struct ByteSlabs: Sendable {
         shelves[shelf].count += 1
         if place.slab == shelves[shelf].slabs.count {
             var slab: [UInt8] = []
-            // What is not written is no memory yet.
+            // Pages that are not written do not use memory yet.
             slab.reserveCapacity(Self.blocksPerSlab * shelf * Self.step)
             shelves[shelf].slabs.append(slab)
         }
@@ -69,7 +69,7 @@ package struct ByteSlabs: Sendable {
         return place
     }
 
-    /// Frees the block's place for another. Each place may be given back once.
+    /// Frees the block's place for another one. Each place may be returned once.
     package mutating func remove(_ place: Place) {
         if place.count > 0 { shelves[place.shelf].vacant.append(place.number) }
     }

@@ -1,19 +1,19 @@
-/// The block of memory that slices of one message share: written while the message is read, never afterwards.
+/// The block of memory that slices of one message share. It is written while the message is read, and never afterwards.
 ///
-/// One allocation, counted by reference. The unsafe part of the grammar stands here and in ``ByteString``; both check
+/// One allocation with a reference count. The unsafe part of the grammar is here and in ``ByteString``; both check
 /// their ranges, so callers need not.
 ///
-/// - `@unchecked Sendable` because nothing writes after the parser has handed the storage out.
+/// - `@unchecked Sendable` because nothing writes after the parser has published the storage.
 @safe @usableFromInline
 package struct ByteStorage: @unchecked Sendable {
-    /// The header is the number of bytes behind it.
+    /// The header is the number of the following bytes.
     @usableFromInline let buffer: ManagedBuffer<Int, UInt8>
 
     private init(capacity: Int) { buffer = .create(minimumCapacity: capacity) { _ in capacity } }
 
     package static let empty = ByteStorage(capacity: 0)
 
-    /// New storage; its content is undefined until it has been written.
+    /// New storage, whose contents are undefined until they are written.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
     // Through the pointer: the property would be checked for exclusive access each time.
@@ -21,7 +21,7 @@ package struct ByteStorage: @unchecked Sendable {
         unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
     }
 
-    /// Copies bytes to the front of the storage, before any slice of it exists.
+    /// Copies bytes to the front of the storage. Call before any slice of it exists.
     package func fill(from bytes: Span<UInt8>) {
         precondition(bytes.count <= capacityInBytes, "more bytes than the storage has room for")
         unsafe bytes.withUnsafeBufferPointer { source in
@@ -30,19 +30,19 @@ package struct ByteStorage: @unchecked Sendable {
         }
     }
 
-    /// A value that ``store(_:at:)`` has put there.
+    /// A value from ``store(_:at:)``.
     @unsafe @inlinable
     package func value<Value: BitwiseCopyable>(_ type: Value.Type, at place: Int) -> Value {
         unsafe UnsafeRawPointer(baseAddress + place).loadUnaligned(as: type)
     }
 
-    /// Puts a value among the bytes, before any slice of the storage exists.
+    /// Stores a value among the bytes. Call before any slice of the storage exists.
     package func store<Value: BitwiseCopyable>(_ value: Value, at place: Int) {
         precondition(place >= 0 && place <= capacityInBytes - MemoryLayout<Value>.size, "a value outside its storage")
         unsafe UnsafeMutableRawPointer(baseAddress + place).storeBytes(of: value, as: Value.self)
     }
 
-    /// The raw memory, for the module that lets a C parser allocate in it; valid as long as the storage is held.
+    /// The raw memory, for the module that lets a C parser allocate in it; valid while the storage is retained.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> {
         unsafe buffer.withUnsafeMutablePointerToElements { unsafe $0 }
@@ -59,17 +59,17 @@ package struct ByteStorage: @unchecked Sendable {
     }
 }
 
-/// Puts byte strings together, one behind the other in memory that they share.
+/// Builds byte strings, one after the other in shared memory.
 @usableFromInline
 package struct ByteStringWriter: ~Copyable {
     @usableFromInline var storage: ByteStorage
     @usableFromInline var start = 0
     @usableFromInline var end = 0
 
-    /// - Parameter capacity: how many bytes there is room for, all strings together.
+    /// - Parameter capacity: the number of bytes for all strings together.
     package init(capacity: Int) { storage = .make(capacity: capacity) }
 
-    /// How many bytes the string has by now.
+    /// The current length of the string in bytes.
     @inlinable package var count: Int { end - start }
 
     @inlinable
@@ -82,16 +82,16 @@ package struct ByteStringWriter: ~Copyable {
         end += bytes.count
     }
 
-    /// The same bytes as a string of their own.
+    /// The same bytes as a separate string.
     package mutating func string(_ text: ByteString) -> ByteString { text.withSpan { string($0) } }
 
-    /// The string that has been put together. The next one begins.
+    /// The finished string. The next one begins.
     package mutating func finish() -> ByteString {
         defer { start = end }
         return ByteString(storage: storage, start: start, count: end - start)
     }
 
-    /// The bytes as a string of their own. Where there is no room for them, new memory is taken.
+    /// The bytes as a separate string. If they do not fit, new memory is allocated.
     package mutating func string(_ bytes: Span<UInt8>) -> ByteString {
         if bytes.count > storage.capacityInBytes - end {
             storage = .make(capacity: max(storage.capacityInBytes, bytes.count))

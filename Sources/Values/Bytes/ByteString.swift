@@ -1,8 +1,8 @@
-/// Immutable bytes: a slice of storage that is shared by everything read from one message.
+/// Immutable bytes: a slice of storage that all values from one message share.
 ///
-/// SIP is bytes, not text: names may hold any UTF-8, tokens are compared byte by byte, and a Swift `String` for each
-/// header field costs an allocation and a validation. Holding a slice keeps its whole storage alive, so whatever
-/// outlives a message takes a ``compacted()`` copy.
+/// SIP is bytes, not text: names may contain any UTF-8, tokens are compared byte by byte, and a Swift `String` for each
+/// header field costs an allocation and a validation. A slice keeps its whole storage alive, so a value that outlives
+/// its message needs a ``compacted()`` copy.
 @usableFromInline
 package struct ByteString: Sendable {
     @usableFromInline package let storage: ByteStorage
@@ -11,7 +11,7 @@ package struct ByteString: Sendable {
 
     /// A view of `storage`.
     ///
-    /// - Precondition: the range lies inside what was written to the storage.
+    /// - Precondition: the range is inside the written part of the storage.
     @inlinable
     package init(storage: ByteStorage, start: Int, count: Int) {
         precondition(start >= 0 && count >= 0 && start + count <= storage.capacityInBytes, "slice outside its storage")
@@ -48,7 +48,7 @@ package struct ByteString: Sendable {
         return unsafe storage.byte(at: Int(start) + index)
     }
 
-    /// A part of this slice on the same storage.
+    /// A part of this slice in the same storage.
     @inlinable
     package subscript(range: Range<Int>) -> ByteString {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "range outside the slice")
@@ -60,7 +60,7 @@ package struct ByteString: Sendable {
         unsafe storage.withSpan(start: Int(start), count: count, body)
     }
 
-    /// The same bytes in storage of their own, for what outlives the message.
+    /// The same bytes in their own storage, for values that outlive the message.
     package func compacted() -> ByteString { withSpan { ByteString(copying: $0) } }
 
     package var array: [UInt8] {
@@ -69,7 +69,7 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes read as UTF-8, with U+FFFD for what is not UTF-8. It is for logs and output, not for decisions.
+    /// The bytes read as UTF-8, with U+FFFD for invalid bytes. For logs and output, not for decisions.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -79,7 +79,7 @@ extension ByteString: Hashable {
         left.withSpan { a in right.withSpan { b in a.hasSameBytes(as: b) } }
     }
 
-    /// Hashes with the process's random seed, because the bytes come from the network.
+    /// Hashed with the process's random seed, because the bytes come from the network.
     @usableFromInline
     package func hash(into hasher: inout Hasher) {
         withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
@@ -91,8 +91,8 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares eight bytes at a time, the last eight even if some were compared before, because a contact of some 300 bytes
-    /// is compared at every refresh.
+    /// Compares eight bytes at a time; the last eight may overlap bytes that were compared before. A contact of some
+    /// 300 bytes is compared at every refresh.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -144,7 +144,7 @@ extension ByteString {
         }
     }
 
-    /// Whether it begins with the prefix, ASCII letters of both in either case.
+    /// Whether it begins with the prefix, with ASCII letters in either case.
     package func hasPrefix(ignoringCase prefix: String) -> Bool {
         let prefix = prefix.utf8
         guard count >= prefix.count else { return false }
@@ -193,12 +193,13 @@ extension ByteString {
         return parts
     }
 
-    /// ASCII letters in lower case; the same slice when there is nothing to change.
+    /// ASCII letters in lower case; the same slice if nothing changes.
     package func lowercased() -> ByteString {
         withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
 
-    /// The bytes with each `%HH` replaced by its byte, `%00` included. A `%` without two hex digits stays as it is.
+    /// The bytes with each `%HH` replaced by its byte, including `%00`. A `%` without two hexadecimal digits stays
+    /// unchanged.
     package func percentDecoded() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []
@@ -219,7 +220,7 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The bytes without double quotes around them and with `\x` pairs undone (RFC 3261 quoted-string).
+    /// The bytes without surrounding double quotes and with `\x` pairs decoded (RFC 3261 quoted-string).
     package func unquoted() -> ByteString {
         guard count >= 2, self[0] == UInt8(ascii: "\""), self[count - 1] == UInt8(ascii: "\"") else { return self }
         let inner = self[1..<count - 1]
@@ -237,7 +238,7 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The number, if these are decimal digits and nothing else; `nil` otherwise, and when the number does not fit.
+    /// The number, if the bytes are only decimal digits and the number fits; `nil` otherwise.
     @inlinable
     package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
         decimalDigits.flatMap { Number(exactly: $0) }

@@ -9,7 +9,7 @@ package enum Hex {
 
     package static func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// - Returns: `nil` for an odd count, or for anything but the digits that ``encode(_:)-([UInt8])`` writes.
+    /// - Returns: `nil` for an odd count, or for characters that ``encode(_:)-([UInt8])`` does not write.
     package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
         guard text.count % 2 == 0 else { return nil }
         var bytes: [UInt8] = []
@@ -35,7 +35,7 @@ extension Array<UInt8> {
         append((byte & 15).hexDigit)
     }
 
-    /// Appends the byte as a URI writes what it may not hold: a percent sign and two digits, letters in upper case.
+    /// Appends the byte percent-encoded for a URI: a percent sign and two digits, letters in upper case.
     package mutating func append(percentEncoded byte: UInt8) {
         append(UInt8(ascii: "%"))
         append((byte >> 4).upperHexDigit)

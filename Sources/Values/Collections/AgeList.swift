@@ -1,7 +1,7 @@
-/// Elements in the order in which they came. The oldest is found, and any element is removed, in constant time.
+/// Elements in the order of their arrival. Finding the oldest and removing any element take constant time.
 ///
-/// Each element has a place, which is used again when the element has been removed. The owner keeps the places, and
-/// limits how many elements there are.
+/// Each element has a place, which is reused after the element was removed. The owner keeps the places, and limits the
+/// number of elements.
 package struct AgeList<Element> {
     fileprivate struct Node {
         /// `nil` in a free node.
@@ -17,7 +17,7 @@ package struct AgeList<Element> {
         }
     }
 
-    /// Where an element is, until it is removed.
+    /// The place of an element, until it is removed.
     package struct Place: Hashable, Sendable {
         fileprivate let index: Int32
     }
@@ -34,7 +34,7 @@ package struct AgeList<Element> {
 
     package var oldest: Element? { first < 0 ? nil : nodes[Int(first)].element }
 
-    /// Adds the youngest.
+    /// Adds an element as the youngest.
     package mutating func append(_ element: Element) -> Place {
         let node = Node(element, older: last)
         let index: Int32
@@ -65,7 +65,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // When the list is empty, memory that many elements needed is given back.
+            // When the list is empty, memory for many elements is released.
             nodes = []
             free = -1
         }

@@ -1,10 +1,10 @@
-/// Has a value that stands for none.
+/// A type with a value that means "absent".
 @usableFromInline
 package protocol Absentable: Equatable {
     static var absent: Self { get }
 }
 
-/// A value that may be absent, in no more room than the value: of records that are kept by the hundred thousand.
+/// An optional value in the space of the value, for records that are kept by the hundred thousand.
 @usableFromInline @propertyWrapper
 package struct Packed<Value: Absentable> {
     @usableFromInline var value: Value
@@ -22,6 +22,6 @@ extension Packed: Equatable {}
 extension Packed: Hashable where Value: Hashable {}
 extension Packed: Sendable where Value: Sendable {}
 
-/// The smallest number stands for none.
+/// The smallest number means "absent".
 extension Int32: Absentable { @inlinable package static var absent: Int32 { .min } }
 extension Int: Absentable { @inlinable package static var absent: Int { .min } }

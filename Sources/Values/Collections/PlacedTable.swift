@@ -1,17 +1,17 @@
-/// Records by their keys. Beside itself a record takes some thirteen bytes, where a dictionary has room for up to three
-/// times as many records as are in it.
+/// Records by their keys. The overhead of a record is some thirteen bytes; a dictionary reserves up to three times the
+/// space of its records.
 ///
-/// A record keeps its place until it is removed: whoever knows the place needs no key to find it.
+/// A record keeps its place until it is removed: the place gives access without the key.
 @usableFromInline
 package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32
 
     @usableFromInline var index = SlotIndex()
-    /// `nil` where no record is.
+    /// `nil` if the place has no record.
     @usableFromInline var keys: [Key?] = []
     @usableFromInline var values: [Value] = []
     @usableFromInline var vacant: [Place] = []
-    /// Stands where no record is.
+    /// The value of places without a record.
     @usableFromInline let empty: Value
 
     @inlinable
@@ -26,7 +26,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     func place(of key: Key, hash: UInt32) -> Place? { index.find(hash: hash) { keys[Int($0)] == key } }
 
-    /// The record at a place that was given and not removed since.
+    /// The record at a place that was returned and not removed since.
     @inlinable
     package subscript(place: Place) -> Value {
         _read { yield values[Int(place)] }
@@ -39,7 +39,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     package func key(at place: Place) -> Key? { keys[Int(place)] }
 
-    /// The place of the key's record, which is an empty one if it had none.
+    /// The place of the key's record, which is created empty if it did not exist.
     @inlinable
     package mutating func madePlace(of key: Key) -> Place {
         let hash = Self.hash(key)
@@ -66,13 +66,13 @@ package struct PlacedTable<Key: Hashable, Value> {
         vacant.append(place)
     }
 
-    /// All records, in no order that means anything.
+    /// All records, in no particular order.
     @inlinable
     package var all: some Sequence<(key: Key, value: Value)> {
         zip(keys, values).lazy.compactMap { key, value in key.map { ($0, value) } }
     }
 
-    /// The table's seeded hash; for numbers of our own their own.
+    /// The table's seeded hash; for numbers that this program assigned, their own hash.
     @inlinable
     static func hash(_ key: Key) -> UInt32 { UInt32(truncatingIfNeeded: key._rawHashValue(seed: 0)) }
 }

@@ -1,11 +1,11 @@
-/// A queue, first in, first out, each in constant time on average. It consists of two stacks: when the one that
-/// elements are taken from is empty, it is refilled with the other, turned over.
+/// A first-in first-out queue with constant average time. It consists of two stacks: when the stack for taking is
+/// empty, it is refilled with the reversed other one.
 ///
-/// An element that was taken is released at once, and a long queue gives its memory back when it is empty. The owner
-/// limits how many elements there are.
+/// A taken element is released immediately, and a long queue releases its memory when it is empty. The owner limits the
+/// number of elements.
 @usableFromInline
 package struct Queue<Element> {
-    /// The elements that leave next. The first of them stands last.
+    /// The elements that leave next, in reverse order.
     @usableFromInline var leaving: [Element] = []
     /// The elements that leave after those, in their order.
     @usableFromInline var arrived: [Element] = []

@@ -1,6 +1,6 @@
-/// A value that most records have not, in memory of its own: a record without it has room for a pointer alone.
+/// A value that most records lack, in its own allocation: a record without it needs only a pointer.
 ///
-/// It is a value as any other: a copy of the record has a copy of it.
+/// It has value semantics: a copy of the record has its own copy of it.
 @usableFromInline
 package struct Rare<Value> {
     /// Empty, or with one element.
@@ -11,7 +11,7 @@ package struct Rare<Value> {
 
     @inlinable package var value: Value? { values.first }
 
-    /// Changes the value in place. Where there is none, it begins with `new`.
+    /// Changes the value in place. If it is absent, it starts as `new`.
     @inlinable
     package mutating func change(orNew new: @autoclosure () -> Value, _ body: (inout Value) -> Void) {
         if values.isEmpty { values.append(new()) }

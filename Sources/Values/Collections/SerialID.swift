@@ -1,14 +1,14 @@
-/// A number that this program gives, each once, as a key of its tables.
+/// A number that this program assigns once, as a key of its tables.
 ///
-/// Nobody outside chooses which numbers are given, so nobody can make them collide. They need no seeded hash, which costs
-/// ten times as much, and a call is looked for by its numbers about a hundred times.
+/// No outsider can choose the numbers, so nobody can make them collide. They need no seeded hash, which costs ten times
+/// as much; a call is looked up by its numbers about a hundred times.
 package protocol SerialID: Hashable {
     var rawValue: UInt64 { get }
 }
 
 extension SerialID {
-    /// The standard library's own way in for keys that bring their hash; by `hash(into:)` alone it always uses the
-    /// seeded one. The table's seed keeps the orders of two tables apart, which filling one from another needs.
+    /// The standard library's hook for keys with their own hash. With only `hash(into:)` it always uses the seeded one.
+    /// The table's seed makes the orders of two tables differ, which is required for filling one from another.
     @inlinable
     package func _rawHashValue(seed: Int) -> Int {
         let product = (rawValue ^ UInt64(truncatingIfNeeded: seed)) &* 0x9e37_79b9_7f4a_7c15

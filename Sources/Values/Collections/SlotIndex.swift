@@ -1,9 +1,9 @@
 /// The slots of records by a hash of their keys: open addressing with linear probing, eight bytes a place.
 ///
-/// It knows neither keys nor hash function. The caller hands in a hash of 32 bits (a seeded one, where the key comes
-/// from the network) and says which slot of an equal hash is meant. The index keeps the hash, so it grows without
-/// looking at a record. A quarter of the places stays empty, since looking for what is not there ends at an empty one;
-/// it grows by half, so that never more than 16 bytes stand for a slot.
+/// It knows neither keys nor hash function. The caller passes a hash of 32 bits (a seeded one, if the key comes from
+/// the network) and decides which slot of an equal hash is the right one. The index stores the hash, so it grows
+/// without reading records. A quarter of the places stays empty, because a search for a missing key ends at an empty
+/// place. It grows by half, so that a slot never needs more than 16 bytes.
 @usableFromInline
 package struct SlotIndex: Sendable {
     /// The hash in the upper half, the slot plus one in the lower; 0 is an empty place.
@@ -33,14 +33,14 @@ package struct SlotIndex: Sendable {
         return slots
     }
 
-    /// Adds a slot that is not there yet.
+    /// Adds a slot that is not in the index yet.
     @usableFromInline package mutating func insert(hash: UInt32, slot: UInt32) {
         if count >= places.count / 4 * 3 { grow() }
         count += 1
         put(Self.place(hash, slot))
     }
 
-    /// Puts another slot in the place of one.
+    /// Replaces one slot by another.
     package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
         guard let position = position(hash: hash, slot: slot) else { return }
         places[position] = Self.place(hash, newSlot)
@@ -49,7 +49,7 @@ package struct SlotIndex: Sendable {
     @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // Entries behind the gap that would no longer be found move up, so that no search has to step over gaps.
+        // Entries after the gap that could no longer be found move up, so that no search has to skip gaps.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))
@@ -95,7 +95,7 @@ package struct SlotIndex: Sendable {
     @inlinable
     func after(_ position: Int) -> Int { position + 1 == places.count ? 0 : position + 1 }
 
-    /// Steps forward, around the end.
+    /// The number of steps forward, around the end.
     private func distance(from start: Int, to end: Int) -> Int {
         end >= start ? end - start : end - start + places.count
     }

@@ -1,4 +1,4 @@
-/// Why a text is not taken as JSON, and at which byte.
+/// Why a text is refused as JSON, and at which byte.
 package struct JSONError: Error, Hashable, CustomStringConvertible {
     package enum Reason: Hashable, Sendable {
         case tooLong, tooDeep, tooManyValues
@@ -6,11 +6,11 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         case encoding
         /// The text ends before its value does.
         case incomplete
-        /// A byte that may not stand there, such as one after the end of the value.
+        /// A byte that is not allowed at this place, such as one after the end of the value.
         case unexpectedByte
-        /// `\u` halves of a character without their partner.
+        /// One half of a `\u` pair without the other.
         case loneSurrogate
-        /// An object has two members of one name.
+        /// An object has two members with the same name.
         case repeatedName
     }
 
@@ -26,11 +26,11 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         switch reason {
         case .tooLong: "JSON text is too long"
         case .tooDeep: "JSON is nested too deeply at byte \(offset)"
-        case .tooManyValues: "JSON holds too many values"
+        case .tooManyValues: "JSON contains too many values"
         case .encoding: "JSON text is not UTF-8"
         case .incomplete: "JSON text ends too early"
         case .unexpectedByte: "JSON is malformed at byte \(offset)"
-        case .loneSurrogate: "JSON holds half a character at byte \(offset)"
+        case .loneSurrogate: "JSON contains half a character at byte \(offset)"
         case .repeatedName: "JSON has a member twice, at byte \(offset)"
         }
     }

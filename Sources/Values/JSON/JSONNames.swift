@@ -1,28 +1,28 @@
 import Bytes
 
-/// The names that the open objects of a text have so far, to find one that comes twice.
+/// The names in the open objects of a text, to find duplicates.
 ///
-/// Of two readers one would take the first value and one the last. A name is the characters that it stands for: escapes hide
-/// nothing, and what Swift compares as equal is equal.
+/// One program might use the first of two values, and another one the last. Names are compared by their characters:
+/// escapes make no difference, and names that Swift considers equal are equal.
 struct JSONNames {
     private struct Name {
         let depth: Int
         let text: JSONReader.Text
-        /// Whether it is its bytes: ASCII without escapes.
+        /// Whether it is plain: ASCII without escapes.
         let isPlain: Bool
     }
 
-    /// Those of the innermost object last.
+    /// The names of the innermost object are last.
     private var names: [Name] = []
-    /// The names of objects with many, by their depth.
+    /// The names of objects with many members, by their depth.
     private var many: [Int: Set<String>] = [:]
 
-    /// So many are compared one by one.
+    /// Up to this number, names are compared one by one.
     private static let few = 16
 
     /// An object at that depth has another name.
     ///
-    /// - Returns: false when it has it already.
+    /// - Returns: false if it already has that name.
     mutating func add(_ text: JSONReader.Text, at depth: Int, in bytes: [UInt8]) -> Bool {
         if many[depth] != nil { return many[depth]?.insert(JSONReader.string(text, in: bytes)).inserted == true }
         let isPlain = !text.hasEscapes && bytes[text.range].allSatisfy { $0 < 0x80 }

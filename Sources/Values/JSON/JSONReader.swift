@@ -1,14 +1,14 @@
 import Bytes
 
-/// Reads a JSON text (RFC 8259) token by token: strict, without recursion, and without allocating for what is skipped.
+/// Reads a JSON text (RFC 8259) token by token: strict, without recursion, and without allocating for skipped values.
 ///
-/// No object has a name twice.
+/// Objects with duplicate names are refused.
 package struct JSONReader {
     package struct Limits: Sendable {
         package var bytes = 1 << 20
-        /// How deep arrays and objects may stand inside each other; at most 64.
+        /// The maximum nesting of arrays and objects; at most 64.
         package var depth = 32
-        /// How many values there may be: members, elements, and the containers they are in.
+        /// The maximum number of values: members, elements, and their containers.
         package var values = 50_000
 
         package init() {}
@@ -22,11 +22,11 @@ package struct JSONReader {
         case number(Range<Int>)
         case bool(Bool)
         case null
-        /// The text has ended where it may.
+        /// The text has ended at an allowed place.
         case end
     }
 
-    /// Where the characters of a string stand, without its quotes.
+    /// The range of a string's characters, without its quotes.
     package struct Text: Hashable, Sendable {
         let range: Range<Int>
         let hasEscapes: Bool
@@ -61,7 +61,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// The next token. After ``Token/end`` there is always that again.
+    /// The next token. After ``Token/end`` the result is always the same.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {
@@ -75,7 +75,7 @@ package struct JSONReader {
         }
     }
 
-    /// Passes over a value, whatever is in it. Call it where a value is next.
+    /// Skips a value of any kind. Call it where a value is next.
     package mutating func skipValue() throws(JSONError) {
         let outside = depth
         repeat {
@@ -218,7 +218,7 @@ package struct JSONReader {
         }
     }
 
-    /// `uXXXX`, the `u` being next.
+    /// Reads `uXXXX` from its `u` on.
     private mutating func codeUnit() throws(JSONError) -> UInt16 {
         index += 1
         var unit: UInt16 = 0

@@ -1,12 +1,12 @@
 package import Bytes
 
 extension Array<UInt8> {
-    /// Appends a JSON string with its quotes, made of any bytes: what is not UTF-8 becomes U+FFFD, quotes, backslashes,
-    /// control characters and the two line separators that JavaScript takes for line ends are escaped.
+    /// Appends a JSON string with its quotes, made from any bytes. Bytes that are not UTF-8 become U+FFFD. Quotes,
+    /// backslashes, control characters and the two line separators that JavaScript takes for line ends are escaped.
     ///
     /// - Parameters:
-    ///   - bytes: what the string shall hold.
-    ///   - limit: how many bytes may stand between the quotes; it ends with the last character that fits.
+    ///   - bytes: the contents of the string.
+    ///   - limit: the maximum number of bytes between the quotes; the string ends with the last character that fits.
     package mutating func append(jsonString bytes: Span<UInt8>, atMost limit: Int = .max) {
         append(UInt8(ascii: "\""))
         let (end, overflow) = count.addingReportingOverflow(limit)
@@ -51,7 +51,7 @@ extension Array<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Where the run of ASCII characters ends that begins at `start` and that JSON writes as they are.
+    /// The end of the run of ASCII characters from `start` that JSON does not escape.
     fileprivate func plainEnd(from start: Int) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
         var index = start
@@ -60,7 +60,7 @@ extension Span<UInt8> {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                 let quotes = word ^ (one &* UInt64(UInt8(ascii: "\"")))
                 let backslashes = word ^ (one &* UInt64(UInt8(ascii: "\\")))
-                // The top bit of a byte tells that one is not plain, perhaps one before it.
+                // The top bit of a byte shows that one is not plain, perhaps an earlier one.
                 let marks = word | (word &- one &* 0x20) | (quotes &- one) | (backslashes &- one)
                 guard marks & (one &* 0x80) == 0 else { break }
                 index += 8
@@ -76,7 +76,7 @@ extension Span<UInt8> {
     }
 }
 
-/// One character of the input and how JSON writes it.
+/// One character of the input and its JSON form.
 private struct EscapedCharacter {
     enum Form {
         case plain
@@ -86,7 +86,7 @@ private struct EscapedCharacter {
     }
 
     let form: Form
-    /// How many bytes of the input it takes.
+    /// Its length in the input in bytes.
     let length: Int
 
     init(at index: Int, of bytes: Span<UInt8>) {
@@ -126,8 +126,8 @@ private struct EscapedCharacter {
         }
     }
 
-    /// How many bytes belong to the character that begins here, and whether it is whole (Unicode table 3-7). A broken one
-    /// ends where it stops being the beginning of any character, as in Swift's own decoding.
+    /// The number of bytes of the character that begins here, and whether it is complete (Unicode table 3-7). An
+    /// incomplete one ends where no character can continue, as in Swift's own decoding.
     private static func sequence(at index: Int, of bytes: Span<UInt8>) -> (length: Int, isComplete: Bool) {
         let length: Int
         var second: ClosedRange<UInt8> = 0x80...0xbf

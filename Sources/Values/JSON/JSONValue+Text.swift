@@ -3,44 +3,65 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     package init(dictionaryLiteral members: (String, JSONValue)...) { self = .members(members) }
 
-    /// An object whose members stand in this order.
+    /// An object with its members in this order.
     package static func members(_ members: [(String, JSONValue)]) -> JSONValue {
         .object(members.map { Member(key: $0.0, value: $0.1) })
     }
 
     package static func number(_ number: Int64) -> JSONValue { .number("\(number)") }
 
-    /// The value as JSON text, without blanks: numbers as they were written, strings escaped anew.
+    /// The value as JSON text, without blanks: numbers unchanged, strings escaped again.
     package var bytes: [UInt8] {
         var out: [UInt8] = []
         append(to: &out)
         return out
     }
 
-    /// Appends the value as JSON text. It calls itself, but no deeper than the reader that made the value allowed.
-    package func append(to out: inout [UInt8]) {
+    /// The same for people: a line for each member and element.
+    package var lines: [UInt8] {
+        var out: [UInt8] = []
+        append(to: &out, depth: 0)
+        return out
+    }
+
+    /// Appends the value as JSON text, in lines where its depth is given. It calls itself, but no deeper than the reader or
+    /// the type that made the value.
+    package func append(to out: inout [UInt8], depth: Int? = nil) {
         switch self {
         case .null: out += "null".utf8
         case .bool(let flag): out += (flag ? "true" : "false").utf8
         case .number(let text): out += text.utf8
         case .string(let text): out.append(jsonString: text)
         case .array(let elements):
-            out.append(UInt8(ascii: "["))
-            for (index, element) in elements.enumerated() {
-                if index > 0 { out.append(UInt8(ascii: ",")) }
-                element.append(to: &out)
-            }
-            out.append(UInt8(ascii: "]"))
+            out.append("[", elements, "]", depth) { $0.append(to: &$1, depth: $2) }
         case .object(let members):
-            out.append(UInt8(ascii: "{"))
-            for (index, member) in members.enumerated() {
-                if index > 0 { out.append(UInt8(ascii: ",")) }
+            out.append("{", members, "}", depth) { member, out, depth in
                 out.append(jsonString: member.key)
-                out.append(UInt8(ascii: ":"))
-                member.value.append(to: &out)
+                out += (depth == nil ? ":" : ": ").utf8
+                member.value.append(to: &out, depth: depth)
             }
-            out.append(UInt8(ascii: "}"))
         }
+    }
+}
+
+extension [UInt8] {
+    fileprivate mutating func append<Part>(
+        _ open: String, _ parts: [Part], _ close: String, _ depth: Int?, _ append: (Part, inout [UInt8], Int?) -> Void
+    ) {
+        let inner = depth.map { $0 + 1 }
+        self += open.utf8
+        for (index, part) in parts.enumerated() {
+            if index > 0 { self += ",".utf8 }
+            endLine(inner)
+            append(part, &self, inner)
+        }
+        if !parts.isEmpty { endLine(depth) }
+        self += close.utf8
+    }
+
+    private mutating func endLine(_ depth: Int?) {
+        guard let depth else { return }
+        self += ("\n" + String(repeating: "  ", count: depth)).utf8
     }
 }
 

@@ -7,11 +7,11 @@ package enum JSONValue: Hashable, Sendable {
 
     case null
     case bool(Bool)
-    /// The number as it is written, since JSON sets no limits to numbers.
+    /// The unchanged text of the number, because JSON does not limit numbers.
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// The members in the order of the text, no key twice.
+    /// The members in the order of the text, with unique keys.
     case object([Member])
 
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
@@ -21,7 +21,7 @@ package enum JSONValue: Hashable, Sendable {
         _ = try reader.next()
     }
 
-    /// Recursive, but no deeper than the reader allows.
+    /// Recursive, but at most as deep as the reader's limit.
     private static func read(_ token: JSONReader.Token, from reader: inout JSONReader) throws(JSONError) -> JSONValue {
         switch token {
         case .objectStart:
@@ -40,14 +40,14 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // In the place of a value the reader gives none of the last four.
+        // In place of a value the reader never returns the last four.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }
 
     // MARK: Parts
 
-    /// The value of the member with that key; `nil` for what is no object.
+    /// The value of the member with that key; `nil` for a value that is not an object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.key == key }?.value
@@ -58,7 +58,7 @@ package enum JSONValue: Hashable, Sendable {
         return text
     }
 
-    /// A whole number written without fraction or exponent.
+    /// A whole number without fraction or exponent.
     package var integer: Int64? {
         guard case .number(let text) = self else { return nil }
         return Int64(text)

@@ -10,18 +10,18 @@ extension UInt8 {
     /// A byte of an RFC 3261 token: letters, digits and `-.!%*_+`'~`.
     @inlinable package var isToken: Bool { isIn(0x03ff_6ca2_0000_0000, 0x47ff_ffff_87ff_fffe) }
 
-    /// A byte of a host name or an IPv4 address. Names with `_` break RFC 3261's grammar and are in use.
+    /// A byte of a host name or an IPv4 address. Names with `_` violate RFC 3261's grammar but are in use.
     @inlinable package var isHostByte: Bool { isIn(0x03ff_6000_0000_0000, 0x07ff_fffe_87ff_fffe) }
 
-    /// A byte that a user part may have by RFC 3261's grammar, escapes, `;` and `?` aside.
+    /// A byte that RFC 3261's grammar allows in a user part, except escapes, `;` and `?`.
     @inlinable package var isPlainUserByte: Bool { isIn(0x23ff_ffd2_0000_0000, 0x47ff_fffe_87ff_fffe) }
 
-    /// What may stand between angle brackets.
+    /// A byte that is allowed between angle brackets.
     @inlinable package var mayStandInURI: Bool {
         self > 63 ? self != 0x7f : 0xaffffffa_00000000 &>> UInt64(self) & 1 != 0
     }
 
-    /// Whether the bit of this byte is set: in the first word those below 64, in the second those from 64 to 127.
+    /// Whether the bit of this byte is set: in the first word for bytes below 64, in the second for 64 to 127.
     @inlinable
     func isIn(_ below64: UInt64, _ below128: UInt64) -> Bool {
         (self < 64 ? below64 : self < 128 ? below128 : 0) &>> UInt64(self & 63) & 1 != 0
@@ -35,16 +35,17 @@ extension Span<UInt8> {
         return firstPlace(in: start..<end) { ($0 .< space) .| ($0 .== delete) }
     }
 
-    /// The first place at or after `start` whose byte is in no host name, or `end`; see ``Swift/UInt8/isHostByte``.
+    /// The first place at or after `start` whose byte is not part of a host name, or `end`; see
+    /// ``Swift/UInt8/isHostByte``.
     package func hostEnd(from start: Int, to end: Int) -> Int {
-        // Between those bytes stand few others, which have names here.
+        // Between those bytes are few others, which are named here.
         firstPlace(in: start..<end) { block in
             block.marks(upTo: ",") .| block.marks(of: "/") .| block.marks(from: ":", upTo: "@")
                 .| block.marks(from: "[", upTo: "^") .| block.marks(of: "`") .| block.marks(from: "{", upTo: "\u{ff}")
         }
     }
 
-    /// The place behind the closing quote of a quoted string whose opening quote stands before `start`.
+    /// The place after the closing quote of a quoted string whose opening quote is before `start`.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start
         while index < end {
@@ -56,7 +57,7 @@ extension Span<UInt8> {
         return nil
     }
 
-    /// Whether there are tabs or folds, white space that libosip2 does not know everywhere.
+    /// Whether it contains tabs or folds, white space that libosip2 does not accept everywhere.
     package func hasOddBlanks(_ range: Range<Int>) -> Bool {
         nextControl(from: range.lowerBound, to: range.upperBound) < range.upperBound
     }

@@ -1,12 +1,12 @@
 package import Bytes
 
-// Whose credentials a row has (RFC 3261 section 22.3): a proxy takes its own off and passes those for others on.
+// The realm of a row's credentials (RFC 3261 section 22.3): a proxy removes its own credentials and forwards others.
 
 extension MessageFrame {
     /// Whether an Authorization or Proxy-Authorization value names one of these realms, which are in lower case.
     ///
-    /// It reads no more than names, values and quotes. A row that names two realms counts for both: it is better to
-    /// remove a row too many than to leave our users' answers in other hands.
+    /// It reads only names, values and quotes. A row that names two realms counts for both: removing a row too many is
+    /// better than disclosing our users' answers.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0
@@ -26,8 +26,8 @@ extension MessageFrame {
         }
     }
 
-    /// The value of a parameter `realm` that begins here, without its quotes, and where it ends with them. A quote that
-    /// is never closed ends with the row.
+    /// The value of a parameter `realm` that begins here, without its quotes, and the end of both. A quote that is
+    /// never closed ends with the row.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount

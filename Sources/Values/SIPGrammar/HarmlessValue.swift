@@ -1,11 +1,12 @@
 import Bytes
 
-/// Which values of Alert-Info and Call-Info tell a phone to do nothing (T9.13).
+/// Recognises the values of Alert-Info and Call-Info that do not command a phone (T9.13).
 ///
-/// Vendors read their own words there: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`, `intercom`, or what the
-/// phone's settings say. So this knows the few forms that are harmless, and not the many that are not.
+/// Vendors have their own commands there: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`, `intercom`, or
+/// words from the phone's settings. Therefore this lists the few harmless forms instead of the many harmful ones.
 enum HarmlessValue {
-    /// Whether each value of an Alert-Info row is a name of RFC 7462 without parameters, as `<urn:alert:source:external>`.
+    /// Whether each value of an Alert-Info row is a name of RFC 7462 without parameters, as
+    /// `<urn:alert:source:external>`.
     static func namesTones(_ value: Span<UInt8>) -> Bool {
         var index = 0
         repeat {
@@ -20,7 +21,7 @@ enum HarmlessValue {
         return index == value.count && !mentionsAnswer(value)
     }
 
-    /// Whether each value of a Call-Info row is a URI with nothing but its purpose (RFC 3261 section 20.9).
+    /// Whether each value of a Call-Info row is a URI with only its purpose (RFC 3261 section 20.9).
     static func namesPurposes(_ value: Span<UInt8>) -> Bool {
         var index = 0
         repeat {
@@ -36,7 +37,7 @@ enum HarmlessValue {
         return index == value.count && !mentionsAnswer(value)
     }
 
-    /// Some phones look for their word anywhere in the row.
+    /// Some phones look for their command anywhere in the row.
     private static func mentionsAnswer(_ value: Span<UInt8>) -> Bool {
         let word: StaticString = "answer"
         var index = 0
@@ -51,7 +52,7 @@ enum HarmlessValue {
         byte.isASCIILetter || byte.isASCIIDigit || byte == UInt8(ascii: ":") || byte == UInt8(ascii: "-")
     }
 
-    /// Whether that character comes next; steps over it, and over blanks and folds on both sides.
+    /// Whether that character comes next. Skips it, with blanks and folds on both sides.
     private static func take(_ character: Unicode.Scalar, _ value: Span<UInt8>, _ index: inout Int) -> Bool {
         skipBlanks(value, &index)
         guard index < value.count, value[index] == UInt8(ascii: character) else { return false }

@@ -1,11 +1,11 @@
 package import Bytes
 
-/// The header fields this program knows; compact forms are folded into them (RFC 3261 section 7.3.3).
+/// The header fields that this program knows. Compact forms are mapped to them (RFC 3261 section 7.3.3).
 @usableFromInline
 package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
     case other
     case accept, alertInfo, allow
-    /// Answer-Mode, Priv-Answer-Mode and what else asks a phone to answer by itself.
+    /// Answer-Mode, Priv-Answer-Mode and other fields that ask a phone to answer by itself.
     case answerMode
     case authorization, callID, callInfo, contact, contentLength, contentType, cseq, date, diversion, event
     case expires, featureCaps, from, historyInfo, maxBreadth, maxForwards, minExpires, pAccessNetworkInfo
@@ -18,7 +18,7 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
     case wwwAuthenticate
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: HeaderName, right: HeaderName) -> Bool { left.rawValue == right.rawValue }
 
@@ -26,14 +26,14 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     var bit: UInt64 { 1 &<< UInt64(rawValue) }
 }
 
-/// Where one header field value stands in its message's bytes.
+/// The place of one header field value in its message's bytes.
 ///
-/// A row with several comma-separated values of Via, Route, Record-Route, Path or Contact has one entry for each value;
-/// of all other fields one entry stands for the whole row.
+/// A row with several comma-separated values of Via, Route, Record-Route, Path or Contact has one entry for each value.
+/// For all other fields, one entry covers the whole row.
 @usableFromInline
 package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName
-    // A message has dozens of these, and is kept for as long as a call is held. So each place has only four bytes.
+    // A message has dozens of these, and is kept while a call is held. Therefore each place has only four bytes.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     @inlinable package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
@@ -44,16 +44,16 @@ package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
         valueEnd = UInt32(value.upperBound)
     }
 
-    /// The whole row with its folds and its line end. For all but the first value of a row it is empty.
+    /// The whole row with its folds and its line end. Empty for all values except the first of a row.
     @inlinable package var row: Range<Int> { Int(rowStart)..<Int(rowEnd) }
-    /// The value without white space around it; folds inside are kept.
+    /// The value without surrounding white space; folds inside are kept.
     @inlinable package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
 /// Digest credentials of one Authorization or Proxy-Authorization row (RFC 7616), values unquoted.
 package struct DigestCredentials: Sendable {
     package let username, realm, nonce, uri, response: ByteString
-    /// `nil` when the client sent none, which means MD5.
+    /// `nil` if the client sent none, which means MD5.
     package let algorithm: ByteString?
     package let qop, nonceCount, cnonce: ByteString?
 

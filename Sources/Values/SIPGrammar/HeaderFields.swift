@@ -2,17 +2,17 @@ package import Bytes
 
 /// The header fields of a message, in their order.
 ///
-/// They stand in the message's own storage, behind its bytes, so that a message needs no second block of memory for them.
+/// They are in the message's own storage, after its bytes, so that a message needs no second allocation for them.
 package struct HeaderFields: Sendable {
     let storage: ByteStorage
-    /// Where the first of them stands in the storage.
+    /// The place of the first field in the storage.
     let start: Int32
     let size: Int32
 
-    /// How many bytes of a storage the fields take.
+    /// The size of the fields in a storage.
     package static func room(for count: Int) -> Int { count * MemoryLayout<HeaderField>.stride }
 
-    /// Fields that were written to that place, one behind the other.
+    /// Fields that were written to that place, one after the other.
     package init(in storage: ByteStorage, at start: Int, count: Int) {
         precondition(
             start >= 0 && count >= 0 && Self.room(for: count) <= storage.capacityInBytes - start,
@@ -41,7 +41,7 @@ extension HeaderFields: RandomAccessCollection {
 
     package func makeIterator() -> Iterator { Iterator(fields: self) }
 
-    /// Written out, since the one that Swift makes for all collections goes through a table of witnesses.
+    /// Written by hand, because the standard iterator of collections uses a witness table.
     package struct Iterator: IteratorProtocol {
         fileprivate let fields: HeaderFields
         private var index = 0

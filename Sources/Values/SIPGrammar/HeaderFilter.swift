@@ -1,11 +1,11 @@
 package import Bytes
 
-/// The header fields that are removed from the requests and responses of peers that are not trusted (T9.7, T9.13, T9.14).
+/// The header fields that are removed from requests and responses of untrusted peers (T9.7, T9.13, T9.14).
 ///
-/// It works on the names that the reader found, so that no other spelling escapes it, be it in another case, in a
-/// compact form, or with blanks before the colon.
+/// It uses the names that the reader found, so that no spelling escapes it: another case, a compact form, or blanks
+/// before the colon.
 package struct HeaderFilter: Hashable, Sendable {
-    /// One name of the settings, in lower case; with a star behind it all names that begin so.
+    /// One name from the settings, in lower case; with a star after it, all names with that prefix.
     private struct Name: Hashable {
         let text: [UInt8]
         let isPrefix: Bool
@@ -15,28 +15,27 @@ package struct HeaderFilter: Hashable, Sendable {
     private let known: UInt64
     private let names: [Name]
 
-    /// The fields that speak of somebody's identity, in which no phone is believed (RFC 3325, RFC 5806, RFC 7044, RFC
-    /// 7315).
+    /// The fields that state an identity, for which no phone is trusted (RFC 3325, RFC 5806, RFC 7044, RFC 7315).
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo, .pOther,
     ]
 
-    /// The fields that make a phone answer by itself. Of some only harmless values pass.
+    /// The fields that make a phone answer by itself. For some of them only harmless values pass.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The fields with `P-` that a phone may send. Networks tell each other all others (RFC 5727 section 4), and what a phone
-    /// writes there would be believed by whoever stands behind us.
+    /// The `P-` fields that a phone may send. All others are for communication between networks (RFC 5727 section 4),
+    /// and the next network would trust their values from a phone.
     private static let harmless: [StaticString] = [
-        // What becomes of the sender's own sound before the answer (RFC 5009). It names nobody.
+        // The treatment of the sender's own sound before the answer (RFC 5009). It names nobody.
         "p-early-media",
-        // How well the sender heard, as telephones of AVM, Grandstream and snom write it into BYE.
+        // The quality of the received sound, which telephones of AVM, Grandstream and snom send in BYE.
         "p-rtp-stat",
     ]
 
     /// - Parameters:
     ///   - known: names that are always removed.
-    ///   - names: others, each with a `*` at its end or without.
+    ///   - names: others, each with or without a `*` at its end.
     package init(_ known: [HeaderName] = HeaderFilter.identity + HeaderFilter.commands, names: [String]) {
         self.known = known.reduce(0) { $0 | $1.bit }
         self.names = names.map { name in
@@ -46,7 +45,7 @@ package struct HeaderFilter: Hashable, Sendable {
         }
     }
 
-    /// Whether the row of that field must not go on.
+    /// Whether the row of that field must be removed.
     package func removes(_ field: HeaderField, of bytes: ByteString) -> Bool {
         if known & field.name.bit != 0, !Self.isHarmless(field, of: bytes) { return true }
         guard !names.isEmpty, !field.row.isEmpty, !field.name.isNeeded else { return false }
@@ -86,14 +85,14 @@ package struct HeaderFilter: Hashable, Sendable {
         return true
     }
 
-    /// Why a name cannot be in a list of names to remove; `nil` when it can.
+    /// Why a name is not allowed in a list of names to remove; `nil` if it is.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
         let isToken = text.utf8.allSatisfy { byte in
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte.asciiLowercased)
                 || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || "-.!%_+`'~".utf8.contains(byte)
         }
-        guard !text.isEmpty, isToken else { return "expected a header name, with * at its end for all that begin so" }
+        guard !text.isEmpty, isToken else { return "expected a header name, or a prefix of names with * at its end" }
         let wanted = HeaderFilter([], names: [name])
         guard let needed = HeaderName.neededTexts.first(where: { wanted.names(it: Array($0.lowercased().utf8)) }) else {
             return nil
@@ -133,7 +132,7 @@ private enum CompactForm {
 }
 
 extension HeaderName {
-    /// Whether a message cannot do without it, or would not find its way.
+    /// Whether a message is invalid or cannot be routed without it.
     fileprivate var isNeeded: Bool {
         switch self {
         case .via, .from, .to, .callID, .cseq, .contact, .contentLength, .contentType, .maxForwards, .route,
@@ -152,7 +151,7 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// The response without the fields that the filter removes; itself if it has none of them.
+    /// The response without the fields that the filter removes; the same object if it has none.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }

@@ -1,10 +1,10 @@
 package import Bytes
 
-/// Bytes of responses and forwarded requests, made from the bytes of a received message.
+/// Writes responses and forwarded requests from the bytes of a received message.
 ///
-/// Nothing here parses: rows are copied as they are, edited rows are written anew.
+/// Nothing here parses: rows are copied unchanged, and edited rows are written again.
 
-/// A header field this program adds: its name as written, and its value.
+/// A header field that this program adds: its name in the spelling to write, and its value.
 package struct AddedField: Sendable {
     package let name: StaticString
     package let value: ByteString
@@ -20,7 +20,7 @@ package struct AddedField: Sendable {
     }
 }
 
-/// What changes in a request on its way through the proxy (RFC 3261 section 16.6); everything else is copied.
+/// The changes to a request on the way through the proxy (RFC 3261 section 16.6). Everything else is copied.
 package struct RequestEdits: Sendable {
     /// The new Request-URI text.
     package var requestURI: ByteString
@@ -28,27 +28,27 @@ package struct RequestEdits: Sendable {
     package var via: ByteString
     /// The value of Max-Forwards to write, replacing or adding it.
     package var maxForwards: UInt8
-    /// The value of Max-Breadth to write, replacing or adding it (RFC 5393); `nil` leaves the field as it is.
+    /// The value of Max-Breadth to write, replacing or adding it (RFC 5393); `nil` keeps the field.
     package var maxBreadth: UInt32?
-    /// Record-Route values to put on top of the existing ones, the first one topmost. They do not have the field's
+    /// Record-Route values to put on top of the existing ones, the first one topmost. They do not contain the field's
     /// name.
     package var recordRoutes: [ByteString] = []
-    /// Route values to write in place of *all* existing Route rows; `nil` keeps the rows as they are.
+    /// Route values to write instead of *all* existing Route rows; `nil` keeps the rows.
     package var routes: [ByteString]?
-    /// What is added to the request's own topmost Via (RFC 3581): see ``SIPRequest/viaAddition(source:)``.
+    /// The addition to the request's own topmost Via (RFC 3581): see ``SIPRequest/viaAddition(source:)``.
     package var topViaAddition = ViaAddition.none
-    /// Header fields that must not go on.
+    /// Header fields to remove.
     package var removed: [HeaderName] = []
-    /// A filter of further fields that must not go on; set for peers that are not trusted.
+    /// A filter of further fields to remove; set for untrusted peers.
     package var filter: HeaderFilter?
-    /// Credentials for these realms, in lower case, must not go on.
+    /// Realms, in lower case, whose credentials are removed.
     package var ownRealms: [ByteString] = []
     /// Fields to add at the end of the header.
     package var added: [AddedField] = []
-    /// Where the value of From begins that goes on, so that a display name before it does not; 0 for all of it.
+    /// The start of the forwarded part of From, which drops a display name before it; 0 for the whole value.
     package var fromStart = 0
-    /// Whether `pn-*` parameters stay in the Request-URI and the Contact rows. Since they are the device's secrets,
-    /// they are removed unless this is set.
+    /// Whether `pn-*` parameters stay in the Request-URI and the Contact rows. They are the device's secrets, so they
+    /// are removed unless this is set.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
@@ -60,7 +60,7 @@ package struct RequestEdits: Sendable {
 
 /// A request as this program sends it, with the places of the parts that ACK and CANCEL repeat.
 ///
-/// RFC 3261 sections 9.1 and 17.1.1.3: both are made from the request as it was *sent*.
+/// RFC 3261 sections 9.1 and 17.1.1.3: both are made from the request in the form in which it was *sent*.
 package struct OutgoingRequest: Sendable {
     package let bytes: [UInt8]
     package let method: Method
@@ -125,7 +125,7 @@ package struct OutgoingRequest: Sendable {
         out.append(" SIP/2.0\r\n")
     }
 
-    /// Appends a part of the request, and returns where it stands now.
+    /// Appends a part of the request, and returns its new place.
     @discardableResult
     private func append(_ part: Range<Int>, to out: inout ByteSink) -> Range<Int> {
         let start = out.count

@@ -5,7 +5,7 @@ package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: Method, right: Method) -> Bool {
         switch (left, right) {
@@ -55,7 +55,7 @@ package enum Method: Hashable, Sendable {
             }
     }
 
-    /// Appends the name as it stands in a start line or CSeq.
+    /// Appends the name in the form of a start line or CSeq.
     package func append(to out: inout ByteSink) {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
@@ -64,7 +64,7 @@ package enum Method: Hashable, Sendable {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
 
-    /// As it stands in a start line.
+    /// In the form of a start line.
     package var name: ByteString {
         var name: [UInt8] = []
         append(to: &name)

@@ -1,13 +1,13 @@
 package import Bytes
 
-/// One `name[=value]`. The value is as it stood on the wire, with its escapes and quotes; an empty one reads as none.
+/// One `name[=value]`. The value is unchanged, with its escapes and quotes; an empty one reads as none.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?
 }
 
 extension [UInt8] {
-    /// Appends a semicolon and the parameter as it stood on the wire.
+    /// Appends a semicolon and the unchanged parameter.
     package mutating func append(_ parameter: Parameter) {
         append(";")
         append(parameter.name)
@@ -16,7 +16,7 @@ extension [UInt8] {
         append(value)
     }
 
-    /// Appends a semicolon and the parameter that stands there.
+    /// Appends a semicolon and the parameter at this place.
     package mutating func append(_ place: ParameterPlace, of parameters: Parameters) {
         append(";")
         append(parameters.text, place.name)
@@ -27,7 +27,7 @@ extension [UInt8] {
 }
 
 extension ByteSink {
-    /// Appends a semicolon and the parameter that stands there.
+    /// Appends a semicolon and the parameter at this place.
     package mutating func append(_ place: ParameterPlace, of parameters: Parameters) {
         append(";")
         append(parameters.text, place.name)
@@ -37,10 +37,10 @@ extension ByteSink {
     }
 }
 
-/// The parameters of a URI or of a header field value: the text that they stand in, from the first `;` to the end.
+/// The parameters of a URI or of a header field value: their text, from the first `;` to the end.
 ///
-/// They are told apart when somebody asks for one, since most are never asked for. Whether the text is well-formed is
-/// the message reader's business; odd text gives odd parameters, never a trap.
+/// They are separated when one is requested, because most are never requested. The message reader checks whether the
+/// text is well-formed; malformed text gives meaningless parameters, never a trap.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 
@@ -48,13 +48,13 @@ package struct Parameters: Sequence, Sendable {
 
     package static let none = Parameters(.empty)
 
-    /// The first parameter of that lower-case name, its name compared without case.
+    /// The first parameter of that lower-case name. Its name is compared without case.
     package func first(named name: StaticString) -> Parameter? {
         guard let place = place(of: name) else { return nil }
         return Parameter(name: text[place.name], value: place.value.map { text[$0] })
     }
 
-    /// Its value; `nil` when the parameter is missing or has none.
+    /// Its value; `nil` if the parameter is missing or has none.
     package func value(of name: StaticString) -> ByteString? { place(of: name)?.value.map { text[$0] } }
 
     package func contains(_ name: StaticString) -> Bool { place(of: name) != nil }
@@ -70,7 +70,7 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
-    /// Shows each parameter where it stands in the bytes, for readers that look at many and keep few.
+    /// Visits each parameter at its place in the bytes, for readers that examine many and keep few.
     @inlinable
     package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
         guard !text.isEmpty else { return }
@@ -95,15 +95,15 @@ package struct Parameters: Sequence, Sendable {
     }
 }
 
-/// Where one parameter stands in the bytes of its ``Parameters``.
+/// The place of one parameter in the bytes of its ``Parameters``.
 @usableFromInline
 package struct ParameterPlace {
     package let name: Range<Int>
     /// `nil` without a value, and for an empty one.
     package let value: Range<Int>?
 
-    /// The next parameter at or behind `index`, which moves behind it. Parameters without a name are passed over;
-    /// a value in quotes is kept whole.
+    /// The next parameter at or after `index`, which advances behind it. Parameters without a name are skipped; a
+    /// quoted value is kept whole.
     @usableFromInline
     package init?(_ bytes: Span<UInt8>, from index: inout Int) {
         while index < bytes.count {
@@ -120,7 +120,7 @@ package struct ParameterPlace {
         return nil
     }
 
-    /// Where the parameter ends that begins at `start`, and where its first `=` stands, if it stands before any quote.
+    /// The end of the parameter that begins at `start`, and the place of its first `=`, if it precedes any quote.
     private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
         var equals: Int?
         var index = bytes.firstPlace(

@@ -1,12 +1,12 @@
 package import Bytes
 
-// `pn-*` parameters (RFC 8599) hold what lets others push to a device: they end at this program.
+// `pn-*` parameters (RFC 8599) allow others to push to a device: this program never forwards them.
 
 extension ByteString {
-    /// A URI or a Contact value without the parameters whose name begins with `pn-`, inside and outside of the angle
-    /// brackets. All other bytes stay. If there is nothing to remove, it is the same slice.
+    /// A URI or a Contact value without the parameters whose name begins with `pn-`, inside and outside the angle
+    /// brackets. All other bytes stay. Without such parameters it is the same slice.
     ///
-    /// `pn-purr` stays, because it is made to be shown to peers (RFC 8599 section 9.3).
+    /// `pn-purr` stays, because it is made for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
         let hasAny = withSpan { span in
             var search = PushParameterSearch()
@@ -38,10 +38,10 @@ struct PushParameterSearch {
 
     private var position = 0
     private var place = Place.beforeBrackets
-    /// Semicolons before this place stand in a user part and separate nothing (RFC 4475 section 3.1.1.9).
+    /// Semicolons before this place are part of the user part and separate nothing (RFC 4475 section 3.1.1.9).
     private var hostStart: Int?
 
-    /// The next `;pn-...` outside of quotes, up to the delimiter that ends it.
+    /// The next `;pn-...` outside quotes, up to the delimiter that ends it.
     mutating func next(_ span: Span<UInt8>) -> Range<Int>? {
         if hostStart == nil { hostStart = Self.hostStart(span, from: 0) }
         while true {
@@ -78,7 +78,7 @@ struct PushParameterSearch {
         }
     }
 
-    /// Where the parameter ends. A comma does not end it, because values were told apart before.
+    /// The end of the parameter. A comma does not end it, because values were separated before.
     private func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < span.count {

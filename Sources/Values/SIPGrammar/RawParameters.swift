@@ -1,6 +1,6 @@
 import Bytes
 
-/// Finds `;name=value` parts in the bytes of a header field value, for edits that must leave all other bytes alone.
+/// Finds `;name=value` parts in the bytes of a header field value, for edits that must keep all other bytes.
 enum RawParameters {
     /// The next `;` outside of double quotes at or after `start`, or the end.
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
@@ -12,7 +12,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether the parameter whose `;` stands at `semicolon` has that lower-case name.
+    /// Whether the parameter with its `;` at `semicolon` has that lower-case name.
     static func name(_ span: Span<UInt8>, _ semicolon: Int, equals lowercase: StaticString) -> Bool {
         let start = span.skipSpace(from: semicolon + 1, to: span.count)
         let end = start + lowercase.utf8CodeUnitCount

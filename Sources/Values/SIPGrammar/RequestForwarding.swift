@@ -1,12 +1,12 @@
 import Bytes
 
-// Forwarding a request (RFC 3261 section 16.6): rows are copied, the few edited ones written anew.
+// Forwards a request (RFC 3261 section 16.6): rows are copied, the few edited ones are written again.
 
 extension SIPRequest {
-    /// The request as it goes to the next hop.
+    /// The request for the next hop.
     ///
-    /// Our Via stands on top, new Record-Route and Route rows follow, then the received rows in their order, the added
-    /// fields, and Content-Length. What `edits` does not name is copied byte for byte.
+    /// Our Via is on top, followed by new Record-Route and Route rows, the received rows in their order, the added
+    /// fields, and Content-Length. Rows that `edits` does not name are copied byte for byte.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
         var places = CopiedPlaces()
         let bytes = [UInt8](capacity: frame.bytes.count + edits.size) { places = append(edits, to: &$0) }
@@ -47,7 +47,7 @@ extension SIPRequest {
 }
 
 extension RequestEdits {
-    /// An upper bound of what the edits add to the message.
+    /// An upper bound of the bytes that the edits add to the message.
     fileprivate var size: Int {
         var size = 128 + requestURI.count + via.count + ViaAddition.longest
         for value in recordRoutes { size += value.count + 16 }
@@ -57,7 +57,7 @@ extension RequestEdits {
     }
 }
 
-/// Where the parts stand in the outgoing bytes that ACK and CANCEL repeat.
+/// The places in the outgoing bytes of the parts that ACK and CANCEL repeat.
 private struct CopiedPlaces {
     var uri = 0..<0
     var via = 0..<0
@@ -91,7 +91,7 @@ extension ByteSink {
 }
 
 extension MessageFrame {
-    /// Appends the received rows as the edits want them.
+    /// Appends the received rows with the edits applied.
     fileprivate func appendRows(_ edits: RequestEdits, to out: inout ByteSink, _ places: inout CopiedPlaces) {
         var rows = RowRun(bytes)
         var isTopVia = true

@@ -1,17 +1,17 @@
 import Bytes
 
-// Relaying a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
+// Relays a response towards the caller (RFC 3261 section 16.7 items 3 and 9).
 
 extension SIPResponse {
-    /// The response without its topmost Via value and without `pn-*` parameters in Contact rows, everything else byte for
-    /// byte.
+    /// The response without its topmost Via value and without `pn-*` parameters in Contact rows. Everything else is
+    /// copied byte for byte.
     ///
-    /// A missing Content-Length is added, since the next hop may be a stream.
+    /// A missing Content-Length is added, because the next hop may be a stream.
     ///
     /// - Parameters:
-    ///   - dropped: Fields that must not go on.
-    ///   - added: Fields to write behind the last row.
-    /// - Returns: The whole message, ready to be sent.
+    ///   - dropped: Fields to remove.
+    ///   - added: Fields to write after the last row.
+    /// - Returns: The whole message, ready to send.
     package func withoutTopVia(dropping dropped: [HeaderName] = [], adding added: [AddedField] = []) -> [UInt8] {
         var size = frame.bytes.count + 32
         for field in added { size += field.name.utf8CodeUnitCount + field.value.count + 4 }
@@ -51,8 +51,7 @@ extension SIPResponse {
         out.append(frame.bytes, frame.bodyStart..<frame.bytes.count)
     }
 
-    /// The response with the Vias of the request that it answers, for one that came with too few, everything else byte
-    /// for byte.
+    /// The response with the Vias of its request, for a response with too few. Everything else is copied byte for byte.
     package func withVias(
         of request: MessageFrame, topViaAddition: ViaAddition, adding added: [AddedField] = []
     ) -> [UInt8] {

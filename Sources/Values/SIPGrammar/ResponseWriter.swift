@@ -1,19 +1,19 @@
 package import Bytes
 
-// Responses made from the request's own rows (RFC 3261 section 8.2.6.2).
+// Writes responses from the request's own rows (RFC 3261 section 8.2.6.2).
 
 extension MessageFrame {
-    /// A response without a body to the request whose frame this is.
+    /// A response without a body to the request of this frame.
     ///
-    /// Via, From, To, Call-ID and CSeq rows are copied as they are, compact names and folds included; 100 also
-    /// repeats Timestamp (RFC 3261 section 8.2.6.1).
+    /// Via, From, To, Call-ID and CSeq rows are copied unchanged, including compact names and folds; 100 also repeats
+    /// Timestamp (RFC 3261 section 8.2.6.1).
     ///
     /// - Parameters:
     ///   - status: The status line's code; its phrase is ``Status/reasonPhrase``.
-    ///   - toTag: Added to To; `nil` when the request's To has a tag already, and for 100.
-    ///   - viaAddition: What ``SIPRequest/viaAddition(source:)`` gave for the topmost Via.
+    ///   - toTag: Added to To; `nil` if the request's To already has a tag, and for 100.
+    ///   - viaAddition: The result of ``SIPRequest/viaAddition(source:)`` for the topmost Via.
     ///   - added: Further fields, before Content-Length.
-    /// - Returns: The whole message, ready to be sent.
+    /// - Returns: The whole message, ready to send.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
@@ -24,8 +24,8 @@ extension MessageFrame {
         }
     }
 
-    /// As ``response(_:toTag:viaAddition:fields:)``, where `appendFields` writes the further fields, as whole rows, for
-    /// which it needs about `size` bytes.
+    /// As ``response(_:toTag:viaAddition:fields:)``, but `appendFields` writes the further fields as whole rows, which
+    /// need about `size` bytes.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -40,7 +40,7 @@ extension MessageFrame {
         }
     }
 
-    /// Appends status line and the rows that are the request's.
+    /// Appends the status line and the request's rows.
     private func appendResponse(
         _ status: Status, _ phrase: StaticString, toTag: ToTag?, viaAddition: ViaAddition, to out: inout ByteSink
     ) {
@@ -67,7 +67,7 @@ extension MessageFrame {
         rows.end(&out)
     }
 
-    /// Appends the row of the topmost Via with the addition behind its first value.
+    /// Appends the row of the topmost Via with the addition after its first value.
     func append(viaRow field: HeaderField, addition: ViaAddition, in rows: inout RowRun, to out: inout ByteSink) {
         guard addition != .none else { return rows.append(field.row, to: &out) }
         rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
@@ -95,13 +95,13 @@ extension SIPRequest {
     }
 }
 
-/// The tag of a response of ours (RFC 3261 section 19.3): a number, which is written as sixteen hexadecimal digits.
+/// The tag of our own response (RFC 3261 section 19.3): a number, written as sixteen hexadecimal digits.
 package struct ToTag: Sendable {
     package let number: UInt64
 
     package init(_ number: UInt64) { self.number = number }
 
-    /// How many bytes the parameter has.
+    /// The length of the parameter in bytes.
     fileprivate static let size = 21
 
     fileprivate func append(to out: inout ByteSink) {
@@ -112,14 +112,14 @@ package struct ToTag: Sendable {
 
 // MARK: Pieces
 
-/// Copies parts of a message; those that follow each other in one piece.
+/// Copies parts of a message; adjacent parts in one piece.
 struct RowRun {
     private let bytes: ByteString
     private var waiting = 0..<0
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 
-    /// How many bytes are copied later.
+    /// How many bytes still have to be copied.
     var count: Int { waiting.count }
 
     mutating func append(_ part: Range<Int>, to out: inout ByteSink) {
@@ -131,14 +131,14 @@ struct RowRun {
         }
     }
 
-    /// Before something else is written.
+    /// Call before other bytes are written.
     mutating func end(_ out: inout ByteSink) {
         out.append(bytes, waiting)
         waiting = waiting.upperBound..<waiting.upperBound
     }
 }
 
-/// Which header fields have been written already.
+/// The header fields that were already written.
 private struct RowSet {
     private var bits: UInt64 = 0
 

@@ -1,20 +1,20 @@
 package import Bytes
 package import Collections
 
-/// What a request and a response have in common: the bytes as received, and where each header field stands in them.
+/// The common part of requests and responses: the received bytes, and the place of each header field.
 ///
-/// The bytes are the message: forwarding copies rows out of them, so that nothing this program does not understand is
-/// ever changed (RFC 3261 section 16.6 item 1).
+/// The bytes are the message: forwarding copies rows from them, so that parts that this program does not understand
+/// never change (RFC 3261 section 16.6 item 1).
 package struct MessageFrame: Sendable {
-    /// The whole message, start line to the end of the body, without any surplus the datagram had.
+    /// The whole message, from the start line to the end of the body, without surplus bytes of the datagram.
     package let bytes: ByteString
     /// All header fields, in the order of the message.
     package let fields: HeaderFields
-    /// Where the start line's CRLF ends.
+    /// The end of the start line's CRLF.
     package let headersStart: Int
-    /// Where the body begins; equal to `bytes.count` when there is none.
+    /// The start of the body; equal to `bytes.count` if it is empty.
     package let bodyStart: Int
-    /// Which names there are, a bit for each: most questions are for fields that are missing.
+    /// The names that occur, a bit for each: most questions are for fields that are missing.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -34,7 +34,7 @@ package struct MessageFrame: Sendable {
         contains(name) ? fields.compactMap { $0.name == name ? bytes[$0.value] : nil } : []
     }
 
-    /// Shows each of them.
+    /// Visits each of them.
     @inlinable
     package func forEachValue(of name: HeaderName, _ body: (ByteString) -> Void) {
         guard contains(name) else { return }
@@ -56,9 +56,10 @@ package struct MessageFrame: Sendable {
     }
 }
 
-/// A request that passed the reader: mandatory fields present and well-formed, CSeq method equal to the method.
+/// A request that passed the reader: mandatory fields are present and well-formed, and the CSeq method equals the
+/// method.
 ///
-/// Immutable and shared by reference; slices in it keep its storage alive.
+/// Immutable and shared by reference. Its slices keep its storage alive.
 package final class SIPRequest: Sendable {
     package let frame: MessageFrame
     package let method: Method
@@ -69,22 +70,22 @@ package final class SIPRequest: Sendable {
     package let to: NameAddress
     package let callID: ByteString
     package let cseq: CSeq
-    /// `nil` when the field is missing (RFC 3261 section 16.3: then 70 is added).
+    /// `nil` if the field is missing (RFC 3261 section 16.3: then 70 is added).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
-    /// Contact values of a REGISTER; empty when the field is missing or is `*`, and for other methods, whose Contact a
-    /// proxy passes on unread.
+    /// Contact values of a REGISTER; empty if the field is missing or is `*`, and for other methods, whose Contact a
+    /// proxy forwards unread.
     package let contacts: ShortList<NameAddress>
     /// `Contact: *`.
     package let contactIsStar: Bool
     /// Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
-    /// The Expires field; `nil` when it is missing. A malformed or too large value reads as 3600 (RFC 3261 section
+    /// The Expires field; `nil` if it is missing. A malformed or too large value reads as 3600 (RFC 3261 section
     /// 10.2.1.1).
     package let expires: UInt32?
     /// The digest credentials of Authorization rows; other schemes are left out.
     ///
-    /// They are decoded for REGISTER only, which a registrar challenges. Other methods have ``proxyAuthorization``
+    /// They are decoded only for REGISTER, which a registrar challenges. For other methods ``proxyAuthorization`` is
     /// decoded.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
@@ -119,7 +120,7 @@ package final class SIPResponse: Sendable {
     package let frame: MessageFrame
     package let status: Status
     package let via: Via
-    /// How many Via values the message has. With one, it is addressed to us.
+    /// The number of Via values in the message. With one, it is addressed to the daemon.
     package let viaCount: Int
     package let to: NameAddress
     package let callID: ByteString
@@ -138,10 +139,10 @@ package final class SIPResponse: Sendable {
     }
 }
 
-/// Why a message was not served.
+/// Why a message was refused.
 ///
-/// `answer` is there when a request could be read far enough to be answered (RFC 3261 section 8.2): Via, From, To,
-/// Call-ID and CSeq stand in the frame.
+/// `answer` is set if a request could be parsed far enough to be answered (RFC 3261 section 8.2): its frame has Via,
+/// From, To, Call-ID and CSeq.
 package struct UnusableMessage: Sendable {
     package let reason: Reason
     package let answer: (status: Status, frame: MessageFrame)?
@@ -151,14 +152,14 @@ package struct UnusableMessage: Sendable {
         self.answer = answer
     }
 
-    /// Which rule the message broke, for logs and counters.
+    /// The rule that the message violated, for logs and counters.
     package enum Reason: Hashable, Sendable {
         case notSIP, startLine, version, headerSyntax(HeaderName), missing(HeaderName), repeated(HeaderName)
         case methodMismatch, contentLength, tooManyHeaders, headTooLarge, uriTooLong, bodyTooLarge, forbiddenByte
     }
 }
 
-/// What the reader made of one frame.
+/// The reader's result for one frame.
 package enum ReadMessage: Sendable {
     case request(SIPRequest)
     case response(SIPResponse)

@@ -1,39 +1,39 @@
 package import Bytes
 
-/// A URI (RFC 3261 section 19.1, RFC 3966): its text as received, and where the parts of a `sip:`, `sips:` or `tel:` one
-/// stand in it.
+/// A URI (RFC 3261 section 19.1, RFC 3966): its received text, and the places of the parts of a `sip:`, `sips:` or
+/// `tel:` URI.
 package struct SIPURI: Sendable {
     package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
 
-        /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+        /// Written by hand, because the synthesized version uses a witness table in other modules.
         @inlinable
         package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
 
-    /// The whole URI as received, without angle brackets.
+    /// The whole received URI, without angle brackets.
     package let text: ByteString
     package let scheme: Scheme
-    /// Whether every part is of the simple form that nearly all have, about which no two readers disagree.
+    /// Whether every part has the simple form of nearly all URIs, which all programs read the same way.
     package let isPlain: Bool
     package let port: UInt16?
     // Four bytes for each place: a message has half a dozen URIs.
     private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
-    /// The user part as on the wire (escapes kept), without the password; for `tel:` the number. `nil` when absent.
+    /// The unchanged user part (with escapes), without the password; for `tel:` the number. `nil` if absent.
     package var user: ByteString? {
         userStart < hostStart || scheme == .tel ? text[Int(userStart)..<Int(userEnd)] : nil
     }
     package var password: ByteString? {
         userEnd < passwordEnd ? text[Int(userEnd) + 1..<Int(passwordEnd)] : nil
     }
-    /// As on the wire; IPv6 in its brackets. Empty for a URI without a host.
+    /// Unchanged; IPv6 in its brackets. Empty for a URI without a host.
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
         return addressEnd < end ? Parameters(text[Int(addressEnd)..<end]) : .none
     }
-    /// What follows `?`, not decoded; never copied into a request (RFC 3261 section 16.6).
+    /// The text after `?`, not decoded. It is never copied into a request (RFC 3261 section 16.6).
     package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
 
     /// Host and port with the colon between them.
@@ -43,10 +43,10 @@ package struct SIPURI: Sendable {
     /// The text before the headers.
     package var withoutHeaders: ByteString { headersStart > 0 ? text[0..<Int(headersStart) - 1] : text }
 
-    /// Finds the parts. Whether a peer may send what is not plain is the message reader's business.
+    /// Finds the parts. The message reader checks whether a URI that is not plain is allowed.
     ///
-    /// - Returns: `nil` when there is no scheme, no host in a `sip:` or `sips:` URI, or nothing before the parameters of
-    ///   another.
+    /// - Returns: `nil` without a scheme, without a host in a `sip:` or `sips:` URI, or if another URI has nothing
+    ///   before its parameters.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ URIParts($0) }) else { return nil }
         self.text = text
@@ -63,22 +63,22 @@ package struct SIPURI: Sendable {
     }
 }
 
-/// Where the parts of a URI stand.
+/// The places of the parts of a URI.
 private struct URIParts {
     var scheme = SIPURI.Scheme.other
     var isPlain = false
     var port: UInt16?
-    /// Where the user part stands; empty, and where the host begins, when there is none.
+    /// The place of the user part; empty and at the start of the host if absent.
     var user = 0..<0
-    /// Behind the password; the end of the user part when there is none.
+    /// After the password; the end of the user part if it is absent.
     var passwordEnd = 0
     var host = 0..<0
-    /// Behind the host and its port.
+    /// After the host and its port.
     var addressEnd = 0
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        // Nearly all are of this scheme, so it is looked for first.
+        // Nearly all URIs have this scheme, so it is tried first.
         var colon = 3
         if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip
@@ -87,7 +87,7 @@ private struct URIParts {
             colon = end
             guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
                 readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
-                // Without its `pn-*` parameters nothing of such a URI would be left to forward.
+                // Without its `pn-*` parameters such a URI would be empty.
                 guard bytes[colon + 1] != UInt8(ascii: ";") else { return nil }
                 return
             }
@@ -108,7 +108,7 @@ private struct URIParts {
         return colon
     }
 
-    /// A URI that is not SIP's; of `tel:` number and parameters are told apart.
+    /// A URI that is not SIP's. For `tel:`, number and parameters are separated.
     private mutating func readOther(_ bytes: Span<UInt8>, from start: Int, isTel: Bool) {
         addressEnd = bytes.count
         user = start..<start
@@ -119,7 +119,7 @@ private struct URIParts {
         passwordEnd = addressEnd
     }
 
-    /// Everything before the first `@` is the user part, whatever it looks like (RFC 4475 section 3.1.1.9).
+    /// Everything before the first `@` is the user part, in any form (RFC 4475 section 3.1.1.9).
     private mutating func readUser(_ bytes: Span<UInt8>, from start: Int) {
         guard let at = bytes.firstIndex(of: UInt8(ascii: "@"), in: start..<bytes.count) else {
             user = start..<start
@@ -158,7 +158,7 @@ private struct URIParts {
         }
     }
 
-    /// An IPv6 address, or what is no host name.
+    /// An IPv6 address, or a text that is not a host name.
     private mutating func readOddHost(_ bytes: Span<UInt8>) {
         isPlain = false
         let start = host.lowerBound
@@ -181,7 +181,8 @@ private struct URIParts {
         port = UInt16(exactly: number)
     }
 
-    /// Only what must not stand in a URI at all makes parameters and headers odd, and a parameter without a name.
+    /// Parameters and headers are not plain only if they contain bytes that no URI may contain, or a parameter without
+    /// a name.
     private mutating func readRest(_ bytes: Span<UInt8>) {
         var index = addressEnd
         var count = 0
@@ -202,7 +203,7 @@ private struct URIParts {
         if count > Self.plainParameters { isPlain = false }
     }
 
-    /// The next byte that separates, or that must not be there: white space and control bytes among them.
+    /// The next separator or forbidden byte, including white space and control bytes.
     private static func nextTelling(_ bytes: Span<UInt8>, from start: Int) -> Int {
         return bytes.firstPlace(in: start..<bytes.count) { block in
             block.marks(upTo: " ") .| block.marks(of: "\"") .| block.marks(of: ";")

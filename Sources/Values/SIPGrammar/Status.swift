@@ -2,7 +2,7 @@
 package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let code: UInt16
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: Status, right: Status) -> Bool { left.code == right.code }
 
@@ -27,9 +27,9 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let requestTimeout: Status = 408
     package static let badExtension: Status = 420
     package static let intervalTooBrief: Status = 423
-    /// The flow to a phone is gone (RFC 5626 section 5.3.1).
+    /// The flow to a phone was closed (RFC 5626 section 5.3.1).
     package static let flowFailed: Status = 430
-    /// Somebody on the way does not know the flows of RFC 5626.
+    /// A hop does not support the flows of RFC 5626.
     package static let firstHopLacksOutbound: Status = 439
     package static let maxBreadthExceeded: Status = 440
     package static let temporarilyUnavailable: Status = 480

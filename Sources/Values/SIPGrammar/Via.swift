@@ -1,31 +1,31 @@
 package import Bytes
 
-/// One Via value (RFC 3261 section 20.42, RFC 3581): its text, and where the parts stand in it.
+/// One Via value (RFC 3261 section 20.42, RFC 3581): its text, and the places of its parts.
 package struct Via: Sendable {
     package let text: ByteString
     package let port: UInt16?
-    /// Whether protocol, transport and sent-by are of the simple form that nearly all have.
+    /// Whether protocol, transport and sent-by have the simple form of nearly all Vias.
     package let isPlain: Bool
     private let transportStart, transportEnd, hostStart, hostEnd, parametersPlace: UInt32
     private let branchStart, branchEnd: UInt32
 
-    /// The transport as it was received (`UDP`, `tls-sctp`, ...).
+    /// The received transport (`UDP`, `tls-sctp`, ...).
     package var transport: ByteString { text[Int(transportStart)..<Int(transportEnd)] }
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         parametersStart < text.count ? Parameters(text[parametersStart..<text.count]) : .none
     }
-    /// Where the first `;` stands, or the end.
+    /// The place of the first `;`, or the end.
     package var parametersStart: Int { Int(parametersPlace) }
     package var branch: ByteString? { branchEnd > 0 ? text[Int(branchStart)..<Int(branchEnd)] : nil }
 
-    /// Whether there is an `rport` parameter, with or without a value (RFC 3581 section 4).
+    /// Whether it has an `rport` parameter, with or without a value (RFC 3581 section 4).
     package let wantsResponsePort: Bool
 
-    /// Finds the parts. Whether a peer may send what is not plain is the message reader's business.
+    /// Finds the parts. The message reader checks whether a Via that is not plain is allowed.
     ///
-    /// - Returns: `nil` when it has not the form `SIP/2.0/transport host[:port]`; white space is allowed around slashes
-    ///   and colon.
+    /// - Returns: `nil` without the form `SIP/2.0/transport host[:port]`; white space is allowed around slashes and
+    ///   colon.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ ViaParts($0) }) else { return nil }
         self.text = text
@@ -46,7 +46,7 @@ private struct ViaParts {
     var transport = 0..<0
     var host = 0..<0
     var port: UInt16?
-    /// Where the parameters begin.
+    /// The start of the parameters.
     var end: Int
     var isPlain = false
     var branch: Range<Int>?

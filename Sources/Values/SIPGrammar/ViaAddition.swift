@@ -1,11 +1,11 @@
 import Bytes
 package import Addressing
 
-// What a server writes into the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).
+// The parameters that a server adds to the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).
 
-/// `;received=...` and, where the client asked for it, `;rport=...`, to be written behind the topmost Via.
+/// `;received=...` and, if the client asked for it, `;rport=...`, to be written after the topmost Via.
 package struct ViaAddition: Hashable, Sendable {
-    /// `nil` when nothing is added.
+    /// `nil` if nothing is added.
     let source: Endpoint?
     let setsPort: Bool
 
@@ -16,29 +16,29 @@ package struct ViaAddition: Hashable, Sendable {
         self.setsPort = setsPort
     }
 
-    /// The longest text of one.
+    /// The maximum length of an addition.
     static let longest = 64
 }
 
 extension SIPRequest {
-    /// If the client asked for `rport`, both are there. Otherwise there is `received` if the sent-by host is not the
-    /// source address.
+    /// If the client asked for `rport`, both are added. Otherwise `received` is added if the sent-by host differs from
+    /// the source address.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         let asksForPort = via.wantsResponsePort
         if !asksForPort, via.host.withSpan({ IPAddress(ascii: $0) }) == source.address { return .none }
         return ViaAddition(source, setsPort: asksForPort)
     }
 
-    /// Where a UDP response goes (RFC 3261 section 18.2.2, RFC 3581 section 4); `maddr` is ignored, since it would let
-    /// a request aim our answers at somebody else.
+    /// The destination of a UDP response (RFC 3261 section 18.2.2, RFC 3581 section 4). `maddr` is ignored, because it
+    /// would let a request direct our answers at others.
     package func responseEndpoint(source: Endpoint) -> Endpoint {
         via.wantsResponsePort ? source : Endpoint(source.address, via.port ?? 5060)
     }
 }
 
 extension MessageFrame {
-    /// The addition for a request that could not be read, from the bytes of its topmost Via. `received` is always
-    /// there.
+    /// The addition for a request that could not be read, from the bytes of its topmost Via. It always contains
+    /// `received`.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         guard let field = fields.first(where: { $0.name == .via }) else { return .none }
         let asksForPort = bytes[field.value].withSpan { value in
@@ -76,8 +76,8 @@ extension ByteSink {
 
     /// Appends a Via value with `addition` after its own parameters.
     ///
-    /// `received` and `rport` of the value are replaced by those of the addition, because what a client wrote there
-    /// itself is not believed.
+    /// The addition replaces `received` and `rport` of the value, because values from the client itself are not
+    /// trusted.
     mutating func append(viaValue value: ByteString, addition: ViaAddition) {
         guard addition.source != nil else {
             append(value)

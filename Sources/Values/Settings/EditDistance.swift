@@ -1,6 +1,6 @@
-/// Finds the name that was probably meant.
+/// Finds the name that the user probably meant.
 package enum EditDistance {
-    /// The nearest of `names` when at most a third of its letters differ.
+    /// The nearest of `names` if at most a third of its letters differ.
     package static func nearest(to text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let ranked = names.map { (name: $0, distance: between(text.lowercased(), $0)) }
@@ -8,7 +8,7 @@ package enum EditDistance {
         return best.distance <= max(1, best.name.utf8.count / 3) ? best.name : nil
     }
 
-    /// `; did you mean "list"?`, for the end of an error sentence; empty when nothing is near.
+    /// `; did you mean "list"?`, for the end of an error sentence; empty if no name is near.
     package static func hint(for text: String, among names: [String]) -> String {
         nearest(to: text, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
     }

@@ -1,4 +1,4 @@
-/// Durations as operators write them: a number and a unit.
+/// Durations in the form of settings: a number and a unit.
 enum QuantityText {
     /// `300ms`, `30`, `30s`, `5m`, `1h`, `7d`; `nil` for anything else and beyond a hundred years.
     static func duration(_ text: String) -> Duration? {
@@ -17,7 +17,7 @@ enum QuantityText {
         return overflow || total > 36_525 * 86_400_000 ? nil : .milliseconds(total)
     }
 
-    /// In the largest unit that gives a whole number; what is finer than a millisecond is cut off.
+    /// In the largest unit that gives a whole number. Fractions of a millisecond are cut off.
     static func text(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = attoseconds / 1_000_000_000_000_000

@@ -1,6 +1,6 @@
 /// Text that is read but never printed: passwords, keys.
 ///
-/// Only ``reveal()`` gives it out, so that the places which use a secret can be found.
+/// Only ``reveal()`` returns it, so that the uses of a secret can be found.
 package struct Secret: Hashable, Sendable {
     private let text: String
 

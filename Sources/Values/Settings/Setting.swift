@@ -1,28 +1,32 @@
-/// Where a setting's value goes in its group.
+/// The place of a setting's value in its group.
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
-/// One key of a group: the one declaration that feeds the YAML reader, the sample file and the manual.
+/// One key of a group: the one declaration that feeds the YAML reader, the reload, the sample file and the manual.
 ///
 /// The default is the property's initial value in the group, so a group made in code equals one read from an empty
 /// file.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
-    /// What the setting is for, in one or more sentences. They name the unit only if the type does not.
+    /// The purpose of the setting, in one or more sentences. They name the unit only if the type does not.
     package let help: String
     /// Whether a file without the key is refused.
     package private(set) var isRequired = false
+    /// When a change of it is taken; `nil`: when the group's is that the key stands in.
+    private(set) var ownMoment: ChangeMoment?
     /// Whether it is made from the group's other keys, and so is read after them.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
+    let reload: SettingReload<Group>
     let outline: @Sendable (Group) -> SettingOutline
 
     init(
-        _ key: String, _ help: String,
+        _ key: String, _ help: String, reload: @escaping SettingReload<Group>,
         read: @escaping @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void,
         outline: @escaping @Sendable (Group) -> SettingOutline
     ) {
         self.key = key
         self.help = help
+        self.reload = reload
         self.read = read
         self.outline = outline
     }
@@ -34,22 +38,30 @@ package struct Setting<Group: Sendable>: Sendable {
         return copy
     }
 
+    /// The same setting, but a change of it is taken at that moment. For a group this holds for all keys in it that have no moment
+    /// of their own.
+    package func taken(_ moment: ChangeMoment) -> Setting {
+        var copy = self
+        copy.ownMoment = moment
+        return copy
+    }
+
     // MARK: Any type
 
     /// A value of `type`.
     ///
     /// - Parameters:
     ///   - key: lower case with hyphens.
-    ///   - path: where the value goes; its initial value is the default.
-    ///   - type: what may be written.
-    ///   - example: YAML shown in the sample in place of an empty default.
-    ///   - help: what the setting is for.
+    ///   - path: the place of the value; its initial value is the default.
+    ///   - type: the allowed values.
+    ///   - example: YAML for the sample instead of an empty default.
+    ///   - help: the purpose of the setting.
     /// - Returns: the setting.
-    package static func value<Value>(
+    package static func value<Value: Equatable>(
         _ key: String, _ path: SettingPath<Group, Value>, _ type: SettingType<Value>,
         example: String? = nil, _ help: String
     ) -> Setting {
-        Setting(key, help) { node, group, problems in
+        Setting(key, help, reload: reload(of: path)) { node, group, problems in
             do throws(SettingMismatch) {
                 group[keyPath: path] = try type.read(node)
             } catch {
@@ -63,11 +75,11 @@ package struct Setting<Group: Sendable>: Sendable {
     }
 
     /// A value that may be absent; a key with nothing behind it means none.
-    package static func value<Value>(
+    package static func value<Value: Equatable>(
         _ key: String, _ path: SettingPath<Group, Value?>, _ type: SettingType<Value>,
         example: String? = nil, _ help: String
     ) -> Setting {
-        Setting(key, help) { node, group, problems in
+        Setting(key, help, reload: reload(of: path)) { node, group, problems in
             guard !node.isNull else {
                 group[keyPath: path] = nil
                 return
@@ -134,7 +146,7 @@ extension Setting {
         value(key, path, .secret, help)
     }
 
-    package static func choice<Value: RawRepresentable & CaseIterable & Sendable>(
+    package static func choice<Value: RawRepresentable & CaseIterable & Equatable & Sendable>(
         _ key: String, _ path: SettingPath<Group, Value>, _ help: String
     ) -> Setting where Value.RawValue == String {
         value(key, path, .choice, help)
@@ -146,7 +158,7 @@ extension Setting {
         value(key, path, .list(of: .string), example: example, help)
     }
 
-    package static func list<Element>(
+    package static func list<Element: Equatable>(
         _ key: String, of element: SettingType<Element>, _ path: SettingPath<Group, [Element]>,
         example: String? = nil, _ help: String
     ) -> Setting {

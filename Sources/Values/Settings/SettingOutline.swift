@@ -3,6 +3,8 @@ struct SettingLine: Sendable {
     let key: String
     let help: String
     let isRequired: Bool
+    /// When a change is taken; `nil`: when the group's is.
+    let moment: ChangeMoment?
     let outline: SettingOutline
 }
 
@@ -12,7 +14,7 @@ indirect enum SettingOutline: Sendable {
         let lines: [SettingLine]
     }
 
-    /// `text` is `nil` when there is no value; `example` is shown in its place.
+    /// `text` is `nil` without a value; `example` is shown instead.
     case value(type: String, text: String?, example: String?)
     case group([SettingLine])
     case named([Named], example: Named)
@@ -22,7 +24,8 @@ extension SettingsGroup {
     var outline: [SettingLine] {
         Self.schema.map { setting in
             SettingLine(
-                key: setting.key, help: setting.help, isRequired: setting.isRequired, outline: setting.outline(self))
+                key: setting.key, help: setting.help, isRequired: setting.isRequired, moment: setting.ownMoment,
+                outline: setting.outline(self))
         }
     }
 }

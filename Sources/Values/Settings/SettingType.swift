@@ -1,13 +1,13 @@
-/// What may be written for one key and what it becomes.
+/// The allowed text of one key and its value.
 ///
-/// Types can be combined, as in `.list(of: .duration())`. What a value's own module can check is checked in
+/// Types can be combined, as in `.list(of: .duration())`. Checks that need the value's own module belong into
 /// ``parsed(_:_:print:)``.
 package struct SettingType<Value: Sendable>: Sendable {
     /// One or two words for the manual, such as `duration`.
     package let name: String
-    /// The value a node holds, or why it holds none.
+    /// The value in a node, or why it has none.
     package let read: @Sendable (YAMLNode) throws(SettingMismatch) -> Value
-    /// The value as YAML; secrets do not show.
+    /// The value as YAML; secrets are hidden.
     package let print: @Sendable (Value) -> String
 
     package init(
@@ -77,7 +77,7 @@ extension SettingType where Value: FixedWidthInteger {
 }
 
 extension SettingType<Duration> {
-    /// A number with `ms`, `s`, `m`, `h` or `d`; seconds when there is no unit.
+    /// A number with `ms`, `s`, `m`, `h` or `d`; seconds without a unit.
     package static func duration(in range: ClosedRange<Duration>? = nil) -> SettingType {
         var bounds = ""
         if let range {
@@ -96,10 +96,10 @@ extension SettingType<Duration> {
 }
 
 extension SettingType<String> {
-    /// Any text but the empty one.
+    /// Any text except the empty one.
     package static var string: SettingType { text(name: "text", expected: "a text") }
 
-    /// A file or folder. A relative path counts from the daemon's working directory.
+    /// A file or folder. A relative path starts at the daemon's working directory.
     package static var path: SettingType { text(name: "path", expected: "a path") }
 
     private static func text(name: String, expected: String) -> SettingType {
@@ -115,7 +115,7 @@ extension SettingType<String> {
 }
 
 extension SettingType<Secret> {
-    /// A text that appears in no output. Not even errors quote it.
+    /// A text that appears in no output, not even in errors.
     package static var secret: SettingType {
         SettingType(name: "secret") { node throws(SettingMismatch) in
             guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {
@@ -151,11 +151,11 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 }
 
 extension SettingType {
-    /// A text that `parse` turns into a value or refuses with a complaint; its sentence says what was expected.
+    /// A text that `parse` turns into a value or refuses with a complaint, which says what was expected.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
-    ///   - parse: the value, or the complaint to show; "found …" is added to it.
+    ///   - parse: returns the value or throws the complaint; "found …" is added to it.
     ///   - print: the text that `parse` reads back as the same value.
     /// - Returns: the type.
     package static func parsed(

@@ -1,22 +1,23 @@
-extension Setting where Group: SettingsGroup {
+extension Setting where Group: SettingsGroup & Equatable {
     /// Variants of the group itself under names that the operator chooses: each begins as a copy of the group, so that
-    /// only what differs is written.
+    /// only differences need to be set.
     ///
-    /// The variants are read after all other keys of the group, wherever they stand, and have no variants of their own.
+    /// The variants are read after all other keys of the group, in any order in the file, and have no variants of their
+    /// own.
     ///
     /// - Parameters:
     ///   - key: lower case with hyphens.
-    ///   - path: where the variants go; empty by default.
-    ///   - limit: how many there may be.
+    ///   - path: the place of the variants; empty by default.
+    ///   - limit: the maximum number of variants.
     ///   - exampleName: the name shown in the sample.
     ///   - exampleKeys: the keys shown under it.
-    ///   - help: what the variants are for.
+    ///   - help: the purpose of the variants.
     /// - Returns: the setting.
     package static func variants(
         _ key: String, _ path: SettingPath<Group, [String: Group]>, atMost limit: Int = 100,
         exampleName: String, exampleKeys: [String], _ help: String
     ) -> Setting {
-        var setting = Setting(key, help) { node, group, problems in
+        var setting = Setting(key, help, reload: reload(of: path)) { node, group, problems in
             guard let entries = node.namedGroups(of: key, atMost: limit, &problems) else { return }
             var origin = group
             origin[keyPath: path] = [:]
@@ -30,7 +31,8 @@ extension Setting where Group: SettingsGroup {
             func lines(_ variant: Group, _ isShown: (String) -> Bool) -> [SettingLine] {
                 Group.schema.filter { $0.key != key && isShown($0.key) }.map { setting in
                     SettingLine(
-                        key: setting.key, help: setting.help, isRequired: false, outline: setting.outline(variant))
+                        key: setting.key, help: setting.help, isRequired: false, moment: setting.ownMoment,
+                        outline: setting.outline(variant))
                 }
             }
             let sorted = group[keyPath: path].sorted { $0.key < $1.key }

@@ -1,18 +1,18 @@
-/// One thing wrong with a settings file.
+/// One error in a settings file.
 package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     package let file: String
-    /// `nil` when the file as a whole is meant, such as one that cannot be opened.
+    /// `nil` for an error of the whole file, such as one that cannot be opened.
     package let position: YAMLPosition?
     /// A sentence without a full stop that says what was expected and what was found.
     package let message: String
 
-    /// `file:line:column: message`, as compilers write it.
+    /// `file:line:column: message`, as in compiler output.
     package var description: String {
         position.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
     }
 }
 
-/// All that is wrong with a settings file, in the file's order. It is never empty.
+/// All errors in a settings file, in the file's order. It is never empty.
 package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package let problems: [SettingsProblem]
 

@@ -2,10 +2,10 @@ import Glibc
 
 /// Reads files of bounded size.
 package enum SettingsFile {
-    /// Reads the file at once.
+    /// Reads the whole file.
     ///
     /// - Parameters:
-    ///   - path: relative ones count from the working directory.
+    ///   - path: relative paths start at the working directory.
     ///   - limit: a longer file is refused.
     /// - Returns: its bytes.
     /// - Throws: one problem without a position.

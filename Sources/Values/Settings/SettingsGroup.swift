@@ -1,10 +1,10 @@
-/// A struct of settings, declared in the module it steers.
+/// A struct of settings, declared in the module that uses it.
 ///
 /// `init()` gives the defaults. The schema lists the keys in the order of the sample and the manual.
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// What is wrong with keys that are each right but do not fit together. It is asked after all keys were read.
+    /// Errors in combinations of keys that are each valid. Called after all keys were read.
     func complaints() -> [SettingComplaint]
 }
 
@@ -19,7 +19,7 @@ extension SettingsGroup {
     ///
     /// - Parameters:
     ///   - yaml: the bytes of the document.
-    ///   - file: the name that problems carry.
+    ///   - file: the file name for problems.
     /// - Throws: all problems of the document together.
     package init(yaml: [UInt8], file: String) throws(SettingsError) {
         try self.init(node: YAMLNode.read(yaml, file: file), file: file)
@@ -37,7 +37,7 @@ extension SettingsGroup {
         try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
     }
 
-    /// Reads over `origin`, or over the defaults; a key in `excluded` counts as unknown.
+    /// Reads over `origin`, or over the defaults. A key in `excluded` counts as unknown.
     init(
         reading node: YAMLNode, at position: YAMLPosition, from origin: Self = Self(), without excluded: String? = nil,
         _ problems: inout SettingsProblems
@@ -84,7 +84,9 @@ extension Setting {
     package static func group<Inner: SettingsGroup>(
         _ key: String, _ path: SettingPath<Group, Inner>, _ help: String
     ) -> Setting {
-        Setting(key, help) { node, group, problems in
+        Setting(key, help) { wished, group, moment in
+            group[keyPath: path].reload(from: wished[keyPath: path], moment).map { ".\($0)" }
+        } read: { node, group, problems in
             group[keyPath: path] = Inner(reading: node, at: node.position, &problems)
         } outline: { group in
             .group(group[keyPath: path].outline)
@@ -95,17 +97,17 @@ extension Setting {
     ///
     /// - Parameters:
     ///   - key: lower case with hyphens.
-    ///   - path: where the groups go; the initial value is the default.
-    ///   - limit: how many there may be.
-    ///   - exampleName: the name shown in the sample when there are none by default.
+    ///   - path: the place of the groups; the initial value is the default.
+    ///   - limit: the maximum number of groups.
+    ///   - exampleName: the name shown in the sample if none exist by default.
     ///   - example: the group shown under that name.
-    ///   - help: what the groups are for.
+    ///   - help: the purpose of the groups.
     /// - Returns: the setting.
-    package static func named<Inner: SettingsGroup>(
+    package static func named<Inner: SettingsGroup & Equatable>(
         _ key: String, _ path: SettingPath<Group, [String: Inner]>, atMost limit: Int = 100,
         exampleName: String, example: Inner = Inner(), _ help: String
     ) -> Setting {
-        Setting(key, help) { node, group, problems in
+        Setting(key, help, reload: reload(of: path)) { node, group, problems in
             guard let entries = node.namedGroups(of: key, atMost: limit, &problems) else { return }
             var named: [String: Inner] = [:]
             for entry in entries {
@@ -122,7 +124,7 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// The groups under their names; `nil`, and a problem, if the node is something else or there are too many.
+    /// The groups under their names; `nil`, and a problem, if the node is something else or has too many.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

@@ -1,5 +1,6 @@
 extension SettingsGroup {
-    /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group.
+    /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group. A column says when a
+    /// change is taken.
     ///
     /// - Parameters:
     ///   - title: the heading.
@@ -7,7 +8,7 @@ extension SettingsGroup {
     /// - Returns: Markdown.
     package static func manual(title: String, introduction: String) -> String {
         var writer = ManualWriter(out: "# \(title)\n\n\(introduction)\n")
-        writer.section(Self().outline, prefix: "")
+        writer.section(Self().outline, prefix: "", .atRestart)
         return writer.out
     }
 }
@@ -15,38 +16,49 @@ extension SettingsGroup {
 private struct ManualWriter {
     var out: String
 
-    mutating func section(_ lines: [SettingLine], prefix: String) {
+    mutating func section(_ lines: [SettingLine], prefix: String, _ moment: ChangeMoment) {
         let values = lines.filter { if case .value = $0.outline { true } else { false } }
         if !values.isEmpty {
-            out += "\n| Key | Type | Default | Meaning |\n|---|---|---|---|\n"
-            for line in values { row(line, prefix: prefix) }
+            out += "\n| Key | Type | Default | Taken at | Meaning |\n|---|---|---|---|---|\n"
+            for line in values { row(line, prefix: prefix, line.moment ?? moment) }
         }
         for line in lines {
             switch line.outline {
             case .value: continue
-            case .group(let inner): group(line, "", inner, prefix: prefix)
+            case .group(let inner): group(line, "", inner, prefix: prefix, moment)
             case .named(let items, let example):
                 let lines = items.first?.lines ?? example.lines
-                group(line, " Groups under names of your choice.", lines, prefix: prefix, suffix: ".NAME")
+                group(line, " Groups under names of your choice.", lines, prefix: prefix, moment, suffix: ".NAME")
             }
         }
     }
 
     private mutating func group(
-        _ line: SettingLine, _ note: String, _ inner: [SettingLine], prefix: String, suffix: String = ""
+        _ line: SettingLine, _ note: String, _ inner: [SettingLine], prefix: String, _ moment: ChangeMoment,
+        suffix: String = ""
     ) {
         out += "\n## `\(prefix)\(line.key)`\n\n\(line.help)\(note)\n"
-        section(inner, prefix: "\(prefix)\(line.key)\(suffix).")
+        section(inner, prefix: "\(prefix)\(line.key)\(suffix).", line.moment ?? moment)
     }
 
-    private mutating func row(_ line: SettingLine, prefix: String) {
+    private mutating func row(_ line: SettingLine, prefix: String, _ moment: ChangeMoment) {
         guard case .value(let type, let text, _) = line.outline else { return }
         let standing = line.isRequired ? "required" : text.map { "`\($0)`" } ?? "none"
-        out += "| `\(prefix)\(line.key)` | \(cell(type)) | \(cell(standing)) | \(cell(line.help)) |\n"
+        out += "| `\(prefix)\(line.key)` | \(cell(type)) | \(cell(standing)) | \(moment.name) | \(cell(line.help)) |\n"
     }
 
     private func cell(_ text: String) -> String {
         text.split(separator: "|", omittingEmptySubsequences: false).joined(separator: "\\|")
             .split(separator: "\n").joined(separator: " ")
+    }
+}
+
+extension ChangeMoment {
+    /// For manual and sample.
+    var name: String {
+        switch self {
+        case .atOnce: "SIGHUP"
+        case .atRestart: "restart"
+        }
     }
 }

@@ -1,8 +1,8 @@
 extension SettingsGroup {
     /// A complete file: every key with its help and its default, commented out, so that reading it gives the defaults.
     ///
-    /// A required key stands there with its example, so that the file is accepted as it is.
-    /// Help begins with `# `, a commented key with `#` alone: taking each such `#` away leaves valid YAML.
+    /// A required key has its example, so that the file is accepted unchanged. Help begins with `# `, a commented key
+    /// with only `#`: removing each such `#` leaves valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
     /// - Returns: YAML.
@@ -11,7 +11,8 @@ extension SettingsGroup {
         writer.comment(title, indent: 0)
         writer.comment(
             "Every key may be left out; the commented ones show what then holds, or an example where nothing does. "
-                + "Durations: 300ms, 30s, 5m, 1h, 7d.", indent: 0)
+                + "Durations: 300ms, 30s, 5m, 1h, 7d. A change is taken at a restart, or at SIGHUP where a key or its group says so.",
+            indent: 0)
         writer.lines(Self().outline, indent: 0)
         return writer.out
     }
@@ -47,7 +48,8 @@ private struct SampleWriter {
 
     private mutating func write(_ line: SettingLine, indent: Int) {
         if indent == 0 { out += "\n" }
-        comment(line.help + (line.isRequired ? " (required)" : ""), indent: indent)
+        let notes = (line.isRequired ? ["required"] : []) + [line.moment?.name].compactMap(\.self)
+        comment(line.help + (notes.isEmpty ? "" : " (\(notes.joined(separator: ", ")))"), indent: indent)
         let mark = line.isRequired && !isInsideComment ? "" : "#"
         switch line.outline {
         case .value(_, let text, let example):

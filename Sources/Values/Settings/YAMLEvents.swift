@@ -1,6 +1,6 @@
 import CYAML
 
-/// What libyaml's parser says next, without C types.
+/// The events of libyaml's parser, without C types.
 enum YAMLEvent {
     case scalar(String, isPlain: Bool)
     case sequenceStart
@@ -17,7 +17,7 @@ enum YAMLEvent {
 struct YAMLMarkedEvent {
     let event: YAMLEvent
     let position: YAMLPosition
-    /// `&name` or `!tag` stood before the value.
+    /// Whether `&name` or `!tag` preceded the value.
     let isDecorated: Bool
 }
 
@@ -89,7 +89,7 @@ struct YAMLSyntaxError: Error {
 
     private func syntaxError() -> YAMLSyntaxError {
         let problem = unsafe parser.pointee.problem.map { unsafe String(cString: $0) } ?? "not YAML"
-        // Bytes that are not UTF-8 have an offset and no mark.
+        // Bytes that are not UTF-8 have an offset but no mark.
         let isReaderError = unsafe parser.pointee.error == YAML_READER_ERROR
         let position =
             isReaderError

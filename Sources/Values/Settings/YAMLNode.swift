@@ -1,4 +1,4 @@
-/// A place in a YAML file, both counted from 1; columns count characters.
+/// A place in a YAML file. Line and column are counted from 1; columns count characters.
 package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let line: Int
     package let column: Int
@@ -17,13 +17,13 @@ package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvert
     package var description: String { "\(line):\(column)" }
 }
 
-/// One value of a YAML document with the place where it begins.
+/// One value of a YAML document with its start.
 ///
-/// Scalars stay text: whoever reads a value knows its type, so `no` is a name where a name is wanted. Anchors, aliases
-/// and tags do not occur; ``read(_:file:limits:)`` refuses them.
+/// Scalars stay text: the reader of a value knows its type, so `no` is a name where a name is expected. Anchors,
+/// aliases and tags do not occur; ``read(_:file:limits:)`` refuses them.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
-        /// `isPlain` says that the text stood there without quotes and not as a block.
+        /// `isPlain` means that the text had no quotes and was not a block.
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
         /// In the file's order; keys are unique.
@@ -55,7 +55,7 @@ package struct YAMLEntry: Hashable, Sendable {
 // MARK: Looking inside
 
 extension YAMLNode {
-    /// Nothing was written, or `~` or `null`.
+    /// An empty value, `~` or `null`.
     package var isNull: Bool {
         guard case .scalar(let text, isPlain: true) = content else { return false }
         return text.isEmpty || text == "~" || text == "null"
@@ -95,10 +95,10 @@ extension YAMLNode {
         return isNull ? [] : nil
     }
 
-    /// The value under `key` when this is a mapping that has it.
+    /// The value under `key` if this is a mapping that has it.
     package subscript(key: String) -> YAMLNode? { entries?.first { $0.key == key }?.value }
 
-    /// What stands here, for an error sentence: `"tree"`, `a list`, `a group of keys`, `nothing`.
+    /// The kind of this value, for an error sentence: `"tree"`, `a list`, `a group of keys`, `nothing`.
     package var found: String {
         switch content {
         case .scalar(let text, _): isNull ? "nothing" : YAMLText.shownInError(text)

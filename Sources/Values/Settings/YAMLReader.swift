@@ -1,4 +1,4 @@
-/// How much a document may hold; beyond it reading ends with a problem.
+/// The limits of a document. Beyond them reading ends with a problem.
 package struct YAMLLimits: Sendable {
     package var bytes = 1 << 20
     package var depth = 16
@@ -14,10 +14,10 @@ extension YAMLNode {
     ///
     /// - Parameters:
     ///   - bytes: the document.
-    ///   - file: the name that problems carry.
-    ///   - limits: what is too much.
+    ///   - file: the file name for problems.
+    ///   - limits: the limits of the document.
     /// - Returns: the root.
-    /// - Throws: all problems found, or the first one after which reading cannot go on.
+    /// - Throws: all problems found, or the first one after which reading cannot continue.
     package static func read(
         _ bytes: [UInt8], file: String, limits: YAMLLimits = YAMLLimits()
     ) throws(SettingsError) -> YAMLNode {

@@ -1,9 +1,9 @@
-/// How text is written into YAML and shown in errors.
+/// Writes text into YAML and errors.
 enum YAMLText {
-    /// A scalar that reads back as the same text: plain where that is safe, else in double quotes.
+    /// A scalar that reads back as the same text: plain if that is safe, else in double quotes.
     static func scalar(_ text: String) -> String { isSafePlain(text) ? text : quoted(text) }
 
-    /// At most 40 characters in quotes, control characters escaped: the file may be anything.
+    /// At most 40 characters in quotes, with control characters escaped: the file may contain anything.
     static func shownInError(_ text: String) -> String {
         text.count > 40 ? quoted(String(text.prefix(40)) + "…") : quoted(text)
     }

@@ -1,6 +1,6 @@
 extension CounterSet {
-    /// The figures as Prometheus reads them (text format 0.0.4). Behind them come the given families, whose labels
-    /// become known only while the daemon runs.
+    /// The metrics in Prometheus text format 0.0.4, followed by the given families, whose labels become known only
+    /// while the daemon runs.
     package func prometheusText(with families: [MetricFamily] = []) -> String {
         var out = ""
         var family = ""

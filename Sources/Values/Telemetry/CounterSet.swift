@@ -1,6 +1,6 @@
 import Timekeeping
 
-/// All figures of one loop in plain memory: no lock, no look-up by name. Sets of several loops are added for a report.
+/// All metrics of one loop in plain memory: no lock, no look-up by name. Sets of several loops are added for a report.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
@@ -16,7 +16,7 @@ package struct CounterSet: Hashable, Sendable {
     package subscript(gauge: Gauge) -> Int { gauges[gauge.rawValue] }
     package subscript(timing: Timing) -> Histogram { timings[timing.rawValue] }
 
-    /// Adds another loop's figures, gauges included.
+    /// Adds another loop's metrics, including gauges.
     package mutating func merge(_ other: CounterSet) {
         for counter in Counter.allCases { count(counter, by: other[counter]) }
         for gauge in Gauge.allCases { set(gauge, to: self[gauge] &+ other[gauge]) }
@@ -24,7 +24,7 @@ package struct CounterSet: Hashable, Sendable {
     }
 }
 
-/// Durations in 24 slots, each twice as wide as the one before: 0.1 ms to 14 minutes.
+/// Durations in 24 slots, each twice as wide as the previous one: 0.1 ms to 14 minutes.
 package struct Histogram: Hashable, Sendable {
     static let slots = 24
     private var counts = [UInt64](repeating: 0, count: Self.slots + 1)
@@ -34,11 +34,11 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // How many times the first bound goes into it, begun ones counted; each slot is for twice as many.
+        // The duration in units of the first bound, rounded up. Each slot covers twice as many.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
-        // A caller's clock cannot make the sum overflow.
+        // Limits the value, so that a wrong clock cannot overflow the sum.
         sum += min(max(duration, .zero), .seconds(86_400))
     }
 

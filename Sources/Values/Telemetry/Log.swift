@@ -3,8 +3,8 @@ package import Timekeeping
 
 /// Writes events, one line each. Copies share the level and the sink.
 ///
-/// The message is a constant of the program, so everything that comes from outside stands in fields and is escaped there.
-/// Fields are not evaluated when the level is off.
+/// The message is a constant of the program. Values from outside are in fields, where they are escaped. Fields are not
+/// evaluated if the level is off.
 package struct Log: Sendable {
     private let core: LogCore
 
@@ -12,8 +12,8 @@ package struct Log: Sendable {
     ///
     /// - Parameters:
     ///   - level: the least important level that is written.
-    ///   - format: how lines look.
-    ///   - sink: where they go.
+    ///   - format: the format of lines.
+    ///   - sink: receives the lines.
     ///   - clock: the wall clock.
     package init(
         level: LogLevel, format: LogFormat = .text, sink: any LogSink, clock: @escaping @Sendable () -> UnixTime
@@ -31,7 +31,7 @@ package struct Log: Sendable {
     /// Changes the level for all copies.
     package func setLevel(_ level: LogLevel) { core.threshold.store(level.rank, ordering: .relaxed) }
 
-    /// How many lines the sink has refused since the start.
+    /// How many lines the sink refused since the start.
     package var droppedLines: Int { core.droppedInTotal.load(ordering: .relaxed) }
 
     package func error(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
@@ -55,14 +55,14 @@ package struct Log: Sendable {
     }
 }
 
-/// What the copies of a log share.
+/// The shared part of a log's copies.
 private final class LogCore: Sendable {
     static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
 
     /// The rank of the least important level that is written; -1 for none.
     let threshold: Atomic<Int>
     let droppedInTotal = Atomic(0)
-    /// How many lines were lost that no later line has told of yet.
+    /// How many lines were lost that no later line has reported yet.
     private let dropped = Atomic(0)
     private let format: LogFormat
     private let sink: any LogSink

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Makes any bytes safe to show on a terminal and to search with line tools.
+/// Makes any bytes safe for a terminal and for line-based search tools.
 enum LogEscaping {
     /// Bytes that need neither quotes nor escapes.
     static func isPlain(_ byte: UInt8) -> Bool {
@@ -8,8 +8,8 @@ enum LogEscaping {
             && byte != UInt8(ascii: "=")
     }
 
-    /// Letters of all scripts stay; controls, invisible and direction-changing characters become `\u{…}`, bytes that are
-    /// not UTF-8 `\xHH`. What does not fit `limit` bytes of input is replaced by `…`.
+    /// Letters of all scripts stay. Controls, invisible and direction-changing characters become `\u{…}`, bytes that
+    /// are not UTF-8 `\xHH`. Input beyond `limit` bytes is replaced by `…`.
     static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
         var decoder = UTF8.ForwardParser()
         var iterator = value.prefix(limit).makeIterator()
@@ -20,7 +20,7 @@ enum LogEscaping {
                 index += encoded.count
                 appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
             case .error(let length):
-                // The parser says how many bytes do not belong to a character.
+                // The parser reports how many bytes do not belong to a character.
                 for byte in value[index..<min(index + length, value.count)] {
                     out.append("\\x")
                     out.append(hex: byte)
@@ -50,7 +50,7 @@ enum LogEscaping {
         }
     }
 
-    /// Whether nothing of it is seen, or it changes how others are.
+    /// Whether it is invisible, or changes the appearance of others.
     static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: true

@@ -1,4 +1,4 @@
-/// The name of every field that a log line may carry; nothing else may.
+/// The names of all fields that a log line may have. No other names are possible.
 package enum LogKey: String, CaseIterable, Sendable {
     // Who and where
     case aor

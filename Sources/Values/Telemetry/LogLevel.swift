@@ -1,14 +1,14 @@
-/// How important a line is, and for whom. docs/Logging.md has the policy.
+/// The importance of a line, and its audience. docs/Logging.md has the policy.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
     /// The daemon cannot do its work: somebody must act now.
     case error
-    /// Something the operator should look at by daylight: a provider refuses us, a limit was reached.
+    /// The operator should look at it at the next opportunity: a provider refuses us, a limit was reached.
     case warning
     /// Rare and normal: started, stopped, settings read, a provider switched.
     case notice
-    /// The story of one call or registration.
+    /// The steps of one call or registration.
     case info
-    /// For whoever changes the program.
+    /// For developers of the program.
     case debug
 
     var rank: Int {
@@ -27,7 +27,7 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
     package static func < (left: LogLevel, right: LogLevel) -> Bool { left.rank < right.rank }
 }
 
-/// How a line is written.
+/// The format of a line.
 package enum LogFormat: String, CaseIterable, Sendable {
     /// `2026-01-31T12:00:00.000Z warning push refused provider=apns`
     case text

@@ -1,11 +1,12 @@
 import Bytes
 import Timekeeping
 
-/// Writes one event as one line of at most ``limit`` bytes; whatever a peer sent, the line is printable UTF-8.
+/// Writes one event as one line of at most ``limit`` bytes. The line is always printable UTF-8, regardless of a peer's
+/// bytes.
 struct LogLine {
-    /// A line must fit the 4,096 bytes that a pipe takes as a whole.
+    /// A line must fit into the 4,096 bytes that a pipe accepts as a whole.
     static let limit = 4000
-    /// No single value may push the others out.
+    /// Limits each value, so that none displaces the others.
     static let valueLimit = 1024
 
     private(set) var bytes: [UInt8] = []
@@ -95,7 +96,7 @@ struct LogLine {
         append("}")
     }
 
-    /// The same escapes as in text, so `\` and `"` are doubled once more by JSON's own rule.
+    /// The same escapes as in text, so JSON's own rule doubles `\` and `"` again.
     private mutating func jsonString(_ value: [UInt8]) {
         var escaped: [UInt8] = []
         LogEscaping.append(value, atMost: Self.valueLimit, quote: false, to: &escaped)
@@ -109,7 +110,7 @@ struct LogLine {
 
     // MARK: Parts
 
-    /// Takes the last field back when it made the line too long.
+    /// Removes the last field if it made the line too long.
     private mutating func cutBack(to length: Int, marker: StaticString) -> Bool {
         guard bytes.count > Self.limit else { return false }
         bytes.removeSubrange(length...)
@@ -127,7 +128,7 @@ struct LogLine {
         append("ms")
     }
 
-    /// JSON has times in seconds, as everywhere.
+    /// JSON has times in seconds everywhere.
     private mutating func appendSeconds(_ duration: Duration) {
         let microseconds = microseconds(duration)
         bytes.append(decimal: microseconds / 1_000_000)
@@ -135,7 +136,7 @@ struct LogLine {
         appendPadded(Int64(microseconds % 1_000_000), width: 6)
     }
 
-    /// Without its sign, which is written.
+    /// The absolute value; the sign is written separately.
     private mutating func microseconds(_ duration: Duration) -> UInt64 {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)

@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// Limits the lines that a peer can cause: there are so many in each interval, and the next one says how many were left
-/// out.
+/// Limits the lines that a peer can cause. Each interval allows a number of lines, and the next line reports how many
+/// were suppressed.
 ///
-/// Each kind of line has a limit of its own. There is no table that a peer could fill.
+/// Each kind of line has its own limit. No table exists that a peer could fill.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration
@@ -19,7 +19,8 @@ package struct LogRateLimit: Sendable {
     /// Whether a line may be written now.
     ///
     /// - Parameter now: the monotonic time.
-    /// - Returns: `nil` to stay silent, else how many lines were left out since the last one, for ``LogKey/suppressed``.
+    /// - Returns: `nil` to write nothing, else the number of suppressed lines since the last one, for
+    ///   ``LogKey/suppressed``.
     package mutating func admit(now: Instant) -> Int? {
         if windowEnd.map({ now >= $0 }) ?? true {
             windowEnd = now + interval

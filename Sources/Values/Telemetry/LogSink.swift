@@ -1,22 +1,22 @@
 import Glibc
 import Synchronization
 
-/// Takes the lines of the log.
+/// Receives the lines of the log.
 package protocol LogSink: Sendable {
-    /// Takes one line with its line feed; called from any thread, must not block.
+    /// Receives one line with its line feed. Called from any thread; must not block.
     ///
     /// - Parameter line: printable UTF-8 and a line feed.
-    /// - Returns: whether the line was taken; `false` when it is lost.
+    /// - Returns: whether the line was accepted; `false` if it is lost.
     func write(_ line: [UInt8]) -> Bool
 }
 
-/// Standard error. A reader that does not keep up loses lines; it never stops the daemon.
+/// Standard error. A reader that is too slow loses lines; it never blocks the daemon.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// Lets one thread write at a time, so that lines stay whole and what was checked before the write still holds.
+    /// Lets one thread write at a time, so that lines stay whole and a check before the write is still valid.
     private let turn = Mutex(())
 
-    /// The descriptor stays the caller's; it is 2 except in tests.
+    /// The descriptor still belongs to the caller; it is 2 except in tests.
     package init(descriptor: Int32 = STDERR_FILENO) { self.descriptor = descriptor }
 
     package func write(_ line: [UInt8]) -> Bool {

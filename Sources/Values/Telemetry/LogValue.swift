@@ -1,10 +1,10 @@
 package import Bytes
 
-/// One value of a log line; made when the line is written, and only then.
+/// One value of a log line. It is created only if the line is written.
 package enum LogValue: Sendable {
-    /// Text from anywhere: it is escaped when written.
+    /// Text from any source; it is escaped when written.
     case text(String)
-    /// Bytes from a peer, as they came.
+    /// Bytes from a peer, unchanged.
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)

@@ -1,4 +1,4 @@
-/// How one figure is called in the outside world: a Prometheus family, its labels and its help text.
+/// The public name of one metric: a Prometheus family, its labels and its help text.
 package struct MetricName: Hashable, Sendable {
     package let family: String
     /// `method="REGISTER"`, or empty.
@@ -12,7 +12,7 @@ package struct MetricName: Hashable, Sendable {
     }
 }
 
-/// What is counted; only ever rises.
+/// A counter; it only rises.
 package enum Counter: Int, CaseIterable, Sendable {
     case requestRegister, requestInvite, requestAck, requestCancel, requestBye, requestOptions, requestMessage
     case requestOther
@@ -70,7 +70,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .challengeUnanswerable:
             MetricName(
                 "sippushd_unanswerable_challenges_total",
-                "Challenges of next hops in a realm of ours, which were answered 502.")
+                "Challenges of next hops in one of our realms, answered with 502.")
         case .rejectedStrayed: Self.rejected("response-from-elsewhere")
         case .registerAccepted: Self.register("accepted")
         case .registerRefused: Self.register("refused")
@@ -86,9 +86,9 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .loginLimited:
             MetricName(
                 "sippushd_limited_logins_total",
-                "Passwords and ApiTokens that were not looked at after too many wrong ones.")
+                "Passwords and ApiTokens that were not checked after too many wrong ones.")
         case .outgoingCall:
-            MetricName("sippushd_outgoing_calls_total", "Calls that phones make by way of the upstream.")
+            MetricName("sippushd_outgoing_calls_total", "Calls of phones through the upstream.")
         case .outgoingAnswered: Self.outgoing("answered")
         case .outgoingRefused: Self.outgoing("refused")
         case .outgoingUnanswered: Self.outgoing("no-answer")
@@ -97,12 +97,12 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .shareUsedUp:
             MetricName(
                 "sippushd_shares_used_up_total",
-                "Requests refused because their caller, or the called user, has its share.")
+                "Requests refused because their caller or callee reached its share.")
         case .registerLimited:
             MetricName("sippushd_limited_registers_total", "REGISTERs refused because their source sends too many.")
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
         case .callResumed:
-            MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this one goes on with.")
+            MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this run resumed.")
         case .callForeignDomain: Self.refused("foreign-domain")
         case .callOtherIdentity: Self.refused("other-identity")
         case .callForgedRoute: Self.refused("forged-route")
@@ -126,9 +126,9 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .phoneAsked:
             MetricName("sippushd_phones_asked_total", "Open connections asked by OPTIONS whether their phone is awake.")
         case .phoneAnswered:
-            MetricName("sippushd_phones_answered_total", "Phones that answered that question.")
+            MetricName("sippushd_phones_answered_total", "Phones that answered such an OPTIONS.")
         case .pushWithoutApp:
-            MetricName("sippushd_pushes_without_app_total", "Pushes to tokens of no app that is configured.")
+            MetricName("sippushd_pushes_without_app_total", "Pushes to tokens that belong to no configured app.")
         case .refreshPush:
             MetricName("sippushd_refresh_pushes_total", "Pushes that asked phones to refresh their registrations.")
         case .missedCallStored: Self.missedCall("stored")
@@ -155,21 +155,25 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .tlsRefusedOutgoing: Self.handshake("failed-outgoing")
         case .udpReceiveDropped:
             MetricName(
-                "sippushd_udp_receive_drops_total", "Datagrams that the kernel dropped because we did not read in time."
+                "sippushd_udp_receive_drops_total",
+                "Datagrams that the kernel dropped because the daemon did not read in time."
             )
         case .udpSendDropped:
-            MetricName("sippushd_udp_send_drops_total", "Datagrams that we dropped because the kernel took no more.")
+            MetricName(
+                "sippushd_udp_send_drops_total",
+                "Datagrams that the daemon dropped because the kernel's buffer was full.")
         case .httpRequest: MetricName("sippushd_http_requests_total", "Requests to the HTTP interface.")
         case .httpRefused:
             MetricName("sippushd_http_refused_total", "Requests to the HTTP interface answered 4xx or 5xx.")
         case .storeCommit: MetricName("sippushd_store_commits_total", "Transactions committed to the store.")
         case .storeChange: MetricName("sippushd_store_changes_total", "Changes committed to the store.")
         case .journalFailure:
-            MetricName("sippushd_journal_failures_total", "Attempts to write calls for the next run that failed.")
+            MetricName("sippushd_journal_failures_total", "Failed writes of the call journal.")
         case .storeFailure: MetricName("sippushd_store_failures_total", "Changes that could not be committed.")
         case .timelineDropped:
             MetricName(
-                "sippushd_timeline_records_dropped_total", "Records of pushes that were not kept for lack of room.")
+                "sippushd_timeline_records_dropped_total",
+                "Records of pushes that were dropped because the queue was full.")
         case .logLineDropped: MetricName("sippushd_log_dropped_total", "Log lines lost to a slow reader.")
         }
     }
@@ -184,21 +188,23 @@ package enum Counter: Int, CaseIterable, Sendable {
 
     private static func rejected(_ reason: String) -> MetricName {
         MetricName(
-            "sippushd_sip_rejected_total", labels: "reason=\"\(reason)\"", "Messages refused before any rule saw them.")
+            "sippushd_sip_rejected_total", labels: "reason=\"\(reason)\"",
+            "Messages refused by the parser, before any rule.")
     }
 
     private static func refusedByRule(_ rule: String) -> MetricName {
         MetricName(
             "sippushd_requests_refused_total", labels: "rule=\"\(rule)\"",
-            "Requests that their sender may not send, or not so.")
+            "Requests refused because their sender may not send them, by rule.")
     }
 
     private static func register(_ outcome: String) -> MetricName {
-        MetricName("sippushd_registers_total", labels: "outcome=\"\(outcome)\"", "How REGISTERs ended.")
+        MetricName("sippushd_registers_total", labels: "outcome=\"\(outcome)\"", "REGISTERs by outcome.")
     }
 
     private static func binding(_ outcome: String) -> MetricName {
-        MetricName("sippushd_binding_changes_total", labels: "outcome=\"\(outcome)\"", "Bindings that came and went.")
+        MetricName(
+            "sippushd_binding_changes_total", labels: "outcome=\"\(outcome)\"", "Added, changed and removed bindings.")
     }
 
     private static func authentication(_ outcome: String) -> MetricName {
@@ -207,18 +213,20 @@ package enum Counter: Int, CaseIterable, Sendable {
     }
 
     private static func refused(_ reason: String) -> MetricName {
-        MetricName("sippushd_calls_refused_total", labels: "reason=\"\(reason)\"", "Calls that were refused at once.")
+        MetricName(
+            "sippushd_calls_refused_total", labels: "reason=\"\(reason)\"", "Calls that were refused immediately.")
     }
 
     private static func outgoing(_ outcome: String) -> MetricName {
         MetricName(
             "sippushd_outgoing_calls_ended_total", labels: "outcome=\"\(outcome)\"",
-            "What became of calls that phones make.")
+            "Ended calls of phones, by outcome.")
     }
 
     private static func held(_ outcome: String) -> MetricName {
         MetricName(
-            "sippushd_held_calls_ended_total", labels: "outcome=\"\(outcome)\"", "How waiting for a device ended.")
+            "sippushd_held_calls_ended_total", labels: "outcome=\"\(outcome)\"", "Ended waits for a device, by outcome."
+        )
     }
 
     private static func missedCall(_ outcome: String) -> MetricName {
@@ -229,7 +237,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     private static func message(_ outcome: String) -> MetricName {
         MetricName(
             "sippushd_messages_total", labels: "outcome=\"\(outcome)\"",
-            "What became of messages that waited for phones.")
+            "Messages that waited for phones, by outcome.")
     }
 
     private static func flow(_ event: String) -> MetricName {
@@ -243,11 +251,11 @@ package enum Counter: Int, CaseIterable, Sendable {
     private static func flowDropped(_ reason: String) -> MetricName {
         MetricName(
             "sippushd_connections_dropped_total", labels: "reason=\"\(reason)\"",
-            "TCP connections that we refused or ended for a limit.")
+            "TCP connections that were refused or closed because of a limit.")
     }
 }
 
-/// What is measured as it stands: sizes of tables and queues.
+/// A gauge: the current size of a table or queue.
 package enum Gauge: Int, CaseIterable, Sendable {
     case bindings, pushBindings, addresses
     case heldCalls, transactions, forks
@@ -260,7 +268,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
 
     package var name: MetricName {
         switch self {
-        case .bindings: MetricName("sippushd_bindings", "Bindings, push ones included.")
+        case .bindings: MetricName("sippushd_bindings", "Bindings, including those with push parameters.")
         case .pushBindings: MetricName("sippushd_push_bindings", "Bindings with push parameters.")
         case .addresses: MetricName("sippushd_addresses_of_record", "Addresses-of-record with a binding.")
         case .heldCalls: MetricName("sippushd_held_calls", "Calls that wait for a device or ring.")
@@ -269,10 +277,10 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .connections: MetricName("sippushd_connections", "TCP and TLS connections.")
         case .overload:
             MetricName(
-                "sippushd_overload", "How hard new work is refused: 0 when nothing is, 100 when all is.")
-        case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that wait to be reported.")
+                "sippushd_overload", "The share of new work that is refused, in percent: 0 for none, 100 for all.")
+        case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that are not reported yet.")
         case .waitingMessages: MetricName("sippushd_waiting_messages", "Messages that wait for phones.")
-        case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait for their turn.")
+        case .pushQueue: MetricName("sippushd_push_queue", "Pushes in the queue.")
         case .pushesInFlight: MetricName("sippushd_pushes_in_flight", "Pushes a provider has not answered yet.")
         case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed.")
         case .storeFailing:
@@ -281,7 +289,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     }
 }
 
-/// What is measured as a duration.
+/// A measured duration.
 package enum Timing: Int, CaseIterable, Sendable {
     case storeCommit, pushAnswer, delivery, upstreamAnswer
 

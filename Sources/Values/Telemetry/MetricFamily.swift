@@ -1,4 +1,4 @@
-/// Figures of one name whose labels come from settings or from the system, such as those of each app.
+/// Metrics of one name whose labels come from settings or from the system, such as those of each app.
 package struct MetricFamily: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case counter, gauge
@@ -6,7 +6,7 @@ package struct MetricFamily: Hashable, Sendable {
 
     package struct Sample: Hashable, Sendable {
         package let labels: [Label]
-        /// The value as it is written.
+        /// The value in its printed form.
         package let value: String
     }
 
@@ -15,7 +15,7 @@ package struct MetricFamily: Hashable, Sendable {
         package let value: String
     }
 
-    /// Names of labels are ours; their values may be anybody's.
+    /// Names of labels are fixed; their values may come from outside.
     package enum StaticName: String, Hashable, Sendable {
         case provider, app, outcome, version, server, file
     }
@@ -56,7 +56,7 @@ package struct MetricFamily: Hashable, Sendable {
         return out
     }
 
-    /// The text format knows three escapes in a label's value.
+    /// The text format defines three escapes in a label's value.
     private static func escaped(_ value: String) -> String {
         var out = ""
         for scalar in value.unicodeScalars {

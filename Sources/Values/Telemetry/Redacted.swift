@@ -1,6 +1,6 @@
 package import Bytes
 
-/// A secret in a log line: its first four characters and its length, `abcd…(64)`; of a short one only the length.
+/// A secret in a log line: its first four characters and its length, `abcd…(64)`; for a short one only the length.
 package struct Redacted: Hashable, Sendable, CustomStringConvertible {
     package let description: String
 

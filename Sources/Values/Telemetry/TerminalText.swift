@@ -1,7 +1,7 @@
-/// What may go to a terminal of what others have written: callers, phones, providers.
+/// Makes text from callers, phones and providers safe for a terminal.
 package enum TerminalText {
-    /// A value or a line, escaped as in the log: controls, line ends, invisible and direction-changing characters become
-    /// `\u{…}`, `\n` and so on. Backslashes and quotes stay, so that what is shown can be typed.
+    /// A value or a line, escaped as in the log: controls, line ends, invisible and direction-changing characters
+    /// become `\u{…}`, `\n` and so on. Backslashes and quotes stay, so that the text can be typed.
     package static func escaped(_ text: String) -> String {
         escape(text, keepsLines: false) { scalar in
             switch scalar {
@@ -13,12 +13,12 @@ package enum TerminalText {
         }
     }
 
-    /// Text of several lines, such as the metrics and the sample of the settings: its line ends stay.
+    /// Text of several lines, such as the metrics and the sample of the settings. Its line ends stay.
     package static func escapedLines(_ text: String) -> String {
         escape(text, keepsLines: true) { "\\u{\(String($0.value, radix: 16))}" }
     }
 
-    /// JSON: in its strings such characters may stand as `\uXXXX`, and elsewhere there are none.
+    /// JSON: strings may have such characters as `\uXXXX`, and they do not occur elsewhere.
     package static func escapedJSON(_ text: String) -> String {
         escape(text, keepsLines: true) { scalar in
             String(scalar).utf16.map { unit in

@@ -1,4 +1,4 @@
-/// A date as people write it, in UTC by the proleptic Gregorian calendar.
+/// A calendar date in UTC by the proleptic Gregorian calendar.
 package struct CivilDate: Hashable, Sendable {
     package let year: Int64
     /// 1 to 12.
@@ -9,7 +9,7 @@ package struct CivilDate: Hashable, Sendable {
     package let weekday: Int64
     package let secondOfDay: Int64
 
-    /// The months and days of the week as SIP, HTTP and mail write them.
+    /// The names of months and weekdays in SIP, HTTP and mail.
     package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
 

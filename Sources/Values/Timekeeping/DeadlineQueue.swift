@@ -1,4 +1,4 @@
-/// Names one scheduled deadline of one queue.
+/// Identifies one scheduled deadline of one queue.
 @usableFromInline
 package struct DeadlineID: Hashable, Sendable {
     @usableFromInline let index: Int32
@@ -10,18 +10,20 @@ package struct DeadlineID: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// Names no deadline; cancelling it does nothing.
+    /// No deadline. Cancelling it does nothing.
     package static let none = DeadlineID(index: -1, generation: 0)
 }
 
-/// Deadlines with a payload each: scheduling and cancelling in constant time, made for many that are cancelled.
+/// Deadlines with a payload each. Scheduling and cancelling take constant time; it is optimised for many cancelled
+/// deadlines.
 ///
-/// A hierarchical timer wheel (Varghese and Lauck): seven levels of 64 slots, each level's slot as long as the whole
-/// level below. A deadline is rounded up to the next tick of 10 ms, so it is never early. All deadlines of a level lie
-/// before those of the next one, and bit sets tell which slots are in use, so a step of hours costs no more than one
-/// of a tick. Deadlines of one tick come out in the order they were scheduled.
+/// A hierarchical timer wheel (Varghese and Lauck): seven levels of 64 slots; a slot is as long as the whole level
+/// below. A deadline is rounded up to the next tick of 10 ms, so it is never early. All deadlines of a level precede
+/// those of the next one, and bit sets mark the used slots, so a step of hours costs no more than one of a tick.
+/// Deadlines of one tick are returned in the order in which they were scheduled.
 ///
-/// A deadline of `Instant.distantFuture` never comes. One timer takes 24 bytes and its payload; its owner limits them.
+/// A deadline of `Instant.distantFuture` never comes. One timer needs 24 bytes and its payload; its owner limits their
+/// number.
 @usableFromInline
 package struct DeadlineQueue<Payload> {
     @usableFromInline
@@ -63,9 +65,9 @@ package struct DeadlineQueue<Payload> {
 
         @inlinable init() {}
 
-        /// Takes the node in behind all others.
+        /// Appends the node after all others.
         ///
-        /// - Returns: the one that was the last; -1 when there was none.
+        /// - Returns: the previous last node; -1 if none existed.
         @inlinable
         mutating func append(_ index: Int32, tick: UInt64) -> Int32 {
             let before = tail
@@ -80,9 +82,9 @@ package struct DeadlineQueue<Payload> {
     @usableFromInline var firstFree: Int32 = -1
     /// Level by level.
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
-    /// For each level, which of its slots hold something.
+    /// The used slots of each level.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// What the first slot in use says to be its earliest tick, or the largest number. It is asked for after every event.
+    /// The earliest tick of the first used slot, or the largest number. It is read after every event.
     @usableFromInline var soonest = UInt64.max
     /// The tick up to which the wheel has turned. A slot's level is the highest base-64 digit in which its ticks differ
     /// from this.
@@ -90,9 +92,6 @@ package struct DeadlineQueue<Payload> {
 
     /// How many deadlines are scheduled.
     @usableFromInline package private(set) var count = 0
-
-    /// What one timer takes while it is scheduled.
-    package static var bytesPerDeadline: Int { MemoryLayout<Node>.stride }
 
     package init() {}
 
@@ -114,7 +113,7 @@ package struct DeadlineQueue<Payload> {
         return DeadlineID(index: index, generation: nodes[Int(index)].generation)
     }
 
-    /// Does nothing when the deadline was popped or cancelled before.
+    /// Does nothing if the deadline was already popped or cancelled.
     @inlinable
     package mutating func cancel(_ id: DeadlineID) {
         let index = Int(id.index)
@@ -124,11 +123,11 @@ package struct DeadlineQueue<Payload> {
         _ = release(id.index)
     }
 
-    /// When to look again: never later than the earliest deadline, and before it only after some were cancelled.
+    /// When to check again: never later than the earliest deadline, and earlier only after cancellations.
     @inlinable
     package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 
-    /// Takes out the earliest deadline if it has come.
+    /// Removes and returns the earliest deadline if it has come.
     ///
     /// - Precondition: `now` does not run backwards.
     @inlinable
@@ -144,7 +143,7 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
-            // All of this slot come before those of any other.
+            // All deadlines of this slot precede those of any other.
             soonest = .max
             var index = head
             while index >= 0 {
@@ -159,7 +158,7 @@ package struct DeadlineQueue<Payload> {
 
     // MARK: The wheel
 
-    /// The first slot in use, and the first tick it stands for.
+    /// The first used slot, and its first tick.
     @inlinable
     var firstPlace: (level: Int, index: Int, start: UInt64)? {
         for level in 0..<wheelLevels where occupied[level] != 0 {
@@ -198,7 +197,7 @@ package struct DeadlineQueue<Payload> {
         soonest = firstPlace.map { slots[$0.level * 64 + $0.index].earliest } ?? .max
     }
 
-    /// Frees an unlinked node and gives its payload.
+    /// Frees an unlinked node and returns its payload.
     @inlinable
     mutating func release(_ index: Int32) -> Payload? {
         let payload = nodes[Int(index)].payload.take()
@@ -216,7 +215,7 @@ extension DeadlineQueue.Slot: Sendable {}
 
 // MARK: Ticks
 
-/// 64^7 ticks hold every `Instant`, see ``wheelOrigin``.
+/// 64^7 ticks cover every `Instant`, see ``wheelOrigin``.
 @usableFromInline let wheelLevels = 7
 
 /// Nanoseconds of one tick.

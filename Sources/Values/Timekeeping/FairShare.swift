@@ -1,32 +1,32 @@
-/// How much one caller may have of what belongs to one who is called, or to all (T32).
+/// A caller's share of a resource that belongs to a callee, or to all (T32).
 ///
-/// One caller has a share. Trusted peers have a part that all others together cannot take. The same rule holds for pushes, held
-/// calls, waiting requests, missed calls, messages and records.
+/// Each caller has a maximum share. Trusted peers have a part that all others together cannot use. The same rule
+/// applies to pushes, held calls, waiting requests, missed calls, messages and records.
 package struct FairShare: Hashable, Sendable {
-    /// How much there is.
+    /// The whole amount.
     package let whole: Int
     package let ofOne: Int
-    /// What all who are not trusted may have together.
+    /// The maximum of all untrusted callers together.
     package let ofUntrusted: Int
 
     /// - Parameters:
-    ///   - whole: how much there is.
-    ///   - ofOne: how much one caller may have.
-    ///   - ofUntrusted: how much all who are not trusted may have together.
+    ///   - whole: the whole amount.
+    ///   - ofOne: the maximum of one caller.
+    ///   - ofUntrusted: the maximum of all untrusted callers together.
     package init(of whole: Int, ofOne: Int, ofUntrusted: Int) {
         self.whole = whole
         self.ofOne = min(max(ofOne, 1), whole)
         self.ofUntrusted = min(max(ofUntrusted, 1), whole)
     }
 
-    /// How much is taken.
+    /// The amounts in use.
     package struct Taken: Hashable, Sendable {
         package var all, untrusted, own: Int
 
         /// - Parameters:
         ///   - all: by everybody.
-        ///   - untrusted: by all who are not trusted.
-        ///   - own: by the caller who asks.
+        ///   - untrusted: by all untrusted callers.
+        ///   - own: by the requesting caller.
         package init(all: Int, untrusted: Int, own: Int) {
             self.all = all
             self.untrusted = untrusted
@@ -34,32 +34,33 @@ package struct FairShare: Hashable, Sendable {
         }
     }
 
-    /// Why there is no room.
+    /// Why a request exceeds the limits.
     package enum Refusal: Hashable, Sendable {
-        /// The caller has its share.
+        /// The caller has used its share.
         case callerFull
-        /// What is left is for trusted peers, or nothing is left.
+        /// The rest is reserved for trusted peers, or nothing is left.
         case allFull
     }
 
     /// - Parameters:
-    ///   - amount: what is asked for.
-    ///   - taken: what is taken.
+    ///   - amount: the requested amount.
+    ///   - taken: the amounts in use.
     ///   - isTrusted: whether a trusted peer asks.
-    /// - Returns: `nil` where there is room.
+    /// - Returns: `nil` if the request fits.
     package func refusal(of amount: Int = 1, beside taken: Taken, isTrusted: Bool) -> Refusal? {
         if taken.own + amount > ofOne { return .callerFull }
         if taken.all + amount > whole || !isTrusted && taken.untrusted + amount > ofUntrusted { return .allFull }
         return nil
     }
 
-    /// Whose oldest goes when there is more than the whole: that of the caller who has most, and of those the oldest.
+    /// Selects an element to drop when the whole is exceeded: the oldest of the caller with the most elements; among
+    /// equal callers, of the one with the oldest.
     ///
     /// - Parameters:
-    ///   - callers: to whom it belongs, oldest first.
-    ///   - isTrusted: whether trusted peers have brought it.
-    ///   - mayGo: whether what stands at a place may go.
-    /// - Returns: the place of what goes; `nil` when there is nothing.
+    ///   - callers: the owner of each element, oldest first.
+    ///   - isTrusted: whether trusted peers caused them.
+    ///   - mayGo: whether the element at a place may be dropped.
+    /// - Returns: the place of the element; `nil` if none may be dropped.
     package func givesWay<Caller: Hashable>(
         among callers: some Collection<Caller>, isTrusted: (Caller) -> Bool, mayGo: (Int) -> Bool = { _ in true }
     ) -> Int? {

@@ -1,17 +1,17 @@
-/// Limits the events of each key to so many in a span of time, which may all come at once (the generic cell rate algorithm).
+/// Limits the events of each key in a span of time. All of them may come at once (the generic cell rate algorithm).
 ///
-/// It keeps one instant for each key that was busy within the last span. If there are too many keys, it keeps the
-/// busiest.
+/// It stores one instant for each key that had events within the last span. If there are too many keys, it keeps the
+/// busiest ones.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
-    /// How many events each key may have in a span; 0 lets everything pass.
+    /// The maximum number of events of each key in a span; 0 for no limit.
     @usableFromInline package var limit: Int { didSet { cost = Self.cost(of: limit, in: span) } }
     @usableFromInline let span: Duration
-    /// The time that one event stands for. A division of durations takes a hundred steps.
+    /// The time of one event. A division of durations takes a hundred steps.
     @usableFromInline var cost: Duration
     /// When the events of each key stop counting.
     @usableFromInline var paidOff: [Key: Instant] = [:]
-    /// How many keys make a sweep worthwhile.
+    /// The number of keys at which a sweep is worthwhile.
     @usableFromInline var sweepAt: Int
 
     private let capacity: Int
@@ -23,9 +23,9 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     }
 
     /// - Parameters:
-    ///   - limit: how many events each key may have in a span.
-    ///   - span: how long that is.
-    ///   - capacity: how many keys are remembered at most. Beyond it, those with the fewest events are forgotten.
+    ///   - limit: the maximum number of events of each key in a span.
+    ///   - span: its length.
+    ///   - capacity: the maximum number of stored keys. Beyond it, the keys with the fewest events are dropped.
     package init(_ limit: Int, in span: Duration, capacity: Int = .max) {
         self.limit = limit
         self.span = span
@@ -34,10 +34,10 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         sweepAt = min(self.capacity, Self.smallestSweep)
     }
 
-    /// How many keys are remembered.
+    /// The number of stored keys.
     package var count: Int { paidOff.count }
 
-    /// Whether one more event of the key is within the limit. If it is, it counts.
+    /// Whether one more event of the key is within the limit. If so, it is counted.
     @inlinable
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard limit > 0 else { return true }
@@ -48,7 +48,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long it takes until one more event of the key is within the limit; `nil` if it is so now. Counts no event.
+    /// How long until one more event of the key is within the limit; `nil` if it is now. Counts no event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
@@ -56,7 +56,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return excess > .zero ? excess : nil
     }
 
-    /// One event of the key does not count after all.
+    /// One event of the key is not counted after all.
     package mutating func giveBack(_ key: Key, now: Instant) {
         guard let debt = paidOff[key] else { return }
         paidOff[key] = debt + (.zero - cost) > now ? debt + (.zero - cost) : nil
@@ -68,12 +68,12 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // Half of the keys go at once, so that in a flood of keys not every one causes a sweep.
+            // Half of the keys are dropped together, so that in a flood of keys not every one causes a sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }
         }
-        // The next sweep comes when the keys have doubled, so that sweeps stay rare.
+        // The next sweep is due when the number of keys has doubled, so that sweeps are rare.
         sweepAt = min(capacity, max(Self.smallestSweep, paidOff.count * 2))
     }
 }

@@ -1,7 +1,7 @@
-/// Limits how often something may happen to somebody, of which each who causes it has a share (T32).
+/// Limits the rate of events for a target, of which each causing party has a share (T32).
 ///
-/// It keeps an instant for each who is busy, and for each pair; the number of pairs has a limit. Compiled for its keys, as
-/// ``RateLimit`` is: each call asks two of them.
+/// It stores an instant for each active target, and for each pair; the number of pairs is limited. Specialised for its
+/// keys like ``RateLimit``: each call asks two of them.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>
@@ -11,9 +11,9 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     private static var mostPairs: Int { 131_072 }
 
     /// - Parameters:
-    ///   - share: of the events in a span of time; a whole of 0 lets everything pass.
-    ///   - span: how long that is.
-    ///   - limitsWhole: false where only the shares are limits, since what is beyond the whole makes the oldest go.
+    ///   - share: the limits of events in a span of time; a whole of 0 means no limit.
+    ///   - span: its length.
+    ///   - limitsWhole: false if only the shares are limits, because beyond the whole the oldest event is dropped.
     package init(_ share: FairShare, in span: Duration = .seconds(60), limitsWhole: Bool = true) {
         whole = RateLimit(limitsWhole ? share.whole : 0, in: span)
         untrusted = RateLimit(share.ofUntrusted < share.whole ? share.ofUntrusted : 0, in: span)
@@ -29,14 +29,14 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         pairs.limit = share.ofOne < share.whole ? share.ofOne : 0
     }
 
-    /// One more event. It counts if it is within the limits.
+    /// One more event. It is counted if it is within the limits.
     ///
     /// - Parameters:
-    ///   - key: to whom it happens.
-    ///   - pair: stands for whoever causes it together with the key; `nil` for ourselves.
-    ///   - isTrusted: whether a trusted peer has brought it.
+    ///   - key: the target.
+    ///   - pair: a number for the pair of causing party and target; `nil` for ourselves.
+    ///   - isTrusted: whether a trusted peer caused it.
     ///   - now: the time.
-    /// - Returns: whether it is.
+    /// - Returns: whether it is within the limits.
     @inlinable
     package mutating func admit(_ key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         guard hasRoom(for: key, by: pair, isTrusted: isTrusted, now: now) else { return false }
@@ -46,13 +46,13 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// The same, and nothing counts.
+    /// The same without counting.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }
         return whole.wait(for: key, now: now) == nil && (isTrusted || untrusted.wait(for: key, now: now) == nil)
     }
 
-    /// Whether the key has had all that it may have, whoever has caused it.
+    /// Whether the limit of the target is used up, by any party.
     package func isUsedUp(_ key: Key, now: Instant) -> Bool { whole.wait(for: key, now: now) != nil }
 }

@@ -1,18 +1,18 @@
-/// How often a second one source may ask for what costs us something (T17.6, T17.7).
+/// Limits how many expensive requests a second one source may send (T17.6, T17.7).
 ///
-/// What proves nothing counts four times, and apart from what does: whoever can only invent a source, or has no password,
-/// takes nothing from those who have shown one from there.
+/// Unauthenticated requests count four times, and separately from authenticated ones: a peer with a forged source or
+/// without a password takes nothing from authenticated peers at that source.
 package struct SourceRate: Sendable {
     private var proved: RateLimit<Int>
     private var unproved: RateLimit<Int>
 
-    /// How many sources are remembered.
+    /// The maximum number of stored sources.
     private static let capacity = 65_536
-    /// So much may come at once, so that all phones behind one address can come together.
+    /// The number of requests that may come at once, so that all phones behind one address can reconnect together.
     private static let burst = 10
     private static let weight = 4
 
-    /// - Parameter perSecond: how often a source may ask that proves itself; 0 for any number.
+    /// - Parameter perSecond: the limit of an authenticated source; 0 for no limit.
     package init(perSecond: Int) {
         proved = RateLimit(perSecond * Self.burst, in: .seconds(Self.burst), capacity: Self.capacity)
         unproved = RateLimit(
@@ -28,19 +28,19 @@ package struct SourceRate: Sendable {
 
     package var isOn: Bool { proved.limit > 0 }
 
-    /// How long the source has to wait; `nil` when it may ask now. Counts nothing.
+    /// How long the source must wait; `nil` if it may send now. Counts nothing.
     package func wait(_ source: Int, isProved: Bool, now: Instant) -> Duration? {
         isProved ? proved.wait(for: source, now: now) : unproved.wait(for: source, now: now)
     }
 
-    /// The source has asked, and has proved itself or not.
+    /// The source sent a request, authenticated or not.
     ///
-    /// - Returns: false when it has asked too often.
+    /// - Returns: false if it exceeded the limit.
     package mutating func asked(_ source: Int, isProved: Bool, now: Instant) -> Bool {
         isProved ? proved.admit(source, now: now) : unproved.admit(source, now: now)
     }
 
-    /// What had proved nothing when it came has proved itself since.
+    /// A request that was unauthenticated when it arrived has been authenticated since.
     package mutating func hasProvedItself(_ source: Int, now: Instant) {
         unproved.giveBack(source, now: now)
         _ = proved.admit(source, now: now)

@@ -121,7 +121,8 @@ struct ConnectionTests {
                 try insert.run()
             }
         }
-        #expect(error?.code.primary == .constraint)
+        // SQLITE_CONSTRAINT
+        #expect(error?.code.primary.rawValue == 19)
         #expect(error?.sql == sql)
         #expect(error.map { "\($0)".contains("secret") } == false)
         #expect(throws: SQLError.self) { try connection.execute("SELEC 1") }

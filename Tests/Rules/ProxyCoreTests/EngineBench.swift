@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import JSON
 import ProxyCore
 import PushDelivery
 import Registration
@@ -15,6 +16,8 @@ final class EngineBench {
     let engine: ProxyEngine
     private(set) var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     private(set) var actions: [ProxyAction] = []
+    /// The last try of each push.
+    private var tries: [PushID: PushDispatcher.Transmission] = [:]
 
     static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
@@ -77,6 +80,7 @@ final class EngineBench {
     @discardableResult
     func take() -> [ProxyAction] {
         actions = engine.takeActions()
+        for case .push(let transmission) in actions { tries[transmission.push.id] = transmission }
         return actions
     }
 
@@ -86,7 +90,7 @@ final class EngineBench {
         while let next = engine.nextDeadline, next <= end {
             now = Moment(instant: max(next, now.instant), date: now.date + (max(next, now.instant) - now.instant))
             engine.deadlineReached(now: now)
-            all += engine.takeActions()
+            all += take()
         }
         now = Moment(instant: end, date: now.date + (end - now.instant))
         return all
@@ -148,13 +152,48 @@ extension EngineBench {
         return receive(SIPText.hopRequest("CANCEL", for: invite, extra: extra), from: Self.pbx)
     }
 
-    func note(_ push: PushID, _ steps: PushStep...) {
-        for step in steps { engine.pushNoted(push, step, now: now) }
-    }
-
     /// The provider's last word.
     func finish(_ push: PushID, _ outcome: PushOutcome = .accepted(nil)) {
-        engine.pushFinished(push, outcome: outcome, now: now)
+        guard let transmission = tries[push] else {
+            Issue.record("no such push has left")
+            return
+        }
+        engine.pushHappened(Self.event(transmission, outcome), now: now)
+    }
+
+    /// What has that outcome, by the words of Google and of the mediator.
+    private static func event(
+        _ transmission: PushDispatcher.Transmission, _ outcome: PushOutcome
+    ) -> PushDispatcher.Event {
+        func answer(_ result: String) -> PushDispatcher.Event {
+            let answer = ProviderAnswer(status: 200, body: Array(#"{"code":200,"results":[{\#(result)}]}"#.utf8))
+            return .answered(transmission, answer, after: .milliseconds(80))
+        }
+        switch outcome {
+        case .accepted(nil): return answer("")
+        case .accepted(let id?): return answer(#""message_id":"\#(id)""#)
+        case .acceptedWithNewToken(let token):
+            var text: [UInt8] = []
+            text.append(jsonString: token)
+            return answer(#""registration_id":\#(String(decoding: text, as: UTF8.self))"#)
+        case .tokenDead(nil): return answer(#""error":"NotRegistered""#)
+        // It would be sent again.
+        case .retry: return .unanswered(transmission, .noConnection("no answer"), "no answer")
+        case .tokenDead, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
+            .noSuitableToken:
+            return .unanswered(transmission, outcome, "no answer")
+        }
+    }
+
+    /// Pushes wait for a credential, which is made when a test says so.
+    static func wantsCredential(_ settings: inout ProxySettings) {
+        let sources = settings.dispatch.directory.apps.map { _ in PushCredentials.Source.made(0) }
+        settings.dispatch.credentials = PushCredentials(sources, kinds: [.google])
+    }
+
+    func makeCredential(_ order: PushCredentials.Order) -> [ProxyAction] {
+        engine.pushHappened(.credentialMade(order, "k"), now: now)
+        return take()
     }
 
     /// Bob's devices.
@@ -182,8 +221,10 @@ func story(_ actions: [ProxyAction]) -> [String] {
             case .unusable: return "garbage > \(place)"
             }
         case .commit: return "commit"
-        case .journal, .record, .refresh, .trace, .flowProved, .expectLife, .reuse: return nil
-        case .push(let request):
+        case .journal, .record, .refresh, .trace, .flowProved, .expectLife, .reuse, .makeCredential: return nil
+        case .dryRunEnded(_, let canBePushed): return "dry run \(canBePushed)"
+        case .push(let transmission):
+            let request = transmission.push
             switch request.message {
             case .incomingCall: return "push invite \(request.token.prid)"
             case .missedCalls(let calls):
@@ -193,7 +234,6 @@ func story(_ actions: [ProxyAction]) -> [String] {
                 if let verb = notification.mediated?.verb { return "push \(verb.rawValue) \(request.token.prid)" }
                 return "push \(notification.text) \(request.token.prid)"
             }
-        case .cancelPush: return "drop push"
         case .reported(let ticket, let result): return "report \(ticket.number) \(result)"
         case .resolve: return "resolve"
         }
@@ -206,7 +246,15 @@ extension [ProxyAction] {
 
     var texts: [String] { bytes.map { String(decoding: $0, as: UTF8.self) } }
 
-    var pushes: [PushRequest] { compactMap { if case .push(let request) = $0 { request } else { nil } } }
+    var transmissions: [PushDispatcher.Transmission] {
+        compactMap { if case .push(let push) = $0 { push } else { nil } }
+    }
+
+    var pushes: [PushRequest] { transmissions.map(\.push) }
+
+    var credentials: [PushCredentials.Order] {
+        compactMap { if case .makeCredential(let order) = $0 { order } else { nil } }
+    }
 
     var pushIDs: [PushID] { pushes.map(\.id) }
 }

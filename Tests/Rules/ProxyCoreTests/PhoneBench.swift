@@ -19,6 +19,7 @@ final class PhoneBench {
     private var registrations: [String?: (callID: String, cseq: Int)] = [:]
     private(set) var place = 0
     private(set) var pushes: [PushID] = []
+    private var credentials: [PushCredentials.Order] = []
     /// Those that the phone was sent, in their order.
     private(set) var invites: [SIPRequest] = []
     private(set) var cancels: [SIPRequest] = []
@@ -105,17 +106,14 @@ final class PhoneBench {
     @discardableResult
     func give(_ outcome: PushOutcome, _ number: Int? = nil) -> [String] {
         guard let id = number.map({ pushes[$0] }) ?? pushes.last else { return ["no push"] }
-        bench.note(id, .sent)
         bench.finish(id, outcome)
         return said(bench.take())
     }
 
     func provider(_ outcome: PushOutcome?) -> [String] {
         guard let id = pushes.last else { return ["no push"] }
-        bench.note(id, .queued(app: "fcm"), .sent)
         let told = pass(.milliseconds(80))
         guard let outcome else { return told }
-        bench.note(id, .answered(outcome, status: 200, problem: nil), .finished(outcome))
         bench.finish(id, outcome)
         return told + said(bench.take())
     }
@@ -123,15 +121,13 @@ final class PhoneBench {
     func lateProvider(_ outcome: PushOutcome) -> [String] {
         guard let id = pushes.last else { return ["no push"] }
         let told = pass(.milliseconds(80))
-        bench.note(id, .answered(outcome, status: 200, problem: nil), .finished(outcome))
         bench.finish(id, outcome)
         return told + said(bench.take())
     }
 
-    func withdrawn() -> [String] {
-        guard let id = pushes.last else { return ["no push"] }
-        bench.note(id, .withdrawn)
-        return said(bench.take())
+    func makeCredential() -> [String] {
+        guard let order = credentials.last else { return ["no credential was wanted"] }
+        return said(bench.makeCredential(order))
     }
 
     func pass(_ duration: Duration) -> [String] { said(bench.pass(duration)) }
@@ -140,6 +136,7 @@ final class PhoneBench {
 
     func said(_ actions: [ProxyAction]) -> [String] {
         pushes += actions.pushIDs
+        credentials += actions.credentials
         records += actions.records
         return actions.compactMap { action in
             guard case .send(let bytes, let flow) = action, flow.remote != EngineBench.pbx else {

@@ -96,7 +96,8 @@ extension PhoneStory.Step {
         Self("the provider says late \(outcome)", told) { $0.lateProvider(outcome) }
     }
 
-    static var withdrawn: Self { Self("withdrawn", []) { $0.withdrawn() } }
+    /// What pushes have to show is there.
+    static var credential: Self { Self("credential", []) { $0.makeCredential() } }
 
     static func pass(_ seconds: Double, _ told: String...) -> Self {
         Self("\(seconds) s", told) { $0.pass(.milliseconds(Int64(seconds * 1000))) }

@@ -69,7 +69,7 @@ import Testing
     @Test func `take over what they do not set`() throws {
         let (directory, _) = try directory(yaml)
         let second = try #require(directory.apps.first { $0.name == "apns/second" })
-        guard case .apns(let settings) = second.service else { return #expect(Bool(false)) }
+        let settings = try #require(second.rules as? APNsApp).settings
         #expect(settings.teamID == "AAAAAAAAAA")
         #expect(settings.keyID == "CCCCCCCCCC")
         #expect(settings.payload == .tenDarts)

@@ -27,8 +27,7 @@ private final class Desk {
             }
         }
         dispatcher = PushDispatcher(
-            directory, PushCredentials(sources, kinds: [.apple, .google, .webPush]), answerTimeout: .seconds(5),
-            plainLimit: 32, seed: 1, log: .silent)
+            DispatchSetup(directory, PushCredentials(sources, kinds: [.apple, .google, .webPush])), log: .silent)
     }
 
     private func run() {
@@ -38,9 +37,7 @@ private final class Desk {
                 switch action {
                 case .tell(let id, let step): told[id, default: []].append(step)
                 case .makeCredential(let order): wanted.append(order)
-                case .send(let transmission):
-                    sent.append(transmission)
-                    dispatcher.requestLeft(transmission.slot)
+                case .send(let transmission): sent.append(transmission)
                 }
             }
             dispatcher.takeActions(into: &actions)
@@ -65,12 +62,12 @@ private final class Desk {
     }
 
     func make(_ order: PushCredentials.Order, _ value: String, life: Duration? = nil) {
-        dispatcher.credentialMade(order, value, life: life, now: now)
+        dispatcher.happened(.credentialMade(order, value, life: life), now: now)
         run()
     }
 
     func fail(_ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String? = nil) {
-        dispatcher.credentialFailed(order, outcome, problem: problem, now: now)
+        dispatcher.happened(.credentialFailed(order, outcome, problem: problem), now: now)
         run()
     }
 
@@ -78,21 +75,19 @@ private final class Desk {
         _ transmission: PushDispatcher.Transmission, _ status: Int, body: String = "", retryAfter: String? = nil,
         date: String? = nil
     ) {
-        dispatcher.answered(
-            transmission.slot, of: transmission.id,
-            with: ProviderAnswer(status: status, retryAfter: retryAfter, date: date, body: Array(body.utf8)),
-            after: .milliseconds(50), now: now)
+        let answer = ProviderAnswer(status: status, retryAfter: retryAfter, date: date, body: Array(body.utf8))
+        dispatcher.happened(.answered(transmission, answer, after: .milliseconds(50)), now: now)
         run()
     }
 
     func failToReach(_ transmission: PushDispatcher.Transmission) {
-        dispatcher.unanswered(transmission.slot, of: transmission.id, .retry(after: nil), "not there", now: now)
+        dispatcher.happened(.unanswered(transmission, .retry(after: nil), "not there"), now: now)
         run()
     }
 
     /// The service could make no request of it.
     func refuse(_ transmission: PushDispatcher.Transmission) {
-        dispatcher.requestFailed(transmission.slot, .credentialsRefused("no key"), now: now)
+        dispatcher.happened(.notSent(transmission, .credentialsRefused("no key")), now: now)
         run()
     }
 
@@ -133,7 +128,7 @@ private final class Desk {
     }
 }
 
-private func numbers(_ sent: [PushDispatcher.Transmission]) -> [UInt64] { sent.map(\.id.rawValue) }
+private func numbers(_ sent: [PushDispatcher.Transmission]) -> [UInt64] { sent.map(\.push.id.rawValue) }
 
 private func settings(requests: Int, queue: Int = 20_000) -> PushSettings {
     var settings = PushSettings.sample

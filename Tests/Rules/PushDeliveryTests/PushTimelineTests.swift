@@ -104,7 +104,7 @@ struct PushTimelineTests {
 
     @Test(arguments: [
         (PushOutcome.tokenDead(since: sampleDate), TimelineRecord.Answer.tokenDead, ""),
-        (.retry(after: nil), .failed, "503"), (.renewCredential, .credentialsRefused, "the credential is out of date"),
+        (.retry(after: nil), .failed, "503"), (.renewCredential, .credentialsRefused, "the credential has expired"),
         (.credentialsRefused("InvalidProviderToken"), .credentialsRefused, "InvalidProviderToken"),
         (.payloadRefused("BadTopic"), .payloadRefused, "BadTopic"), (.noSuitableToken, .noSuitableToken, ""),
         (.acceptedWithNewToken(ByteString("secret")), .acceptedWithNewToken, ""),

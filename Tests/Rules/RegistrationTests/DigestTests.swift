@@ -1,8 +1,9 @@
 import Bytes
-import Registration
 import SIPGrammar
 import Testing
 import Timekeeping
+
+@testable import Registration
 
 @Suite("Digest authentication (RFC 7616, RFC 8760)")
 struct DigestTests {
@@ -396,7 +397,7 @@ struct DigestTests {
         for cseq in 3...40 {
             #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: cseq) == .passed("bob"))
         }
-        #expect(gate.authenticator.rememberedCount <= 8)
+        #expect(gate.authenticator.ledger.count <= 8)
         #expect(try gate.check(DigestClient().answer(first), cseq: 2) == .stale)
         #expect(try gate.check(DigestClient().answer(first, count: 2), cseq: 50) == .stale)
         #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: 51) == .passed("bob"))
@@ -407,12 +408,12 @@ struct DigestTests {
         for cseq in 2...20 {
             #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: cseq) == .passed("bob"))
         }
-        #expect(gate.authenticator.rememberedCount == 19)
+        #expect(gate.authenticator.ledger.count == 19)
         for cseq in 21...22 {
             gate.now = gate.now + .seconds(61)
             #expect(try gate.check(DigestClient().answer(gate.challenge()), cseq: cseq) == .passed("bob"))
         }
-        #expect(gate.authenticator.rememberedCount == 2)
+        #expect(gate.authenticator.ledger.count == 2)
     }
 
     // MARK: Directory

@@ -88,7 +88,8 @@ struct PushAcceptanceTests {
         let reply = try registrar.register(contact("webpush", url))
         #expect(reply.status == 555)
         #expect(!reply.featureCaps.contains(webpush))
-        #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("no https URL of a push service") })
+        #expect(
+            reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("not an https URL of a push service") })
         #expect(registrar.bindings().isEmpty)
 
         var lenient = try makeRegistrar(.ordinary)

@@ -255,10 +255,3 @@ private struct World: ~Copyable {
         }
     }
 }
-
-extension TransactionTable {
-    fileprivate var isEmpty: Bool {
-        clientCount == 0 && serverCount == 0 && completedNonInviteCount == 0 && deadlineCount == 0
-            && cancellationCount == 0 && nextDeadline == nil
-    }
-}

@@ -1,9 +1,11 @@
 import Addressing
 import Bytes
+import Collections
 import SIPGrammar
-import SIPTransactions
 import Testing
 import Timekeeping
+
+@testable import SIPTransactions
 
 /// A table, a clock that only the test moves, and readable outputs.
 final class TableFixture {
@@ -130,8 +132,7 @@ final class TableFixture {
     }
 
     var isEmpty: Bool {
-        table.serverCount == 0 && table.clientCount == 0 && table.deadlineCount == 0
-            && table.completedNonInviteCount == 0 && table.cancellationCount == 0
+        table.isEmpty
     }
 }
 
@@ -140,5 +141,11 @@ struct Unexpected: Error {}
 extension BranchKey {
     func branch(for id: ClientTransactionID, loopHash: UInt64) -> ByteString {
         ByteString(capacity: 41) { appendBranch(for: id, loopHash: loopHash, to: &$0) }
+    }
+}
+
+extension TransactionTable {
+    var isEmpty: Bool {
+        serverCount == 0 && clientCount == 0 && completed.isEmpty && deadlines.count == 0 && cancellations.isEmpty
     }
 }

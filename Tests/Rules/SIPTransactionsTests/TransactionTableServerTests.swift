@@ -1,10 +1,12 @@
 import Addressing
 import Bytes
+import Collections
 import SIPGrammar
-import SIPTransactions
 import TestSupport
 import Testing
 import Timekeeping
+
+@testable import SIPTransactions
 
 @Suite("Server transactions in the table")
 struct TransactionTableServerTests {
@@ -170,8 +172,8 @@ struct TransactionTableServerTests {
     // MARK: Limits
 
     @Test func `records are small, since a node may hold hundreds of thousands of calls`() {
-        #expect(TransactionTable.bytesPerServerTransaction <= 104)
-        #expect(TransactionTable.bytesPerClientTransaction <= 120)
+        #expect(MemoryLayout<ServerRecord>.stride <= 104)
+        #expect(MemoryLayout<ClientRecord>.stride <= 120)
     }
 
     @Test func `beyond the limit a request is refused, but not the CANCEL of an INVITE`() throws {
@@ -195,7 +197,7 @@ struct TransactionTableServerTests {
             fixture.respond(try fixture.new(TestMessage("REGISTER", branch: "z9hG4bK\(number)")), 200)
         }
         #expect(fixture.outputs().filter { $0 == "server ended" }.count == 2)
-        #expect(fixture.table.completedNonInviteCount == 3)
+        #expect(fixture.table.completed.count == 3)
         #expect(fixture.receive(TestMessage("REGISTER", branch: "z9hG4bK2")) == .absorbed)
         _ = try fixture.new(TestMessage("REGISTER", branch: "z9hG4bK1"))
     }

@@ -107,6 +107,7 @@ private func makeStation(
     engineSettings.trusted = [TrustedPeer("127.0.0.1:5070")].compactMap(\.self)
     engineSettings.authenticates = false
     engineSettings.configuredProviders = [.fcm]
+    engineSettings.dispatch = push.setup
     let listener = Listener(
         number: 0, transport: .udp, bound: Endpoint(.loopbackV4, 5060), sentBy: ByteString("127.0.0.1:5060"))
     let sealer = TextSealer()
@@ -118,8 +119,7 @@ private func makeStation(
         loop: loop, engine: engine, streams: try StreamFlows(loop: loop, log: .silent),
         services: ShardServices(store: store, push: push, resolve: { _, _ in }), log: .silent)
     store.finished = { results in shard.assumeIsolated { $0.committed(results) } }
-    push.finished = { id, outcome in shard.assumeIsolated { $0.pushFinished(id, outcome) } }
-    push.noted = { notes in shard.assumeIsolated { $0.pushesNoted(notes) } }
+    push.happened = { event in shard.assumeIsolated { $0.pushHappened(event) } }
     var router = ServiceRouter()
     let door = ShardDoor(to: shard)
     Explainer(door: door, store: store, settings: settings.timeline).register(in: &router)

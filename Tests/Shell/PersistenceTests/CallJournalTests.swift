@@ -391,22 +391,62 @@ import Timekeeping
         }
     }
 
-    /// With seals that are right, so that the values are read.
-    @Test func `values that nobody has written are refused`() throws {
-        var random = SeededGenerator(seed: 7)
+    /// The change that is read of these bytes behind a seal that is right.
+    private static func read(_ content: [UInt8]) -> CallChange? {
+        var bytes = [UInt8](repeating: 0, count: 4 + JournalKey.sealCount) + content
+        bytes.sealJournalEntry(at: 0, .forTests)
+        return JournalEntry(in: bytes, at: 0, .forTests)?.change(in: bytes)
+    }
+
+    /// What is written of a change, without its seal.
+    private static func content(of change: CallChange) -> [UInt8] {
         var bytes: [UInt8] = []
-        CallChange.begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])).write(1, to: &bytes, .forTests)
-        let begun = bytes
-        for _ in 0..<20_000 {
-            bytes = begun
-            for _ in 0..<Int.random(in: 1...4, using: &random) {
-                bytes[Int.random(in: 48..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
-            }
-            bytes.sealJournalEntry(at: 0, .forTests)
-            var contents = JournalContents()
-            _ = contents.read(bytes, .forTests)
-            _ = contents.calls(after: 0, limit: 1)
+        change.write(1, to: &bytes, .forTests)
+        return Array(bytes[(4 + JournalKey.sealCount)...])
+    }
+
+    @Test func `values that nobody has written are refused`() {
+        let branch = Self.branch(.called, end: .failed(486))
+        let written = Self.content(of: .branch(call: 1, number: 0, branch))
+        #expect(Self.read(written) != nil)
+        // Serial number, call, kind, the branch's number; then its stage, flags, device, code, end, status, and no branches before.
+        let kind = 16, stage = 19, device = 21, end = 45, former = 48
+        #expect(written[kind] == 2 && written[stage] == 2 && written[device + 7] == 9 && written[end] == 2)
+        for (place, value) in [(kind, 0), (kind, 6), (stage, 0), (stage, 4), (end, 10), (end, 255), (former, 1)] {
+            var other = written
+            other[place] = UInt8(value)
+            #expect(Self.read(other) == nil, "\(value) at \(place)")
         }
+        #expect(Self.read(written + [0]) == nil)
+        for count in 1..<written.count { #expect(Self.read(Array(written[..<count])) == nil, "\(count) bytes") }
+        // A transport that there is none of, and a text longer than its entry.
+        let begun = Self.content(of: .begun(Self.call(1, [])))
+        #expect(Self.read(begun) != nil)
+        for (place, value) in [(26, 99), (44, 255)] as [(Int, UInt8)] {
+            var other = begun
+            other[place] = value
+            #expect(Self.read(other) == nil, "\(value) at \(place)")
+        }
+    }
+
+    /// Damage that the seal would show. Here the seal is right, so that the values are read.
+    @Test func `of whatever stands behind a seal, only what could be written again is taken`() {
+        var random = SeededGenerator(seed: 7)
+        let begun = Self.content(of: .begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])))
+        var refused = 0
+        for _ in 0..<20_000 {
+            var content = begun
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                content[Int.random(in: 16..<content.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+            }
+            guard let change = Self.read(content) else {
+                refused += 1
+                continue
+            }
+            let again = Self.content(of: change)
+            #expect(Self.read(again).map(Self.content) == again)
+        }
+        #expect(refused > 5000 && refused < 20_000)
     }
 
     @Test func `while nothing can be written calls go on, and later ones are kept again`() throws {

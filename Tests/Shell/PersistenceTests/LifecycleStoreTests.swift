@@ -1,4 +1,5 @@
 import Addressing
+import Collections
 import ProxyCore
 import PushDelivery
 import Storage

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import Dispatch
 import Foundation
 import LoopTesting
@@ -84,9 +85,9 @@ struct SQLiteStoreTests {
                 store.journal(.begun(call))
                 store.flushJournal()
             }
-            while try await !lines.next().contains("calls cannot be written") {}
+            while try await !lines.next().contains("the call journal cannot be written") {}
             try FileManager.default.removeItem(atPath: calls)
-            while try await !lines.next().contains("calls are kept again") {}
+            while try await !lines.next().contains("the call journal is written again") {}
             let secret = try await store.secrets(named: JournalKey.name).first
             let key = try JournalKey(try #require(secret).value)
             #expect(CallJournal(folder: calls, key: key, log: .silent).calls(after: 0, limit: 9) == [call])

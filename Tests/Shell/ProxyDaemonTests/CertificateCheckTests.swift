@@ -59,7 +59,7 @@ struct CertificateCheckTests {
     }
 
     @Test func `another name`() {
-        #expect(problems(name: "sip.example.org") == ["\(files.certificate): it is not for sip.example.org"])
+        #expect(problems(name: "sip.example.org") == ["\(files.certificate): it does not cover sip.example.org"])
     }
 
     @Test func `an authority that phones do not know`() throws {
@@ -69,11 +69,11 @@ struct CertificateCheckTests {
 
     @Test func `dates`() throws {
         let early = try #require(problems(after: .seconds(-2 * 86_400)).first)
-        #expect(early.contains("it begins on"))
+        #expect(early.contains("it is not valid before"))
         let late = try #require(problems(after: .seconds(90 * 86_400)).first)
-        #expect(late.contains("it ends on"))
+        #expect(late.contains("it expires on"))
         let over = try #require(problems(after: .seconds(101 * 86_400)).first)
-        #expect(over.contains("it has ended, on"))
+        #expect(over.contains("it expired on"))
     }
 
     @Test func `a key of another certificate, and files that are none`() throws {
@@ -89,11 +89,11 @@ struct CertificateCheckTests {
         settings.domains = ["example.net"]
         var check = CertificateCheck(on: now)
         check.check(settings, authorities: files.certificate)
-        #expect(check.problems == ["the settings name no certificate: tls.cert-file"])
+        #expect(check.problems == ["the settings name no certificate: set tls.cert-file"])
         settings.tls.certFile = files.certificate
         settings.tls.keyFile = files.key
         check = CertificateCheck(on: now)
         check.check(settings, authorities: files.certificate)
-        #expect(check.problems == ["example.net: no certificate is for this name, by which phones know us"])
+        #expect(check.problems == ["example.net: no certificate covers this name, which phones use for this daemon"])
     }
 }

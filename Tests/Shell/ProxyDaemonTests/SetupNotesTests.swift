@@ -33,7 +33,9 @@ struct SetupNotesTests {
 
     @Test func `no provider`() {
         #expect(
-            notes { $0.push.acrobits.enabled = false } == ["push: no provider is enabled, so no phone is woken"])
+            notes { $0.push.acrobits.enabled = false } == [
+                "push: no provider is enabled, so no phone is woken; see push.apns and push.fcm"
+            ])
     }
 
     @Test func `an app that no device comes to, for it has no topic`() {
@@ -42,7 +44,7 @@ struct SetupNotesTests {
             $0.push.apns.topics = ["com.example.phone"]
             $0.push.apns.apps = ["second": app()]
         }
-        #expect(found == ["push.apns.apps.second: without topics no device comes to this app"])
+        #expect(found == ["push.apns.apps.second: without topics no device belongs to this app"])
     }
 
     @Test func `an app that is switched off says nothing`() {
@@ -63,7 +65,7 @@ struct SetupNotesTests {
         }
         #expect(
             found == [
-                "push.apns.apps.a: topics: com.example.phone stands in push.apns, too; its devices come to the last one"
+                "push.apns.apps.a: topics: com.example.phone is in push.apns, too; its devices belong to the last app that names it"
             ])
     }
 
@@ -84,7 +86,7 @@ struct SetupNotesTests {
             $0.push.fcm.params = ["one"]
             $0.push.fcm.apps = ["second": app]
         }
-        #expect(found == ["push.fcm.apps.second: without params no device comes to this app"])
+        #expect(found == ["push.fcm.apps.second: without params no device belongs to this app"])
     }
 
     @Test func `trusted addresses that do not count on a WebSocket`() throws {

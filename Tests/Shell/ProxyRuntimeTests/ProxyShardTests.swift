@@ -239,33 +239,44 @@ struct ProxyShardTests {
 
     // MARK: Pushes
 
-    @Test func `a step that a push takes within its action is told to the engine after the actions`() async throws {
+    @Test func `a credential that is made within its action is told to the engine after the actions`() async throws {
         try await ShardScene.with { scene in
             _ = try await scene.places.udp("phone")
+            let token = String(repeating: "ab", count: 32)
             await scene.register(
-                "phone", contact: "<sip:bob@127.0.0.1:9;pn-provider=fcm;pn-param=p;pn-prid=0123456789abcdef0123>")
+                "phone", contact: "<sip:bob@127.0.0.1:9;pn-provider=apns;pn-param=T.app;pn-prid=\(token)>")
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
-            // No app is set up: two steps are told at once, of which the second ends the record.
-            let underWay = Mailbox<Int>()
+            let hasLeft = Mailbox<Bool>()
             await scene.bench.run { _ in
-                scene.push.noted = { notes in
+                scene.push.happened = { event in
                     scene.shard.assumeIsolated { shard in
-                        shard.pushesNoted(notes)
-                        underWay.put(shard.engine.timeline.underWay { _ in true }.count)
+                        shard.pushHappened(event)
+                        hasLeft.put(shard.engine.timeline.underWay { $0.steps.sent != nil }.count == 1)
                     }
                 }
             }
-            let sent = await scene.door.ask(.user(ShardScene.bob)) { engine, now in
+            let (sent, left) = await scene.door.ask(.user(ShardScene.bob)) { engine, now in
                 var notification = PushNotification(expiresAt: now.date + .seconds(60))
                 notification.text = ByteString("hi")
-                let receipt = try? engine.notificationOrdered(
-                    notification, for: [.user(ShardScene.bob)], room: 1, verdict: { _ in .possible }, now: now)
-                return receipt?.sent
+                let receipt = try? engine.notificationOrdered(notification, for: [.user(ShardScene.bob)], now: now)
+                return (receipt?.sent, engine.timeline.underWay { $0.steps.sent != nil }.count)
             }
-            #expect(sent == 1)
-            #expect(try await underWay.next() == 1)
+            #expect(sent == 1 && left == 0)
+            #expect(try await hasLeft.next() == false)
             #expect(
-                await scene.door.ask(.everything) { engine, _ in engine.timeline.underWay { _ in true }.count } == 0)
+                await scene.door.ask(.everything) { engine, _ in
+                    engine.timeline.underWay { $0.steps.sent != nil }.count
+                } == 1)
+        }
+    }
+
+    @Test func `whoever asks whether a token can be pushed hears it`() async throws {
+        try await ShardScene.with { scene in
+            // Google is not set up, and Apple wants nothing but calls of a token for calls.
+            #expect(await scene.door.canBePushed(token(.fcm, "token-1")) == false)
+            let calls = PushToken(
+                provider: .apns, param: ByteString("T.app.voip"), prid: ByteString(String(repeating: "ab", count: 32)))
+            #expect(await scene.door.canBePushed(calls))
         }
     }
 

@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import Crypto
+import Foundation
 import LoopTesting
 import Persistence
 import ProxyCore
@@ -132,12 +133,12 @@ private final class ShardParts: @unchecked Sendable {
         let streams = try StreamFlows(loop: loop, limits: limits, log: .silent)
         self.streams = streams
         store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
-        push = try PushService(loop: loop, settings: PushSettings(), log: .silent)
+        push = try PushService(loop: loop, settings: try Self.pushSettings(folder), log: .silent)
         socket = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
         listener = try StreamListener(
             boundTo: Endpoint(.loopbackV4, 0), on: loop, limit: 100, connectionLimits: StreamFlows.streamLimits(limits)
         ) { streams.accepted($0, by: 1) }
-        let engine = try Self.makeEngine(on: loop, udp: socket.local, tcp: listener.local)
+        let engine = try Self.makeEngine(on: loop, udp: socket.local, tcp: listener.local, push)
         let listeners = engine.identity.listeners
         let services = ShardServices(
             store: store, push: push, resolve: { [lookUps] hop, done in lookUps.ask(hop, done) })
@@ -145,17 +146,32 @@ private final class ShardParts: @unchecked Sendable {
         self.shard = shard
         streams.start(for: shard, listeners: listeners)
         store.finished = { [weak shard] results in shard?.assumeIsolated { $0.committed(results) } }
-        push.noted = { [weak shard] notes in shard?.assumeIsolated { $0.pushesNoted(notes) } }
+        push.happened = { [weak shard] event in shard?.assumeIsolated { $0.pushHappened(event) } }
         let sockets: [UInt16: UDPSocket] = [0: socket]
         shard.assumeIsolated { $0.start(sockets: sockets) }
     }
 
-    private static func makeEngine(on loop: EventLoop, udp: Endpoint, tcp: Endpoint) throws -> ProxyEngine {
+    /// Apple is not there, and Google is not set up.
+    private static func pushSettings(_ folder: StoreFolder) throws -> PushSettings {
+        var settings = PushSettings()
+        settings.apns.enabled = true
+        settings.apns.endpoint = "http://127.0.0.1:9"
+        settings.apns.teamID = "DEF123GHIJ"
+        settings.apns.keyID = "ABC123DEFG"
+        settings.apns.keyFile = folder.folder + "/apple.p8"
+        try Data(TestKeys.rfc7515P256.utf8).write(to: URL(fileURLWithPath: folder.folder + "/apple.p8"))
+        return settings
+    }
+
+    private static func makeEngine(
+        on loop: EventLoop, udp: Endpoint, tcp: Endpoint, _ push: PushService
+    ) throws -> ProxyEngine {
         var settings = ProxySettings()
         settings.domains = [ByteString("example.net")]
         settings.authenticates = false
         settings.upstream = NextHop("sip:gateway.test")
-        settings.configuredProviders = [.fcm]
+        settings.configuredProviders = [.apns, .fcm]
+        settings.dispatch = push.setup
         let listeners = [
             Listener(number: 0, transport: .udp, bound: udp, sentBy: ByteString("\(udp)")),
             Listener(number: 1, transport: .tcp, bound: tcp, sentBy: ByteString("\(tcp)")),

@@ -10,48 +10,82 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// A push service on a loop, and what it reports.
+/// A push service on a loop, with a dispatcher that gives it orders, and the outcomes.
 actor PushBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     nonisolated let outcomes = Mailbox<(PushID, PushOutcome)>()
     /// Made, used and released on the loop.
     private var service: PushService?
-    private var isGivingOrder = false
-    private(set) var wasToldInsideOrder = false
+    private var dispatcher: PushDispatcher?
+    private var timer: LoopTimer?
+    private var actions: [PushDispatcher.Action] = []
+    /// What the service told from within an order.
+    private var waiting: [PushDispatcher.Event] = []
+    private var isFollowing = false
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    func start(_ settings: PushSettings) throws(PushSetupError) {
+    func start(_ settings: PushSettings) throws {
         let service = try PushService(loop: loop, settings: settings, log: .silent)
-        service.finished = { [weak self] id, outcome in
+        service.happened = { [weak self] event in
             self?.assumeIsolated { bench in
-                if bench.isGivingOrder { bench.wasToldInsideOrder = true }
-                bench.outcomes.put((id, outcome))
+                bench.waiting.append(event)
+                bench.follow()
             }
         }
+        timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.timePassed() } }
+        dispatcher = PushDispatcher(service.setup, log: .silent)
         self.service = service
     }
 
-    func keepReady() { service?.start() }
+    private func timePassed() {
+        dispatcher?.timePassed(now: loop.moment)
+        follow()
+    }
+
+    /// Has the service do what the dispatcher orders, as a shard does.
+    private func follow() {
+        guard !isFollowing, let dispatcher, let service else { return }
+        isFollowing = true
+        repeat {
+            for event in waiting { dispatcher.happened(event, now: loop.moment) }
+            waiting = []
+            dispatcher.takeActions(into: &actions)
+            for action in actions {
+                switch action {
+                case .tell: break
+                case .send(let transmission): service.send(transmission)
+                case .makeCredential(let order): service.make(order)
+                }
+            }
+        } while !waiting.isEmpty
+        while let next = dispatcher.nextOutcome() { outcomes.put((next.id, next.outcome)) }
+        if let deadline = dispatcher.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
+        isFollowing = false
+    }
+
+    func keepReady() {
+        service?.start()
+        dispatcher?.started(now: loop.moment)
+        follow()
+    }
 
     func send(
         _ number: UInt64, to token: PushToken, _ message: PushMessage = .call, life: Duration = .seconds(30)
     ) {
-        isGivingOrder = true
-        let now = loop.moment.date
-        service?.send(
+        let now = loop.moment
+        dispatcher?.pushAsked(
             PushRequest(
                 id: PushID(rawValue: number), code: PushCode(high: number, low: number),
                 device: DeviceID(rawValue: number), token: token,
-                message: message, badge: 1, deadline: now + life))
-        isGivingOrder = false
+                message: message, badge: 1, deadline: now.date + life), now: now)
+        follow()
     }
 
     func cancel(_ number: UInt64) {
-        isGivingOrder = true
-        service?.cancel(PushID(rawValue: number))
-        isGivingOrder = false
+        dispatcher?.cancelled(PushID(rawValue: number), now: loop.moment)
+        follow()
     }
 
     /// Many in one turn of the loop.
@@ -67,23 +101,25 @@ actor PushBench {
 
     var vapidKey: String? { service?.vapidKey }
 
-    var notificationRoom: Int { service?.notificationRoom ?? 0 }
+    var notificationRoom: Int { dispatcher?.notificationRoom ?? 0 }
 
     /// Many in one turn of the loop.
     func notify(_ numbers: ClosedRange<UInt64>, at token: PushToken) {
         for number in numbers { send(number, to: token, .notification, life: .seconds(60)) }
     }
 
-    var counters: CounterSet { service?.counters ?? CounterSet() }
+    var counters: CounterSet { dispatcher?.figures ?? CounterSet() }
 
     /// Of one app.
     func report(_ app: String) -> PushAppReport {
-        service?.reports.first { $0.app.name == app }?.report ?? PushAppReport()
+        dispatcher?.reports.first { $0.app.name == app }?.report ?? PushAppReport()
     }
 
     func close() {
         service?.close()
         service = nil
+        dispatcher = nil
+        timer = nil
     }
 }
 

@@ -78,7 +78,7 @@ struct PushOverTLSTests {
                     return #expect(Bool(false), "an untrusted certificate is no wrong key")
                 }
                 let server = try #require(settings.apns.endpoint?.dropFirst("https://".count))
-                #expect(words.hasPrefix("\(server): no TLS connection: certificate not trusted: "), "\(words)")
+                #expect(words.hasPrefix("\(server): the TLS handshake failed: certificate not trusted: "), "\(words)")
                 #expect(await bench.report("apns").refusal == words)
                 #expect(await bench.report("apns").credentialsRefused == 0)
                 #expect(await providers.records.isEmpty)

@@ -54,9 +54,10 @@ struct ExplanationTests {
         #expect(
             lines(record).dropFirst(2).dropLast() == [
                 "  1 ms     sent to the provider", "  84 ms    the provider accepted it",
-                "  900 ms   the app says that the push arrived", "  30000 ms nobody had come, the call was given up",
-                "  40000 ms the app says that the user opened it",
-                "  3000000 ms it counts as read from then on",
+                "  900 ms   the app reports that the push arrived",
+                "  30000 ms no phone came in time, the call was given up",
+                "  40000 ms the app reports that the user opened it",
+                "  3000000 ms it counts as read from here on",
             ])
     }
 
@@ -131,11 +132,11 @@ struct ExplanationTests {
                 "  device r2rp2 (push token fcm:abcd…(152)): registered 2 h ago, expired 60 min ago, kept for pushes",
                 "  device hz6hw (no push parameters): registered 2 h ago, expires in 10 min",
                 "  device bvmdn (not pushed: provider apns is switched off): registered 2 h ago, expires in 10 min",
-                "  device nr29f (its push parameters are not used; the log says why when it registers): "
+                "  device nr29f (its push parameters are not used; the log gives the reason when it registers): "
                     + "registered 2 h ago, expires in 10 min",
                 "  device fmg59 (push token acrobits:…(9)): reported 2 h ago over HTTP, has not registered",
                 "Provider apns is switched off: sippushd provider enable apns",
-                "2 missed calls still to be reported: sippushd bucket show bob@example.net",
+                "2 missed calls not reported yet: sippushd bucket show bob@example.net",
                 "No call is on record (kept for 7 days)",
             ])
     }
@@ -145,7 +146,7 @@ struct ExplanationTests {
         report.keepsTimeline = false
         #expect(
             Explanation(report).lines == [
-                "bob@example.net has no device: the phone has signed out or never registered, or its push token died",
+                "bob@example.net has no device: the phone signed out, never registered, or its push token died",
                 "No push provider is configured: see push.apns and push.fcm.",
                 "No call is on record: the timeline is switched off (push.timeline.max-records is 0)",
             ])
@@ -155,7 +156,7 @@ struct ExplanationTests {
         #expect(report(isKnown: false).isEmpty)
         #expect(
             Explanation(report(isKnown: false)).lines == [
-                "nobody here is called bob@example.net, and no call for that name is on record (kept for 7 days)"
+                "no user is called bob@example.net, and no call for that name is on record (kept for 7 days)"
             ])
         #expect(
             Explanation(report(isUser: false, isKnown: false)).lines == [
@@ -184,7 +185,7 @@ struct ExplanationTests {
                 "  0 ms     ordered by an application server; device hz6hw had too many pushes, so none was sent",
                 "  1 ms     device r2rp2: sent to the provider",
                 "  60 ms    device r2rp2: the provider accepted it",
-                "  => api.notifications.per-device is the limit, beside call.pushes-per-device.",
+                "  => The limits are api.notifications.per-device and call.pushes-per-device.",
             ])
     }
 
@@ -218,7 +219,7 @@ struct ExplanationTests {
         made.source = ByteString("192.0.2.7:5060")
         made.peer = ByteString("sip:700@example.net")
         made.steps.invited = 2
-        #expect(lines(made).last == "  2 ms     still under way")
+        #expect(lines(made).last == "  2 ms     not finished yet")
         made.end = end
         made.endStatus = 486
         made.steps.ended = 900
@@ -242,14 +243,14 @@ struct ExplanationTests {
             })
         let expected =
             switch omission {
-            case .unknownUser: "nobody is called bob@example.net, the caller got 480"
+            case .unknownUser: "no user is called bob@example.net, the caller got 480"
             case .noContact: "bob@example.net had no device, the caller got 480"
-            case .tooManyCalls: "there were too many, the caller got 480"
+            case .tooManyCalls: "too many calls were waiting, the caller got 480"
             case .ordinaryContact: "device r2rp2 is an ordinary contact, it gets the INVITE without a push"
             case .providerOff: "fcm is switched off, so device r2rp2 gets the INVITE without a push"
             case .justRegistered: "device r2rp2 had just registered, it gets the INVITE without a push"
             case .deviceLimit: "device r2rp2 had too many pushes, so none was sent, and the call waits for it"
-            case .callerLimit: "its caller woke too many phones, so no push went to device r2rp2, and the call waits"
+            case .callerLimit: "its caller woke too many phones, so device r2rp2 got no push, and the call waits"
             case .notCarried: "the token of device r2rp2 carries no such push"
             }
         #expect(try #require(lines.dropFirst().first) == "  0 ms     the call came; \(expected)")
@@ -264,11 +265,11 @@ struct ExplanationTests {
         (.failed, 503, "the provider had trouble: why"), (.failed, nil, "the provider was not reached: why"),
         (.credentialsRefused, 403, "the provider does not accept our credentials: why"),
         (.foreignToken, 400, "the provider says that the token belongs to another app: why"),
-        (.noConnection, nil, "no connection to the provider can be made: why"),
+        (.noConnection, nil, "the daemon cannot connect to the provider: why"),
         (.payloadRefused, 400, "the provider does not accept the message: why"),
         (.noSuitableToken, nil, "the phone gave no token for this kind of push"),
         (.queueFull, nil, "not sent: too many pushes wait"),
-        (.noApp, nil, "not sent: no app in the settings is meant by that token"),
+        (.noApp, nil, "not sent: the token belongs to no app in the settings"),
     ])
     func `every answer has a sentence`(answer: TimelineRecord.Answer, status: Int?, sentence: String) {
         let lines = lines(
@@ -299,7 +300,7 @@ struct ExplanationTests {
                 $0.reason = "InvalidProviderToken"
                 $0.end = .pushFailed
             })
-        #expect(try #require(lines.last).hasPrefix("  => Look at \(key)"))
+        #expect(try #require(lines.last).hasPrefix("  => Check \(key)"))
     }
 
     @Test func `tries are told`() {
@@ -340,17 +341,17 @@ struct ExplanationTests {
         #expect(
             try advice { $0.answer = .accepted }.hasPrefix(
                 "  => The phone did not register within 30 s although the provider took the push"))
-        #expect(try advice { $0.delivery = .withdrawn }.contains("waited for its turn"))
+        #expect(try advice { $0.delivery = .withdrawn }.contains("waited in the queue"))
         #expect(
             try advice {
                 $0.delivery = .withdrawn
                 $0.steps.sent = 1
-            }.contains("had not answered within 30 s"))
+            }.contains("did not answer within 30 s"))
         #expect(
             try advice {
                 $0.answer = .accepted
                 $0.steps.registered = 5
-            }.contains("the store did not take it"))
+            }.contains("the store did not persist it"))
     }
 
     @Test func `missed calls that a token cannot carry`() {
@@ -414,7 +415,7 @@ struct ExplanationTests {
             lines(missed) == [
                 "Missed calls for bob@example.net, 2026-11-21 10:12:03.120 UTC",
                 "  0 ms     3 missed calls to report; push to device r2rp2 by fcm", "  2 ms     sent to the provider",
-                "  2 ms     still under way",
+                "  2 ms     not finished yet",
             ])
     }
 }

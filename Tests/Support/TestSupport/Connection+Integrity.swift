@@ -1,7 +1,7 @@
 package import Storage
 
 extension Connection {
-    /// What `PRAGMA integrity_check` finds; empty when all is well.
+    /// The findings of `PRAGMA integrity_check`; empty if the database is intact.
     package func integrityProblems() throws(SQLError) -> [String] {
         var problems: [String] = []
         do {

@@ -1,14 +1,15 @@
 import Addressing
 import Bytes
 package import ProxyCore
-import PushDelivery
+package import PushDelivery
 import Registration
 import SIPGrammar
 import SIPMessage
 package import Telemetry
 package import Timekeeping
 
-/// An engine as the simulated network has it: one UDP and one TCP listener, on request TLS and WebSocket as well, a trusted PBX, FCM for pushes, no passwords.
+/// An engine for the simulated network: one UDP and one TCP listener, optionally TLS and WebSocket, a trusted PBX, FCM
+/// for pushes, no passwords.
 package enum EngineFixture {
     package static func engine(
         _ stored: StoredState, seed: UInt64, log: Log = .silent, hasTLS: Bool = false,
@@ -20,6 +21,7 @@ package enum EngineFixture {
         settings.trusted = [TrustedPeer("10.0.0.2")].compactMap { $0 }
         settings.authenticates = false
         settings.configuredProviders = [.fcm]
+        settings.dispatch = dispatch
         change(&settings)
         let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
         var listeners = [
@@ -47,5 +49,18 @@ package enum EngineFixture {
         return ProxyEngine(
             settings: settings, identity: identity, functions: functions, log: log, restoring: stored,
             startedAt: date)
+    }
+
+    /// One app at each provider that needs no address of a server: nothing has to be set up for it, and no credential is made.
+    package static var dispatch: DispatchSetup {
+        var push = PushSettings()
+        push.fcm.enabled = true
+        // Its answers can say all that a provider may say of a token.
+        push.fcm.bodyFormat = .legacy
+        push.apns.enabled = true
+        push.apns.afterEnd = AfterEnd.none
+        push.webPush.enabled = true
+        push.acrobits.enabled = true
+        return DispatchSetup(PushDirectory(push))
     }
 }

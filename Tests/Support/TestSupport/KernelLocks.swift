@@ -1,11 +1,12 @@
 import Glibc
 
-/// The POSIX locks that the kernel knows of (`/proc/locks`).
+/// The POSIX locks in the kernel's list (`/proc/locks`).
 package enum KernelLocks {
     /// - Parameters:
     ///   - path: a file.
-    ///   - process: who holds them.
-    /// - Returns: for each lock its kind, first and last byte; `nil` when the file is not there or the list cannot be read.
+    ///   - process: the holder of the locks.
+    /// - Returns: for each lock its kind, first and last byte; `nil` if the file does not exist or the list cannot be
+    ///   read.
     package static func of(_ path: String, heldBy process: Int32) -> Set<String>? {
         var status = stat()
         guard unsafe stat(path, &status) == 0, let text = list() else { return nil }
@@ -20,7 +21,7 @@ package enum KernelLocks {
         return locks
     }
 
-    /// The kernel hands the list out in pieces of a page: whoever takes a short piece for the end misses what is behind it.
+    /// The kernel returns the list in pieces of a page: a short piece is not the end.
     private static func list() -> String? {
         let descriptor = unsafe open("/proc/locks", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

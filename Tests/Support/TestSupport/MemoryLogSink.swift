@@ -3,7 +3,7 @@ import Telemetry
 
 /// Keeps lines in memory.
 ///
-/// - `@unchecked Sendable` because the lines are reached through the flag only. It spins: the thread sanitizer sees
+/// - `@unchecked Sendable` because the lines are reached only through the flag. It spins: the thread sanitizer supports
 ///   atomics, but on Linux not `Synchronization.Mutex`.
 package final class MemoryLogSink: LogSink, @unchecked Sendable {
     private let isTaken = Atomic(false)

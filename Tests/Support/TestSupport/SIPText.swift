@@ -3,7 +3,7 @@ import Bytes
 package import SIPGrammar
 import SIPMessage
 
-/// Requests as phones and PBXs write them, for tests.
+/// Requests of phones and PBXs, for tests.
 package enum SIPText {
     package static func register(
         user: String, domain: String = "example.net", from source: Endpoint, transport: Transport = .udp,
@@ -96,7 +96,7 @@ package enum SIPText {
         return bytes(rows)
     }
 
-    /// Reads a request as the daemon does; `nil` when it is none.
+    /// Reads a request as the daemon does; `nil` if it is invalid.
     package static func readRequest(_ bytes: [UInt8]) -> SIPRequest? {
         guard case .request(let request) = MessageReader().read(bytes.span, isStream: false) else { return nil }
         return request

@@ -4,7 +4,7 @@ package import ProxyCore
 import PushDelivery
 package import Registration
 
-/// What survives a crash: changes that were committed, and what was journalled. What waits in the queue does not.
+/// The state that survives a crash: committed changes, and the journal. Queued changes are lost.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
@@ -18,7 +18,7 @@ package struct SimulatedDisk {
 
     package mutating func dropQueue() { queued = [] }
 
-    /// One group commit: all that waits, in order; the tickets of those who wait for it.
+    /// One group commit: all queued changes, in order. Returns the tickets.
     package mutating func commit() -> [CommitTicket] {
         let batch = queued
         queued = []
@@ -28,7 +28,7 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    /// A full disk: what somebody waits for is refused, all else goes on waiting; the tickets of those who are refused.
+    /// A full disk: changes with a ticket are refused, all others stay queued. Returns the tickets of the refused ones.
     package mutating func refuse() -> [CommitTicket] {
         let refused = queued.compactMap(\.ticket)
         queued.removeAll { $0.ticket != nil }
@@ -54,7 +54,7 @@ package struct SimulatedDisk {
         }
     }
 
-    /// Is there at once: a crash takes nothing of it away.
+    /// Takes effect immediately: a crash loses nothing in the journal.
     package mutating func journal(_ change: CallChange) {
         switch change {
         case .begun(let call): calls[call.id] = call

@@ -24,22 +24,22 @@ package struct SimulatedPhone {
     var isAcknowledged = false
     /// The flow on which the daemon last answered 200 to a REGISTER.
     var acknowledgedFlow: Flow?
-    /// The transaction of the REGISTER that the daemon answered with that 200.
+    /// The transaction of the REGISTER with that 200.
     var acknowledged: ByteString?
     var registrations = 0
-    /// REGISTERs sent again on the present flow, as apps do that are told of the network twice.
+    /// REGISTERs sent again on the current flow, as by apps that get repeated network notifications.
     var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
-    /// Call-ID to the INVITEs that were sent for it, by their Via branches and flows.
+    /// The INVITEs for each Call-ID, by their Via branches and flows.
     var invited: [String: [(branch: String, flow: Flow)]] = [:]
-    /// Calls that it has refused, also as met twice, and those whose push failed.
+    /// Calls that it refused, also as merged requests, and calls whose push failed.
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
-    /// What the daemon gave it to write into its Contacts.
+    /// The reference from the daemon for its Contacts.
     var purr = ""
-    /// Transactions of INVITEs that it met a second time.
+    /// Transactions of INVITEs that it received as merged requests.
     var metTwice = Set<ByteString?>()
 
     init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport, flows: Int) {
@@ -52,7 +52,7 @@ package struct SimulatedPhone {
         endpoint = Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(truncatingIfNeeded: number + 1)), 1)
     }
 
-    /// What it calls itself where it is now; in a REGISTER with its push parameters.
+    /// Its current Contact; in a REGISTER with its push parameters.
     func contact(_ push: String = "") -> String {
         "sip:\(name)@\(endpoint)\(push)" + (purr.isEmpty ? "" : ";pn-purr=\(purr)")
     }
@@ -61,7 +61,7 @@ package struct SimulatedPhone {
 
     var registerCallID: String { "reg-\(name)-\(registrations)" }
 
-    /// Whether that is the Call-ID of a REGISTER of one of its flows since it woke.
+    /// Whether that is the Call-ID of a REGISTER of one of its flows since it woke up.
     func isRegistering(_ callID: ByteString) -> Bool {
         let text = callID.string
         return text == registerCallID || (1..<max(flows, 1)).contains { text == "\(registerCallID)f\($0)" }
@@ -77,7 +77,7 @@ package struct SimulatedPhone {
 
     mutating func registered() { isRegistered = true }
 
-    /// - Parameter number: which of its flows, the first being 0.
+    /// - Parameter number: the number of its flow, from 0.
     /// - Returns: the REGISTER.
     func registerText(flow number: Int = 0) -> [UInt8] {
         let push = isOrdinary ? "" : ";pn-provider=fcm;pn-param=proj;pn-prid=\(token)"
@@ -104,39 +104,40 @@ package struct SimulatedCall {
     package let user: String
     package let callID: String
     let startedAt: Instant
-    /// The one phone that it is for, by the Contact that this has given others; `nil` when it is for all of the user.
+    /// The only phone that it is for, by the Contact that this phone gave to others; `nil` if it is for all of the
+    /// user's.
     let target: (phone: Int, uri: String)?
     var invite: SIPRequest?
     var sawProvisional = false
     var gaveUp = false
     var wasAnsweredElsewhere = false
     var cancelAnswered = false
-    /// The distinct final responses the PBX got.
+    /// The distinct final responses at the PBX.
     var finals: [Status] = []
-    /// The daemon died while this call was on.
+    /// The daemon crashed during this call.
     var sawCrash = false
-    /// And it was not on the disk then.
+    /// In addition, it was not on the disk then.
     var wasLost = false
-    /// Phones whose answer of 180 or more reached the daemon.
+    /// Phones whose response of 180 or more reached the daemon.
     var reached = Set<Int>()
-    /// Those of them that answered from a flow that had got the INVITE or was registered.
+    /// Phones among them that answered on a flow that had received the INVITE or was registered.
     var surelyReached = Set<Int>()
-    /// The daemon has sent its final response, which may be on its way.
+    /// The daemon sent its final response, which may still be in flight.
     var isOverForDaemon = false
-    /// Who said only after that that it rings.
+    /// Phones that reported only after that that they ring.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
-    /// By a flow that had got the INVITE or was registered.
+    /// On a flow that had received the INVITE or was registered.
     var wasSurelyAnswered = false
-    /// How many of the answers of its phones have come to the daemon before one has come to the caller.
+    /// How many of its phones' answers reached the daemon before one reached the caller.
     var answersHeard = 0
-    /// How many final responses the daemon has sent to the caller, repeated ones too.
+    /// How many final responses the daemon sent to the caller, including repetitions.
     var finalsSent = 0
-    /// A phone has declined for everybody.
+    /// A phone declined for all.
     var wasDeclined = false
-    /// A connection broke under an INVITE, which may have arrived all the same: what that phone answers comes too late.
+    /// A connection broke during an INVITE, which may have arrived nevertheless: that phone's answer comes too late.
     var lostAPhone = false
-    /// How often each phone was told by a push that it missed this call.
+    /// How many pushes reported this missed call to each phone.
     var reports: [Int: Int] = [:]
     var reportsUnderWay = Set<Int>()
     var reportsInFlightAtCrash = Set<Int>()
@@ -154,7 +155,7 @@ package struct SimulatedCall {
     package var wasTaken: Bool { wasAnswered }
 }
 
-/// Events to come, in the order of their time and then of their planning.
+/// Future events, in the order of their time and then of their planning.
 struct Agenda {
     private var heap: [(instant: Instant, number: Int, event: (SimulatedWorld) -> Void)] = []
     private var planned = 0
@@ -193,7 +194,7 @@ struct Agenda {
     }
 }
 
-/// Reads messages as the daemon's shell does.
+/// Reads messages in the same way as the daemon's shell.
 final class SimulatedReader {
     private var reader = MessageReader()
 

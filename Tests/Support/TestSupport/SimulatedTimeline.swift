@@ -4,11 +4,11 @@ import ProxyCore
 import PushDelivery
 import Timekeeping
 
-/// What the engine wrote down in the course of a day, and whether it can be true.
+/// The engine's records of a day, and checks of their plausibility.
 struct SimulatedTimeline {
-    /// Pushes this engine has asked for.
+    /// Pushes that this engine requested.
     private var asked: [Receipt: Instant] = [:]
-    /// Those of earlier engines.
+    /// The pushes of earlier engines.
     private var askedBefore = Set<Receipt>()
     private var answered = Set<Receipt>()
     private var recorded = Set<RecordID>()
@@ -24,7 +24,7 @@ struct SimulatedTimeline {
         asked[Receipt(code: request.code, device: request.device)] = now
     }
 
-    /// The process died: what was under way is forgotten, and numbers begin anew.
+    /// The process crashed: open records are lost, and numbers restart.
     mutating func crashed() {
         askedBefore.formUnion(asked.keys)
         asked = [:]
@@ -32,7 +32,7 @@ struct SimulatedTimeline {
         recorded = []
     }
 
-    /// - Returns: what is wrong with the record.
+    /// - Returns: the errors in the record.
     mutating func complaints(about record: TimelineRecord, ringsLiveFlows: Bool) -> [String] {
         records.append(record)
         if record.refusal != nil { return record.isComplete ? [] : ["the record of a refusal: not complete"] }
@@ -83,7 +83,7 @@ struct SimulatedTimeline {
         }
     }
 
-    /// - Returns: what is missing in the evening, when nothing is under way.
+    /// - Returns: the missing records in the evening, when no call is active.
     func complaints(inEveningOf engine: ProxyEngine, calls: [String], now: Instant) -> [String] {
         var complaints: [String] = []
         let missing = asked.filter { !answered.contains($0.key) && now - $0.value > .seconds(1) }.count

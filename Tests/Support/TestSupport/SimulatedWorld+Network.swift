@@ -5,7 +5,7 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The way between the daemon and everybody else: datagrams get lost and come twice.
+/// The network between the daemon and all others: datagrams get lost and are duplicated.
 extension SimulatedWorld {
     /// Bytes arrive at the daemon.
     func deliver(_ bytes: [UInt8], on flow: Flow) {
@@ -40,7 +40,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// The daemon hears that a connection has ended.
+    /// The daemon detects that a connection was closed.
     func connectionEnds(_ flow: Flow, after delay: Duration) {
         let generation = generation
         at(delay) { world in
@@ -80,7 +80,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Half of the phones, and sometimes the PBX, are out of reach for a while. Phones may move out of it.
+    /// Half of the phones, and sometimes the PBX, are unreachable for a while. Phones may move away from the
+    /// interruption.
     func networkBreaks() {
         let pause = random.milliseconds(500...15_000)
         for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {
@@ -90,7 +91,7 @@ extension SimulatedWorld {
         tell("the network is interrupted for \(pause)")
     }
 
-    /// How often a message arrives.
+    /// How many copies of a message arrive.
     private func copies(on flow: Flow) -> Int {
         if flow.transport.isReliable || isQuiet { return 1 }
         if let end = cutOff[flow.remote], now.instant < end {

@@ -5,24 +5,24 @@ package import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// One call of a phone by way of the PBX, as the two saw it.
+/// One call of a phone through the PBX, as both saw it.
 struct SimulatedOutgoing {
     let callID: String
     let phone: Int
-    /// Where the phone was, and as what it was registered there.
+    /// The phone's flow, and the identity that was registered there.
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
-    // What the phone saw.
+    // The phone's observations.
     var sawProvisional = false
     var cancelAnswered = false
     /// The distinct final responses.
     var finals: [Status] = []
-    // What the PBX saw.
+    // The PBX's observations.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false
-    /// The phone has stayed where it was, and the end was looked at.
+    /// The phone has not moved, and the end was checked.
     var wasHeard = false
 }
 
@@ -45,11 +45,11 @@ extension SimulatedWorld {
         sendOutgoing(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
         at(patience) { $0.phoneGivesUp(index, attempt: 0) }
-        // Whoever the network keeps from giving up hears from the daemon after three minutes.
+        // A caller that the network keeps from giving up gets an answer from the daemon after three minutes.
         at(plan.partitions > 0 ? .seconds(260) : .seconds(150)) { $0.checkEnd(index) }
     }
 
-    /// Whether the phone is where it has called from.
+    /// Whether the phone is still at the place of its call.
     private func isThere(_ call: SimulatedOutgoing) -> Bool {
         phones[call.phone].registrations == call.registrations && flow(of: call.phone) == call.flow
     }
@@ -72,7 +72,7 @@ extension SimulatedWorld {
         at(.milliseconds(500 << min(attempt, 3))) { $0.phoneGivesUp(index, attempt: attempt + 1) }
     }
 
-    /// A response to what a phone has sent, other than a REGISTER.
+    /// A response to a phone's request, other than a REGISTER.
     func phoneHears(_ response: SIPResponse, _ phone: Int) {
         guard let index = outgoing.firstIndex(where: { $0.callID == response.callID.string }) else { return }
         let call = outgoing[index]
@@ -114,7 +114,7 @@ extension SimulatedWorld {
         let isNew = outgoing[index].branches.isEmpty
         if let branch = invite.via.branch { outgoing[index].branches.insert(branch.compacted()) }
         guard isNew else {
-            // It says again what it has said.
+            // It repeats its last response.
             return pbxSays(outgoing[index].answer ?? 180, to: invite)
         }
         at(random.milliseconds(50...500)) { world in
@@ -125,7 +125,7 @@ extension SimulatedWorld {
         at(random.milliseconds(600...6_000)) { $0.pbxDecides(decision, invite, index, attempt: 0) }
     }
 
-    /// It is said again until the ACK comes.
+    /// It is repeated until the ACK arrives.
     private func pbxDecides(_ status: Status, _ request: SIPRequest, _ index: Int, attempt: Int) {
         let call = outgoing[index]
         guard attempt < 12, call.answer ?? status == status, !call.isAcknowledged else { return }
@@ -146,14 +146,14 @@ extension SimulatedWorld {
 
     // MARK: What must never happen
 
-    /// How the calls ended whose phones have stayed.
+    /// The ends of the calls whose phones have not moved.
     package var outgoingEnds: [Status] { outgoing.filter(\.wasHeard).flatMap(\.finals) }
 
     func checkOutgoing() {
         for call in outgoing {
             let label = "\(call.callID) of \(phones[call.phone].name)"
             if call.branches.count > 1 { violate("the PBX got \(label) by \(call.branches.count) branches") }
-            // Where the network is interrupted, it may hear of a call for the first time when that has timed out.
+            // During an interruption the PBX may receive a call for the first time after that has timed out.
             if !call.branches.isEmpty, call.answer == nil, plan.partitions == 0 {
                 violate("the PBX rings on with \(label)")
             }
@@ -161,7 +161,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// A phone that has not moved since it called has heard the end by now.
+    /// A phone that has not moved since its call must have received the end by now.
     private func checkEnd(_ index: Int) {
         let call = outgoing[index]
         guard call.sawProvisional, isThere(call) else { return }

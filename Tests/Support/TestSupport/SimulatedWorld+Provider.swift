@@ -5,29 +5,24 @@ import Timekeeping
 
 /// The push provider.
 extension SimulatedWorld {
-    func pushRequested(_ request: PushRequest) {
-        let engine = engine
-        timeline.pushAsked(request, now: now.instant)
-        tell("push \(request.id.rawValue) to \(request.token.prid): \(request.message)")
-        engine.pushNoted(request.id, .queued(app: "fcm"), now: now)
-        leftPushes.insert(request.id)
-        engine.pushNoted(request.id, .sent, now: now)
+    func pushLeft(_ transmission: PushDispatcher.Transmission) {
+        let (engine, push) = (engine, transmission.push)
+        timeline.pushAsked(push, now: now.instant)
+        tell("push \(push.id.rawValue) to \(push.token.prid): \(push.message)")
         let fails = !isQuiet && random.chance(plan.pushFailure)
-        let phone = phones.firstIndex { $0.token == request.token.prid }
-        if case .missedCalls(let missed) = request.message, let phone {
+        let phone = phones.firstIndex { $0.token == push.token.prid }
+        if case .missedCalls(let missed) = push.message, let phone {
             for call in missed { markReport(of: call.remoteURI.string, by: phone) { $0.reportsUnderWay.insert(phone) } }
         }
         at(random.milliseconds(30...300)) { world in
-            guard world.engine === engine, !world.cancelledPushes.contains(request.id) else { return }
-            world.tell("push \(request.id.rawValue) \(fails ? "fails" : "is taken")")
-            if fails, let phone, case .incomingCall(let call) = request.message {
+            guard world.engine === engine else { return }
+            world.tell("push \(push.id.rawValue) \(fails ? "fails" : "is taken")")
+            if fails, let phone, case .incomingCall(let call) = push.message {
                 world.phones[phone].unpushed.insert(call.callID.string)
             }
-            if !fails, let phone { world.pushArrived(request.message, at: phone) }
-            let outcome = fails ? PushOutcome.credentialsRefused("simulated") : .accepted(nil)
-            let answer = PushStep.answered(outcome, status: fails ? 403 : 200, problem: nil)
-            for step in [answer, .finished(outcome)] { world.engine.pushNoted(request.id, step, now: world.now) }
-            world.engine.pushFinished(request.id, outcome: outcome, now: world.now)
+            if !fails, let phone { world.pushArrived(push.message, at: phone) }
+            let answer = ProviderAnswer(status: fails ? 403 : 200)
+            world.engine.pushHappened(.answered(transmission, answer, after: .milliseconds(30)), now: world.now)
             world.drain()
         }
     }

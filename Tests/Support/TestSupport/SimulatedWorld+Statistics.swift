@@ -3,7 +3,7 @@ import PushDelivery
 import SIPGrammar
 
 extension SimulatedWorld {
-    /// What a day was made of: a day on which nothing happened proves nothing.
+    /// The events of a day: a day without events proves nothing.
     package struct Statistics {
         package var answered = 0
         package var refused = 0
@@ -13,7 +13,7 @@ extension SimulatedWorld {
         package var reports = 0
         package var pushes = 0
         package var records = 0
-        /// Of what happened to each call, to each of its phones and in each record.
+        /// A digest of each call's, each phone's and each record's events.
         package var digest: UInt64 = 0xcbf2_9ce4_8422_2325
 
         package init() {}

@@ -7,10 +7,10 @@ import SIPGrammar
 import SIPMessage
 package import Timekeeping
 
-/// A day in the life of one daemon: phones, a PBX, a push provider, a network that loses datagrams, a disk, crashes.
+/// A day of one daemon: phones, a PBX, a push provider, a network that loses datagrams, a disk, crashes.
 ///
-/// Everything happens in simulated time from a seed, so a whole day takes milliseconds and a failing one comes back by
-/// its seed. What must never happen is noted in ``violations`` when it happens.
+/// Everything happens in simulated time from a seed, so a whole day takes milliseconds and a failing one can be
+/// repeated by its seed. Violated invariants are recorded in ``violations``.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6
@@ -24,28 +24,29 @@ package final class SimulatedWorld {
         package var pushFailure = 0.05
         package var wakes = 0.8
         package var refreshes = 0.3
-        /// Phones that a push finds awake: they send a keep-alive and do not register again.
+        /// The share of phones that a push finds awake: they send a keep-alive instead of registering again.
         package var awake = 0.3
-        /// Phones that change their place soon after an INVITE came, and of those the ones that start anew.
+        /// The share of phones that move soon after an INVITE arrived, and among them of apps that restart.
         package var moves = 0.25
         package var restarts = 0.5
-        /// Connections of phones that have left which nobody hears of for a while.
+        /// The share of connections of absent phones whose end is not detected for a while.
         package var halfOpen = 0.5
-        /// The daemon calls phones at once whose flow showed life lately.
+        /// The daemon immediately calls phones whose flow recently showed a sign of life.
         package var ringsLiveFlows = false
         /// How many flows each phone registers.
         package var flows = 1
-        /// The daemon gives phones references for their Contacts (RFC 8599 section 6), and so many calls are for the one phone
-        /// that such a Contact names.
+        /// The daemon gives phones references for their Contacts (RFC 8599 section 6), and this share of calls is for
+        /// the single phone of such a Contact.
         package var announcesPURR = false
         package var callsByPURR = 0.3
-        /// How often the network between the daemon and some others, over UDP, is interrupted, for less than a transaction waits.
+        /// How often the network over UDP between the daemon and some others is interrupted, for less time than a
+        /// transaction waits.
         package var partitions = 0
         /// How often the disk is full for a while.
         package var fullDisks = 0
-        /// CANCELs that say that somebody else answered.
+        /// The share of CANCELs whose Reason is that another phone answered.
         package var answeredElsewhere = 0.2
-        /// Calls that phones make by way of the PBX.
+        /// Calls of phones through the PBX.
         package var outgoing = 0
 
         package init() {}
@@ -71,19 +72,16 @@ package final class SimulatedWorld {
     var outgoing: [SimulatedOutgoing] = []
     var phoneAt: [Endpoint: Int] = [:]
     var phoneOn: [UInt64: Int] = [:]
-    /// Connections whose phones have left without a word: what is sent on them is lost.
+    /// Connections whose phones vanished silently: messages on them are lost.
     var halfOpen = Set<UInt64>()
-    var cancelledPushes = Set<PushID>()
-    /// Those that have left for their provider, which nobody takes back.
-    var leftPushes = Set<PushID>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)
-    /// Whom no datagrams reach, and from whom none come, until then.
+    /// Endpoints without network until the given instant.
     var cutOff: [Endpoint: Instant] = [:]
-    /// How many commits a full disk has refused, and how many messages an interrupted network has kept.
+    /// How many commits a full disk has refused, and how many messages an interrupted network has lost.
     package private(set) var refusedCommits = 0
     package internal(set) var interruptedMessages = 0
-    /// Engines made so far: what an engine before a crash left in the air is not delivered to the next.
+    /// The number of engines so far: pending events of an engine before a crash are not delivered to the next one.
     var generation = 0
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
@@ -94,7 +92,7 @@ package final class SimulatedWorld {
     ///     are called at once, and pushed beside; on every eighth, phones have two flows, and no datagram is lost; on another
     ///     eighth, they have references in their Contacts, by which some are called; on a third, the network is interrupted and the
     ///     disk full again and again; on three of eight, phones call others by way of the PBX.
-    ///   - story: hears a line of everything that passes between the daemon and the others.
+    ///   - story: called with a line for each message between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
         self.story = story
@@ -105,7 +103,7 @@ package final class SimulatedWorld {
         if seed % 8 == 6 { (plan.partitions, plan.fullDisks) = (40, 12) }
         if seed % 8 == 5 {
             plan.flows = 2
-            // A flow whose REGISTER is lost would seem to be where the phone was before.
+            // A flow whose REGISTER is lost would seem to be at the phone's former place.
             plan.loss = 0
         }
         random = SeededGenerator(seed: seed)
@@ -134,7 +132,7 @@ package final class SimulatedWorld {
 
     // MARK: The day
 
-    /// Lets the whole day pass, then a quiet evening in which every phone comes back.
+    /// Simulates the whole day, then a quiet evening in which every phone returns.
     package func run() {
         for phone in phones.indices {
             at(random.milliseconds(0...20_000)) { $0.phoneWakes(phone) }
@@ -158,7 +156,7 @@ package final class SimulatedWorld {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
         }
         runUntil(now.instant + start + .seconds(400))
-        // The evening: nobody calls, nothing is lost, and each phone comes back twice.
+        // The evening: no calls, no losses, and each phone returns twice.
         isQuiet = true
         for round in 0..<2 {
             for phone in phones.indices {
@@ -207,7 +205,7 @@ package final class SimulatedWorld {
         if let story { story("\(now.instant.nanoseconds / 1_000_000) \(line())") }
     }
 
-    /// What is to be told of a message.
+    /// The line of the story for a message.
     func tell(_ what: String, _ bytes: [UInt8], on flow: Flow) {
         guard story != nil else { return }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
@@ -248,12 +246,10 @@ package final class SimulatedWorld {
         case .trace(let changes):
             for case .record(let record) in changes { recorded(record) }
             planCommit()
-        case .push(let request): pushRequested(request)
+        case .push(let transmission): pushLeft(transmission)
+        case .makeCredential, .dryRunEnded: break
         case .reported: break
         case .flowProved, .expectLife, .reuse: break
-        case .cancelPush(let id):
-            guard !leftPushes.contains(id), cancelledPushes.insert(id).inserted else { break }
-            engine.pushNoted(id, .withdrawn, now: now)
         case .resolve(_, let ticket):
             engine.resolved(ticket, to: [], now: now)
         }
@@ -271,7 +267,7 @@ package final class SimulatedWorld {
         }
     }
 
-    /// The disk takes nothing for a while; what is journalled lies elsewhere.
+    /// The disk refuses changes for a while; the journal is elsewhere.
     private func diskFills() {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")
@@ -279,21 +275,19 @@ package final class SimulatedWorld {
         at(pause) { $0.planCommit() }
     }
 
-    /// The process dies; what was not committed is gone, and so are all connections.
+    /// The process crashes. Uncommitted changes and all connections are lost.
     private func crash() {
         tell("the daemon dies")
         generation += 1
         let kept = Set(disk.calls.values.compactMap(\.offer?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
-            // What is under way to the disk in this moment is lost.
+            // Changes that are being written at this moment are lost.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        cancelledPushes = []
-        leftPushes = []
         // Another run of the program draws other numbers.
         engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }

@@ -1,4 +1,4 @@
-/// A row of a table: what happens on a stage in turn, and what is said each time.
+/// A row of a table: the events on a stage, and the expected lines of each.
 package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringConvertible {
     /// Its name.
     package let description: String
@@ -15,7 +15,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         self.steps = steps
     }
 
-    /// A sentence for each step that says something else.
+    /// A sentence for each step with unexpected lines.
     package var faults: [String] {
         var stage = stage()
         var faults: [String] = []
@@ -28,7 +28,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         return faults
     }
 
-    /// Something happens; the lines behind it are all that is said then.
+    /// An event. The following lines are all that is expected.
     package struct Step: Sendable {
         fileprivate let name: String
         fileprivate let run: @Sendable (inout Stage) -> [Line]
@@ -42,7 +42,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
             holds = { $0 == lines }
         }
 
-        /// Asks less, or something else, of the lines.
+        /// Expects fewer or other lines.
         package func saying(_ wanted: String, _ holds: @escaping @Sendable ([Line]) -> Bool) -> Self {
             var step = self
             step.wanted = wanted
@@ -63,7 +63,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
 }
 
 extension Story.Step where Line == String {
-    /// Of the lines with this beginning.
+    /// Expects these among the lines with this beginning.
     package func only(_ start: String, _ lines: [String]) -> Self {
         saying("\(lines) of \(start)") { said in said.filter { $0.hasPrefix(start) } == lines }
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder of its own for one test, removed with what is in it when the object goes, or earlier.
+/// A folder for one test, removed with its contents when the object is released, or earlier.
 package final class TemporaryFolder: Sendable {
     package let path = NSTemporaryDirectory() + "sippushd-test-" + UUID().uuidString
 
@@ -8,7 +8,8 @@ package final class TemporaryFolder: Sendable {
 
     deinit { remove() }
 
-    /// For whoever uses the path alone, which does not keep the object, or gives it away to what may outlive the test.
+    /// For a test that uses only the path, which does not retain the object, or passes it to code that may outlive the
+    /// test.
     package func remove() { try? FileManager.default.removeItem(atPath: path) }
 
     package func file(_ name: String) -> String { path + "/" + name }

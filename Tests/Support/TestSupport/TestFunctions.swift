@@ -4,7 +4,7 @@ package import ProxyCore
 package import Registration
 
 extension RequestPacking {
-    /// As the daemon has it.
+    /// The daemon's own.
     package static var forTests: RequestPacking {
         let compressor = SampleCompressor()
         return RequestPacking(

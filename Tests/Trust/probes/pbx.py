@@ -260,7 +260,7 @@ def outgoing_calls_are_told(t):
     pbx.respond(got, 180, "Ringing", tag="pbx")
     check(phone.take(lambda m: m.status == 180 and m.call_id == request.call_id, 3), "control: it does not ring")
     said = daemon.command("explain", number).stdout
-    check("still under way" in said and "it rang" in said, f"a call under way is not told: {said}")
+    check("not finished yet" in said and "it rang" in said, f"an active call is not explained: {said}")
     # It goes on after a crash, and has one record.
     daemon.kill()
     daemon.launch()

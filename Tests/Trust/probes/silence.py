@@ -95,7 +95,7 @@ def each_refusal(t):
 
     refused(404, "unknown-user", "nobody")
     text = explained(daemon, "nobody", "404")
-    check("nobody is called" in text, f"explain by number says {text}")
+    check("no user is called" in text, f"explain by number says {text}")
 
     def foreign():
         request = pbx.make("INVITE", "sip:someone@elsewhere.example")
@@ -125,7 +125,7 @@ def flood_of_refusals(t):
     answer = caller.response(request.call_id)
     check(answer and answer.status == 404, f"control: the PBX got {answer}")
     check(line_with(daemon, "call refused", "status=404", request.call_id), "the PBX's refusal has no line")
-    check("nobody is called" in explained(daemon, request.call_id, "404"), "the PBX's refusal has no record")
+    check("no user is called" in explained(daemon, request.call_id, "404"), "the PBX's refusal has no record")
     time.sleep(4)
     lines = [line for line in daemon.log().splitlines() if "call refused" in line and "status=407" in line]
     check(0 < len(lines) <= 30, f"{len(lines)} lines for 1,000 calls")
@@ -154,7 +154,7 @@ def store_gone(t):
     """A store that was used and is not there is a question, and no empty start."""
     daemon = quiet(t, "storeless").start()
     path = daemon.settings()["store"]
-    check(line_with(daemon, "made a new store", path), "the first start does not say that it made a new store")
+    check(line_with(daemon, "created a new store", path), "the first start does not say that it created a new store")
     name, password = daemon.user()
     daemon.stop()
     for end in ("", "-wal", "-shm"):
@@ -337,7 +337,7 @@ def check_config(t):
     check(status == 0 and "no provider is enabled" in said and "another program" not in said, f"without a provider: {said}")
     apps = "push: {fcm: {enabled: true, server-key: x, body-format: legacy, apps: {second: {enabled: true, server-key: y}}}}\n"
     status, said = checked(plain + apps)
-    check(status == 0 and "push.fcm.apps.second: without params no device comes" in said, f"an app that no device comes to: {status} {said}")
+    check(status == 0 and "push.fcm.apps.second: without params no device belongs" in said, f"an app that no device belongs to: {status} {said}")
     taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         taken.bind((daemon.host, daemon.port))
@@ -384,7 +384,7 @@ def provider_away(t):
 
     for number in range(7):
         wake()
-    check(line_with(daemon, "push provider is not reached", "fcm", timeout=15), "no line when the circuit opens")
+    check(line_with(daemon, "push provider cannot be reached", "fcm", timeout=15), "no line when the circuit opens")
     text = daemon.command("provider", "list").stdout
     check("not reached" in text and "last error:" in text and "UNDER WAY" in text, f"provider list: {text}")
 
@@ -403,6 +403,6 @@ def provider_away(t):
     server = QuietServer(("127.0.0.1", port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     wake()
-    check(line_with(daemon, "push provider is reached again", "fcm", timeout=15), "no line when the circuit closes")
+    check(line_with(daemon, "push provider can be reached again", "fcm", timeout=15), "no line when the circuit closes")
     server.shutdown()
     return "a line when the circuit opens and when it closes, and provider list has the last error"

@@ -3,11 +3,9 @@ import Testing
 
 @Suite("Flow")
 struct FlowTests {
-    private let flow = Flow(
-        transport: .tcp, listener: 3, connection: 7, remote: Endpoint(.loopbackV4, 5060),
-        holder: FlowHolder(node: 2, shard: 1))
+    private let flow = Flow(transport: .tcp, listener: 3, connection: 7, remote: Endpoint(.loopbackV4, 5060))
 
-    @Test func `who holds it takes no room: it stands between fields that leave some`() {
+    @Test func `the server takes no room: it stands between fields that leave some`() {
         #expect(MemoryLayout<Flow>.size == 34)
     }
 
@@ -15,17 +13,14 @@ struct FlowTests {
     func `packed, it is read back`(address: IPAddress) {
         for transport in Transport.allCases {
             for connection in [0, 7, UInt64.max] {
-                for holder in [FlowHolder.here, FlowHolder(node: 0xfedc, shard: 9)] {
-                    let flow = Flow(
-                        transport: transport, listener: 0xabcd, connection: connection,
-                        remote: Endpoint(address, 0x1234), holder: holder)
-                    var bytes: [UInt8] = [1]
-                    flow.pack(into: &bytes)
-                    var index = 1
-                    #expect(Flow(packed: bytes.span, from: &index) == flow && index == bytes.count)
-                    index = 1
-                    #expect(Flow(packed: bytes.span.extracting(0..<9), from: &index) != flow)
-                }
+                let flow = Flow(
+                    transport: transport, listener: 0xabcd, connection: connection, remote: Endpoint(address, 0x1234))
+                var bytes: [UInt8] = [1]
+                flow.pack(into: &bytes)
+                var index = 1
+                #expect(Flow(packed: bytes.span, from: &index) == flow && index == bytes.count)
+                index = 1
+                #expect(Flow(packed: bytes.span.extracting(0..<9), from: &index) != flow)
             }
         }
         var bytes: [UInt8] = []
@@ -33,14 +28,11 @@ struct FlowTests {
         #expect(bytes.count == 9)
     }
 
-    @Test func `flows that others hold are others`() {
-        let here = Flow(transport: .tcp, listener: 3, connection: 7, remote: flow.remote)
-        #expect(here != flow && here.holder == .here)
-        #expect(Set([here, flow, flow.on(connection: 8), flow.on(connection: 7)]).count == 3)
-    }
-
-    @Test func `it stays with its holder when its connection ends`() {
-        #expect(flow.closed.isClosed && flow.closed.holder == flow.holder)
-        #expect(!flow.on(connection: 0).isConnection && flow.on(connection: 0).holder == flow.holder)
+    @Test func `flows to another server, or on another connection, are others`() {
+        let other = Flow(
+            transport: .tcp, listener: 3, connection: 7, remote: flow.remote, server: ServerNumber(0x0102))
+        #expect(Set([other, flow, flow.on(connection: 8), flow.on(connection: 7)]).count == 3)
+        #expect(other.closed.isClosed && other.closed.server == other.server)
+        #expect(!other.on(connection: 0).isConnection && other.on(connection: 0).server == other.server)
     }
 }

@@ -59,10 +59,11 @@ struct SettingsSampleTests {
     @Test func `the manual has a row for every key`() {
         let manual = ExampleSettings.manual(title: "Settings", introduction: "All keys.")
         for row in [
-            "| `port` | integer 1…65535 | `5060` | The port. |", "| `domain` | text | none | The domain. |",
-            "| `peers.NAME.address` | text | required | Where the peer is. |",
-            "| `providers.NAME.low` | integer 0…100 | `1` | The low end. |",
-            "| `mode` | strict, ecss10, listen | `strict` | How strict \\| how odd. |",
+            "| `port` | integer 1…65535 | `5060` | restart | The port. |",
+            "| `domain` | text | none | restart | The domain. |",
+            "| `peers.NAME.address` | text | required | restart | Where the peer is. |",
+            "| `providers.NAME.low` | integer 0…100 | `1` | restart | The low end. |",
+            "| `mode` | strict, ecss10, listen | `strict` | restart | How strict \\| how odd. |",
             "## `peers.NAME.inner`",
         ] {
             #expect(manual.contains(row + "\n"), "\(row)")

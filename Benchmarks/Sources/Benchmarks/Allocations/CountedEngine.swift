@@ -26,6 +26,7 @@ final class CountedEngine {
         settings.trusted = [.endpoint(caller)]
         settings.authenticates = false
         settings.configuredProviders = [.fcm]
+        settings.dispatch = EngineFixture.dispatch
         let proxy = Endpoint(.loopbackV4, 5060)
         let identity = LocalIdentity(
             listeners: [Listener(number: 0, transport: .udp, bound: proxy, sentBy: ByteString("\(proxy)"))],
@@ -63,15 +64,10 @@ final class CountedEngine {
     private func followed(_ action: ProxyAction) -> [ProxyAction] {
         switch action {
         case .commit(_, let ticket): counted { engine.committed(ticket, succeeded: true, now: now) }
-        case .push(let request):
+        case .push(let transmission):
             counted {
-                let accepted = PushOutcome.accepted(nil)
-                let steps = [
-                    PushStep.queued(app: "fcm"), .sent,
-                    .answered(accepted, status: 200, problem: nil), .finished(accepted),
-                ]
-                for step in steps { engine.pushNoted(request.id, step, now: now) }
-                engine.pushFinished(request.id, outcome: accepted, now: now)
+                let answer = ProviderAnswer(status: 200)
+                engine.pushHappened(.answered(transmission, answer, after: .milliseconds(1)), now: now)
             }
         default: []
         }

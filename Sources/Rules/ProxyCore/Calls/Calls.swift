@@ -61,16 +61,16 @@ final class Call {
 
     init(
         _ id: ForkID, at place: UInt32, _ incoming: IncomingRequest, _ server: ServerTransactionID?,
-        branches: [ForkBranch], matter: Matter
+        _ fork: Fork, matter: Matter
     ) {
         self.id = id
         self.place = place
         self.matter = matter
-        fork = Fork(isInvite: incoming.request.method == .invite, branches: branches)
+        self.fork = fork
         source = incoming.flow
         isTrusted = incoming.isTrusted
         request = KeptRequest(incoming.request.frame.bytes)
-        breadth = UInt16(clamping: max(1, Breadth.share(of: incoming.request, among: branches.count)))
+        breadth = UInt16(clamping: max(1, Breadth.share(of: incoming.request, among: fork.branches.count)))
         self.server = server
         if let sender = incoming.sender { shownUser.change(orNew: sender.compacted()) { _ in } }
     }
@@ -212,16 +212,18 @@ struct Calls: ~Copyable {
 
     // MARK: Beginning and end
 
-    /// A call of an earlier run keeps its number; later ones get higher ones.
-    mutating func begin(
-        as id: UInt64, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer?,
+    /// A call of an earlier run goes on as it was left. It keeps its number; later ones get higher ones.
+    mutating func resume(
+        _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer?,
         parties: HeldShares.Parties
     ) -> Call {
         let last = lastID
-        lastID = id &- 1
-        defer { lastID = max(last, id) }
-        return begin(
-            incoming, server, branches: [], matter: offer.map { .offer($0) } ?? .plain, parties: parties)
+        lastID = stored.id &- 1
+        defer { lastID = max(last, stored.id) }
+        let call = begin(
+            incoming, server, Fork(resuming: stored), matter: offer.map { .offer($0) } ?? .plain, parties: parties)
+        call.journalling = .open
+        return call
     }
 
     /// Begins to keep a request.
@@ -229,9 +231,17 @@ struct Calls: ~Copyable {
         _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
         matter: Call.Matter = .plain, parties: HeldShares.Parties = .nobody
     ) -> Call {
+        let fork = Fork(isInvite: incoming.request.method == .invite, branches: branches)
+        return begin(incoming, server, fork, matter: matter, parties: parties)
+    }
+
+    private mutating func begin(
+        _ incoming: IncomingRequest, _ server: ServerTransactionID?, _ fork: Fork, matter: Call.Matter,
+        parties: HeldShares.Parties
+    ) -> Call {
         lastID &+= 1
         let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)
-        let call = Call(ForkID(lastID), at: place, incoming, server, branches: branches, matter: matter)
+        let call = Call(ForkID(lastID), at: place, incoming, server, fork, matter: matter)
         call.claim = shares.take(call.share, for: parties)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         if let server { byServer[server] = call }
@@ -287,7 +297,7 @@ struct Calls: ~Copyable {
     /// From now on the branch is found by its device.
     mutating func list(_ branch: Int, of call: Call) {
         guard let device = call.fork.branches[branch].device else { return }
-        call.fork.listed(branch, true)
+        call.fork.wasListed(branch)
         devices.add(call, to: device)
     }
 
@@ -295,7 +305,7 @@ struct Calls: ~Copyable {
     mutating func unlistEnded(_ call: Call) {
         for index in call.fork.branches.indices {
             guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
-            call.fork.listed(index, false)
+            call.fork.wasUnlisted(index)
             let branch = call.fork.branches[index]
             for case let device? in [branch.device, branch.contact]
             where !call.fork.branches.contains(where: { $0.isOf(device) && !$0.isEnded }) {

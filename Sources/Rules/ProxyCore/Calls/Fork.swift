@@ -1,4 +1,5 @@
 package import Addressing
+import Bytes
 import Collections
 package import PushDelivery
 package import SIPGrammar
@@ -59,12 +60,18 @@ package struct Fork: Sendable {
         case hangUp(SIPResponse, branch: Int)
     }
 
+    /// Who has the call, whatever the phase is now.
+    private enum Taker: UInt8 {
+        case nobody
+        /// A branch: its 2xx went upstream.
+        case branch
+        /// Somebody whom we do not know, as the caller's CANCEL said.
+        case elsewhere
+    }
+
     package let isInvite: Bool
     package private(set) var phase = Phase.proceeding
-    /// A 2xx went upstream, whatever the phase is now.
-    package private(set) var wasAnswered = false
-    /// The caller's CANCEL said that somebody else, whom we do not know, has the call.
-    package private(set) var wasAnsweredElsewhere = false
+    private var taker = Taker.nobody
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
 
@@ -74,13 +81,11 @@ package struct Fork: Sendable {
         self.branches = branches
     }
 
-    /// Goes on with the fork of an INVITE of an earlier run. Of responses their statuses are left.
-    ///
-    /// - Parameters:
-    ///   - branches: as they were; those under way are `unsent`.
-    ///   - isAnswered: whether the caller has a final response.
-    package init(resuming branches: [ForkBranch], hasFinal isAnswered: Bool) {
-        self.init(isInvite: true, branches: branches)
+    /// Goes on with the fork of an INVITE of an earlier run, whose branches have not been sent by this one. Of responses their
+    /// statuses are left.
+    package init(resuming stored: StoredCall) {
+        let isAnswered = !stored.final.isEmpty
+        self.init(isInvite: true, branches: stored.branches.map(ForkBranch.init))
         for end in branches.compactMap(\.end) { note(end) }
         for branch in branches where branch.isEnded {
             switch branch.end {
@@ -98,12 +103,12 @@ package struct Fork: Sendable {
         switch end {
         case .succeeded:
             phase = .answered
-            wasAnswered = true
+            taker = .branch
         case .cancelled where phase == .answered: break
         case .cancelled(.callerCancelled): phase = .cancelled
         case .cancelled(.answeredElsewhere):
             phase = .cancelled
-            wasAnsweredElsewhere = true
+            taker = .elsewhere
         case .cancelled(.declinedElsewhere): phase = .declined
         case .cancelled(.dismissed(let status)):
             phase = .dismissed
@@ -119,7 +124,10 @@ package struct Fork: Sendable {
     package var isClosing: Bool { phase != .proceeding }
 
     /// Somebody has the call.
-    package var isAnswered: Bool { wasAnswered || wasAnsweredElsewhere }
+    package var isAnswered: Bool { taker != .nobody }
+
+    /// A 2xx went upstream, whatever the phase is now.
+    package var wasAnswered: Bool { taker == .branch }
 
     /// Branches may still be started: no final response was chosen.
     package var acceptsBranches: Bool { phase == .proceeding }
@@ -145,56 +153,51 @@ package struct Fork: Sendable {
         return branches.count - 1
     }
 
-    /// The branch has not been sent, and begins to wait for its device.
-    package mutating func waits(_ branch: Int) { branches[branch].state = .waiting }
+    /// See ``ForkBranch/waits()``.
+    package mutating func waits(_ branch: Int) { branches[branch].waits() }
 
-    /// The request is sent to a device where it is registered now.
-    package mutating func aimed(_ branch: Int, way: Int) { branches[branch].way = way }
+    /// See ``ForkBranch/aimed(way:)``.
+    package mutating func aimed(_ branch: Int, way: Int) { branches[branch].aimed(way: way) }
 
-    /// The request goes to a contact of the user instead of the branch's own device; with `nil`, to its own device again.
-    package mutating func diverted(_ branch: Int, to contact: DeviceID?) { branches[branch].contact = contact }
+    /// See ``ForkBranch/diverted(to:)``.
+    package mutating func diverted(_ branch: Int, to contact: DeviceID) { branches[branch].diverted(to: contact) }
+
+    /// See ``ForkBranch/deviceCame()``.
+    package mutating func deviceCame(_ branch: Int) { branches[branch].deviceCame() }
 
     /// The device has another number from now on: it lost the binding whose number it had.
     package mutating func renamed(_ device: DeviceID, to heir: DeviceID) {
         for index in branches.indices { branches[index].renamed(device, to: heir) }
     }
 
-    /// Its next hop is being looked up.
-    package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) {
-        branches[branch].state = .resolving(ticket)
-    }
+    /// See ``ForkBranch/resolving(_:)``.
+    package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) { branches[branch].resolving(ticket) }
 
     /// Nothing has come back for the request: the branch waits for its device, whose late answer counts.
-    package mutating func fellSilent(_ branch: Int) {
-        guard case .calling(let client) = branches[branch].state else { return }
-        branches[branch].state = .silent(client)
-    }
+    package mutating func fellSilent(_ branch: Int) { branches[branch].fellSilent() }
 
-    /// The request was sent.
+    /// See ``ForkBranch/sent(as:on:)``.
     package mutating func sent(_ branch: Int, as client: ClientTransactionID, on flow: Flow) {
-        branches[branch].state = .calling(client)
-        branches[branch].flow = flow
+        branches[branch].sent(as: client, on: flow)
     }
 
-    /// A transaction of the branch had a response. A device that was silent is there after all when it is the present one.
-    package mutating func heard(_ branch: Int, _ client: ClientTransactionID) {
-        branches[branch].wasHeard = true
-        if branches[branch].state == .silent(client) { branches[branch].state = .calling(client) }
-    }
+    /// See ``ForkBranch/heard(_:)``.
+    package mutating func heard(_ branch: Int, _ client: ClientTransactionID) { branches[branch].heard(client) }
 
     // MARK: Its push, its record and its place among the called devices
 
-    package mutating func pushAsked(_ branch: Int, _ push: PushID) { branches[branch].push = push }
+    package mutating func pushAsked(_ branch: Int, _ push: PushID) { branches[branch].pushAsked(push) }
 
-    /// The push is on its way to the provider, or was refused there: then it counts as not sent.
-    package mutating func pushLeft(_ branch: Int, _ hasLeft: Bool) { branches[branch].wasPushed = hasLeft }
+    /// The push is on its way to the provider.
+    package mutating func pushLeft(_ branch: Int) { branches[branch].pushLeft() }
+
+    /// The provider has refused the push, which counts as not sent. It may be tried again.
+    package mutating func pushRefused(_ branch: Int) { branches[branch].pushRefused() }
 
     /// The provider's last word.
     package mutating func pushFinished(_ branch: Int, isAccepted: Bool) {
-        branches[branch].push = nil
-        guard isAccepted else { return }
-        branches[branch].wasWoken = true
-        branches[branch].wasPushed = true
+        _ = branches[branch].takePush()
+        if isAccepted { branches[branch].pushTaken() }
     }
 
     /// The provider has taken a push that the branch did not wait for any more: the phone may ring by it.
@@ -202,38 +205,26 @@ package struct Fork: Sendable {
     /// - Returns: whether that still matters.
     package mutating func pushTaken(_ branch: Int) -> Bool {
         guard !branches[branch].isEnded else { return false }
-        branches[branch].wasWoken = true
-        branches[branch].wasPushed = true
+        branches[branch].pushTaken()
         return true
     }
 
-    /// Its push is not needed any more.
-    ///
-    /// - Returns: the push, if one was under way.
-    package mutating func takePush(_ branch: Int) -> PushID? {
-        defer { branches[branch].push = nil }
-        return branches[branch].push
-    }
+    /// See ``ForkBranch/takePush()``.
+    package mutating func takePush(_ branch: Int) -> PushID? { branches[branch].takePush() }
 
-    /// A record begins. What the device has said before belongs to the one before.
-    package mutating func recorded(_ branch: Int, as record: RecordID) {
-        branches[branch].record = record
-        branches[branch].hasRung = false
-    }
+    /// See ``ForkBranch/recorded(as:)``.
+    package mutating func recorded(_ branch: Int, as record: RecordID) { branches[branch].recorded(as: record) }
 
-    /// The record is about to learn how the branch ended, and is not the branch's any more.
-    package mutating func takeRecord(_ branch: Int) -> RecordID? {
-        defer { branches[branch].record = nil }
-        return branches[branch].record
-    }
+    /// See ``ForkBranch/takeRecord()``.
+    package mutating func takeRecord(_ branch: Int) -> RecordID? { branches[branch].takeRecord() }
 
     /// The store has it as it is now.
-    package mutating func journalled(_ branch: Int) { branches[branch].wasJournalled() }
+    package mutating func wasWritten(_ branch: Int) { branches[branch].wasWritten() }
 
-    /// Whether the store has it as it was.
-    func hasNews(_ branch: Int) -> Bool { branches[branch].journalState != branches[branch].journalled }
+    /// It is found by its device from now on, see ``CalledDevices``.
+    package mutating func wasListed(_ branch: Int) { branches[branch].wasListed() }
 
-    package mutating func listed(_ branch: Int, _ isListed: Bool) { branches[branch].isListed = isListed }
+    package mutating func wasUnlisted(_ branch: Int) { branches[branch].wasUnlisted() }
 
     // MARK: What happened
 
@@ -250,24 +241,22 @@ package struct Fork: Sendable {
     ) -> [Order] {
         noteDevice(branch, response.status)
         let state = branches[branch].state
-        branches[branch].state = .ended
-        branches[branch].former.removeAll { $0 == client }
+        branches[branch].succeeded(by: client, isRefused: phase == .dismissed)
         let orders = relayed(response, on: branch)
         switch state {
-        case .calling(let present) where client != nil && present != client:
-            return orders + [.cancel(present, .moved)]
+        case .calling(let present), .takingBack(let present), .cancelled(let present, _):
+            return client == nil || present == client ? orders : orders + [.cancel(present, .moved)]
         case .waiting: return orders + [.stopWaiting(branch: branch)]
         case .silent(let present): return orders + [.stopWaiting(branch: branch), .cancel(present, .moved)]
-        case .unsent, .calling, .resolving, .ended: return orders
+        case .unsent, .resumed, .resolving, .ended: return orders
         }
     }
 
     private mutating func relayed(_ response: SIPResponse, on branch: Int) -> [Order] {
-        if phase != .dismissed { branches[branch].end = .succeeded }
         switch phase {
         case .proceeding, .declined, .cancelled:
             phase = .answered
-            wasAnswered = true
+            taker = .branch
             return [.relay(response)] + endOthers(.answeredElsewhere) + closeIfDone()
         case .answered:
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
@@ -282,9 +271,10 @@ package struct Fork: Sendable {
     package mutating func failed(_ branch: Int, with status: Status, response: SIPResponse?) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         if response != nil { noteDevice(branch, status) }
-        var orders = letGo(of: branch)
-        branches[branch].state = .ended
-        if branches[branch].end == nil { branches[branch].end = response == nil ? .gaveUp(status) : .failed(status) }
+        var orders: [Order] = []
+        // The INVITE may reach a silent device yet: it is taken back then, but a 2xx counts.
+        if isInvite, case .silent(let client) = branches[branch].state { orders = [.cancel(client, .moved)] }
+        branches[branch].ended(response == nil ? .gaveUp(status) : .failed(status))
         best.consider(status, response)
         if status.statusClass == 6, phase == .proceeding {
             phase = .declined
@@ -302,15 +292,14 @@ package struct Fork: Sendable {
     /// A branch ended without any response that may be passed on: a non-INVITE that timed out.
     package mutating func silenced(_ branch: Int) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
-        branches[branch].state = .ended
-        branches[branch].end = .silent
+        branches[branch].silenced()
         return closeIfDone()
     }
 
     /// The caller's CANCEL. It may say that the call was answered elsewhere, which is also believed when a branch has declined
     /// for everybody, or the CANCEL has crossed the final response.
     package mutating func cancelReceived(answeredElsewhere: Bool = false) -> [Order] {
-        if answeredElsewhere { wasAnsweredElsewhere = true }
+        if answeredElsewhere, taker == .nobody { taker = .elsewhere }
         guard phase == .proceeding else { return [] }
         phase = .cancelled
         return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
@@ -335,21 +324,12 @@ package struct Fork: Sendable {
 
     /// The request cannot, or shall not, be answered any more where it was sent: the branch waits for its device again. If a
     /// 2xx of that transaction comes, it still counts.
-    package mutating func recalled(_ branch: Int) {
-        guard let client = branches[branch].client else { return }
-        branches[branch].former.append(client)
-        branches[branch].hasMoved = true
-        branches[branch].wasHeard = false
-        branches[branch].isToRepeat = false
-        branches[branch].state = .waiting
-    }
+    package mutating func recalled(_ branch: Int) { branches[branch].recalled() }
 
     /// A branch that was cancelled is not waited for any more: its device cannot be reached now. A 2xx of its transaction
     /// still counts.
     package mutating func abandoned(_ branch: Int) -> [Order] {
-        guard case .calling(let client) = branches[branch].state else { return [] }
-        branches[branch].former.append(client)
-        branches[branch].state = .ended
+        guard branches[branch].abandoned() else { return [] }
         best.consider(.requestTerminated, nil)
         return closeIfDone()
     }
@@ -361,86 +341,37 @@ package struct Fork: Sendable {
     }
 
     package mutating func formerEnded(_ client: ClientTransactionID, of branch: Int) {
-        branches[branch].former.removeAll { $0 == client }
-    }
-
-    /// What to do about a 482 of a device that has the request from two transactions.
-    package enum Meeting: Hashable, Sendable {
-        /// The device rings by this transaction, which is taken back; when it is over, the request is sent again.
-        case takeBack(ClientTransactionID)
-        /// The other transaction is over: the request is sent again at once.
-        case repeatNow
-        /// The 482 means something else, or was said too often.
-        case isFinal
+        branches[branch].formerEnded(client)
     }
 
     /// A 482 came; the branch waits for its device again unless it is final.
-    package mutating func loopReported(on branch: Int) -> Meeting {
-        guard phase == .proceeding, branches[branch].hasMoved, branches[branch].meetings < Self.longestMeeting else {
-            return .isFinal
-        }
-        noteDevice(branch, .loopDetected)
-        branches[branch].meetings += 1
-        guard let earlier = branches[branch].former.popLast() else {
-            branches[branch].isToRepeat = false
-            branches[branch].state = .waiting
-            return .repeatNow
-        }
-        branches[branch].isToRepeat = true
-        branches[branch].state = .calling(earlier)
-        return .takeBack(earlier)
+    package mutating func loopReported(on branch: Int) -> ForkBranch.Loop {
+        phase == .proceeding ? branches[branch].loopReported() : .isFinal
     }
 
-    /// The device has answered a transaction that was taken back; false when the answer counts all the same. Of several
-    /// former transactions nobody knows by which the device got the request, until it says so.
+    /// The device has answered a transaction.
+    ///
+    /// - Returns: whether one was taken back; when not, the answer counts.
     package mutating func takenBack(_ branch: Int, _ client: ClientTransactionID) -> Bool {
-        guard phase == .proceeding, branches[branch].isToRepeat else { return false }
-        branches[branch].isToRepeat = false
-        if case .calling(let present) = branches[branch].state, present != client {
-            branches[branch].former.append(present)
-        }
-        branches[branch].state = .waiting
-        return true
+        branches[branch].takenBack(client)
     }
-
-    private static let longestMeeting: UInt8 = 3
 
     // MARK: Choosing
-
-    /// The branch of a silent device ends. The INVITE may reach the device yet: it is taken back then, but a 2xx counts.
-    private mutating func letGo(of branch: Int) -> [Order] {
-        guard case .silent(let client) = branches[branch].state else { return [] }
-        branches[branch].former.append(client)
-        return isInvite ? [.cancel(client, .moved)] : []
-    }
 
     private mutating func noteDevice(_ branch: Int, _ status: Status) {
         guard branches.indices.contains(branch), status.code >= 180, status != .requestTimeout,
             status != .serviceUnavailable
         else { return }
-        branches[branch].deviceKnows = true
-        branches[branch].hasRung = true
+        branches[branch].deviceSpoke()
     }
 
     /// Ends waiting branches at once and orders the CANCEL of those that were sent.
     private mutating func endOthers(_ reason: CancelReason) -> [Order] {
         var orders: [Order] = []
         for index in branches.indices {
-            if !branches[index].isEnded, branches[index].end == nil { branches[index].end = .cancelled(reason) }
-            switch branches[index].state {
-            case .waiting, .silent:
-                orders.append(.stopWaiting(branch: index))
-                if case .silent(let client) = branches[index].state {
-                    branches[index].former.append(client)
-                    if isInvite { orders.append(.cancel(client, reason)) }
-                }
-                branches[index].state = .ended
-            case .unsent, .resolving:
-                branches[index].state = .ended
-            case .calling(let client):
-                if isInvite { orders.append(.cancel(client, reason)) }
-            case .ended: break
-            }
+            let was = branches[index].cancelled(reason)
+            if was.wasWaiting { orders.append(.stopWaiting(branch: index)) }
+            if isInvite, let client = was.client { orders.append(.cancel(client, reason)) }
         }
         return orders
     }

@@ -12,7 +12,7 @@ extension ProxyEngine {
 
     /// Whether the call is in the list of missed calls of the phone with that token when the phone has had its INVITE late.
     private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
-        settings.pushApps?.afterLateInvite(to: token, settings.missedCalls.afterLateInvite) ?? .list
+        ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
     }
 
     // MARK: The phone is back

@@ -11,8 +11,8 @@ extension ProxyEngine {
     /// The caller's CANCEL: 200 at once, then whatever the fork orders (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
         let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
-        // Nobody can be asked for a password in a CANCEL (RFC 3261 section 22.1). Of one that belongs to nothing, nothing is
-        // kept.
+        // A CANCEL cannot be asked for a password (RFC 3261 section 22.1). From a sender that is not trusted, a CANCEL
+        // that matches no INVITE gets no transaction.
         guard
             let incoming = invite != nil || incoming.isTrusted
                 ? begun(incoming, cancelling: invite, now: now) : incoming
@@ -30,8 +30,8 @@ extension ProxyEngine {
         change(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
     }
 
-    /// Whether a CANCEL came from whoever sent the INVITE (T22.5): the branch alone proves nothing, since everybody whom the
-    /// INVITE has reached has seen it. A phone may have moved meanwhile, and a PBX may have several addresses.
+    /// Whether the CANCEL came from the sender of the INVITE (T22.5). The branch alone proves nothing, since everybody
+    /// whom the INVITE has reached has seen it. A phone may have moved meanwhile, and a PBX may have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
@@ -42,9 +42,9 @@ extension ProxyEngine {
         }
     }
 
-    /// A CANCEL of an INVITE that is not known here goes on like any request (RFC 3261 section 16.10), as far as that can
-    /// be decided without a password, for which nobody may be asked here (section 22.1): to the other side of a dialog, from
-    /// a trusted peer to our user, from a registered phone to the upstream. Any other is answered with 481.
+    /// A CANCEL of an unknown INVITE goes on like any request (RFC 3261 section 16.10), as far as the sender is known
+    /// without a password (section 22.1). It goes to the other side of a dialog, from a trusted peer to our user, or
+    /// from a registered phone to the upstream. Any other is answered with 481.
     func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
         guard isFit(incoming, isForUs: false, now: now) else { return }
         switch route(of: incoming.request) {

@@ -29,7 +29,7 @@ extension ProxyEngine {
     func deliver(_ branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let offer = call.offer, let incoming = revive(call) else { return }
-        ledger.drop(branch, of: call, into: &actions)
+        ledger.drop(branch, of: call, now: now, into: &actions)
         let isFirst = !call.fork.branches[branch].hasMoved
         if isFirst {
             counters.count(.heldDelivered)

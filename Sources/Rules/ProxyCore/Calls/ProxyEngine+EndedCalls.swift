@@ -11,8 +11,7 @@ import Timekeeping
 extension ProxyEngine {
     /// What the phone with that token gets of a call that is over.
     func afterEnd(of token: PushToken) -> AfterEnd {
-        // Without settings of apps there is one rule: Acrobits' apps show a call from its push on.
-        settings.pushApps?.afterEnd(of: token) ?? (token.provider == .acrobits ? .push : .none)
+        ledger.dispatcher.directory.afterEnd(of: token)
     }
 
     /// The call is over. What phones are to hear of it that were pushed and have not come is kept for a minute, within the

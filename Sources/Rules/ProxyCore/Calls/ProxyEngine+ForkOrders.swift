@@ -17,7 +17,7 @@ extension ProxyEngine {
         guard !call.isForgotten else { return }
         for order in event(&call.fork) { carryOut(order, for: call, now: now) }
         if call.fork.isAnswered, !call.wasAnswered { ledger.answered(call, now: now, into: &actions) }
-        releaseEnded(call)
+        releaseEnded(call, now: now)
         ledger.changed(call, now: now, into: &actions)
         ledger.tellBucket(of: call, into: &actions)
         journal(call)
@@ -87,10 +87,10 @@ extension ProxyEngine {
     }
 
     /// Branches that are over need no push, and are not found by their devices any more.
-    func releaseEnded(_ call: Call) {
+    func releaseEnded(_ call: Call, now: Moment) {
         guard call.offer != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
-            ledger.drop(index, of: call, into: &actions)
+            ledger.drop(index, of: call, now: now, into: &actions)
         }
         calls.unlistEnded(call)
     }

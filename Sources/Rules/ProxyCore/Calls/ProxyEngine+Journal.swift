@@ -24,7 +24,7 @@ extension ProxyEngine {
             return
         }
         actions.insert(.journal(.begun(stored)), at: place)
-        for index in call.fork.branches.indices { call.fork.journalled(index) }
+        for index in call.fork.branches.indices { call.fork.wasWritten(index) }
     }
 
     /// An INVITE leaves for a phone.
@@ -42,11 +42,13 @@ extension ProxyEngine {
     ///   - place: where among the actions that is written; at their end without it.
     func journal(_ call: Call, at place: Int? = nil) {
         guard call.journalling != .off else { return }
-        for index in call.fork.branches.indices where call.fork.hasNews(index) { note(index, of: call, nil, at: place) }
+        for index in call.fork.branches.indices where call.fork.branches[index].hasNews {
+            note(index, of: call, nil, at: place)
+        }
     }
 
     private func note(_ index: Int, of call: Call, _ sent: StoredCall.SentINVITE?, at place: Int? = nil) {
-        call.fork.journalled(index)
+        call.fork.wasWritten(index)
         let branch = call.fork.branches[index]
         let code = branch.push.flatMap { ledger.pushes[$0]?.code }
         let change = CallChange.branch(
@@ -99,23 +101,5 @@ extension ProxyEngine {
     private func journalOver(_ call: Call) {
         call.journalling = .off
         act(.journal(.over(call: call.id.rawValue)))
-    }
-}
-
-extension ForkBranch {
-    mutating func wasJournalled() { journalled = journalState }
-
-    /// Whatever of it changes what is written, in a few bits.
-    var journalState: UInt8 {
-        let stage: UInt8 =
-            switch state {
-            case .waiting: 1
-            case .unsent, .resolving, .calling, .silent: 2
-            case .ended: 3
-            }
-        return stage | (wasWoken ? 4 : 0) | (deviceKnows ? 8 : 0) | (hasMoved ? 16 : 0) | (end != nil ? 32 : 0)
-            | (push != nil || wasPushed ? 64 : 0)
-            // A phone may answer after its branch was given up or cancelled.
-            | (end == .succeeded ? 128 : 0)
     }
 }

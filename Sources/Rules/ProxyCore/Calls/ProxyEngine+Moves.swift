@@ -37,10 +37,12 @@ extension ProxyEngine {
                 let branch = call.fork.branches[index]
                 switch branch.state {
                 case .waiting:
-                    if branch.device == device { call.fork.diverted(index, to: nil) }
+                    if branch.device == device { call.fork.deviceCame(index) }
                     deliver(index, of: call, to: target, now: now)
-                case .calling where isOnItsWay(branch, by: target, now: now): break
-                case .calling(let client), .silent(let client):
+                case .calling where isOnItsWay(branch, by: target, now: now),
+                    .takingBack where isOnItsWay(branch, by: target, now: now):
+                    break
+                case .calling(let client), .takingBack(let client), .silent(let client):
                     guard branch.addressee == device else { continue }
                     if branch.way == target.way {
                         withTransactions { $0.peerReturned(client, now: now.instant, into: &$1) }
@@ -49,7 +51,7 @@ extension ProxyEngine {
                     call.fork.recalled(index)
                     withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
                     deliver(index, of: call, to: target, now: now)
-                case .unsent, .resolving, .ended: break
+                case .unsent, .resumed, .resolving, .cancelled, .ended: break
                 }
             }
         }
@@ -60,7 +62,7 @@ extension ProxyEngine {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
         where branch.addressee == target.id && branch.way != target.way && !isOnItsWay(branch, by: target, now: now) {
-            guard case .calling(let client) = branch.state else { continue }
+            guard let client = branch.client else { continue }
             withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
         }
     }
@@ -106,10 +108,8 @@ extension ProxyEngine {
     /// The connection of a phone that is being cancelled has ended, and the CANCEL may be lost with it. The call ends without
     /// the phone, which gets its CANCEL when it comes back within a minute.
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
-        let branch = leg.call.fork.branches[leg.branch]
-        guard branch.state == .calling(client), case .cancelled? = branch.end, target(of: leg, now: now) != nil else {
-            return false
-        }
+        guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
+        else { return false }
         transactions.connectionEnded(of: client)
         change(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true

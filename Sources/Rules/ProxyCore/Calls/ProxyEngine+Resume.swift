@@ -34,11 +34,7 @@ extension ProxyEngine {
                 request, respondOn: wayBack(to: incoming), now: now.instant)
         else { return false }
         let offer = stored.offer.map { self.offer($0, of: stored, request, now: now) }
-        let call = calls.begin(
-            as: stored.id, incoming, server, offer: offer, parties: parties(of: stored, request))
-        call.fork = Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: !stored.final.isEmpty)
-        call.journalling = .open
-        for index in call.fork.branches.indices { call.fork.journalled(index) }
+        let call = calls.resume(stored, incoming, server, offer: offer, parties: parties(of: stored, request))
         if incoming.flow.isClosed {
             calls.away.add(call, of: phone(of: incoming))
             lookUpCaller(of: call, incoming)
@@ -125,7 +121,7 @@ extension ProxyEngine {
     /// stands in the store.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
         guard let offer = stored.offer, stored.final.isEmpty,
-            !Fork(resuming: stored.branches.map(ForkBranch.init), hasFinal: false).isAnswered
+            !Fork(resuming: stored).isAnswered
         else { return }
         let devices = stored.branches.compactMap(\.device).filter {
             registrar.bindings.forkTarget($0, now: now.instant)?.canBeWoken == true

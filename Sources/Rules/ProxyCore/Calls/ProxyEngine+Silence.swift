@@ -41,7 +41,7 @@ extension ProxyEngine {
     /// Nothing may have come back for a while.
     func dialogSilenceDue(of call: Call, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
-            case .calling = call.fork.branches[0].state,
+            call.fork.branches[0].isUnderWay,
             let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
         else { return }
         calls.list(0, of: call)

@@ -169,11 +169,7 @@ extension StoredOffer {
 
 extension StoredCall.Branch {
     init(_ branch: ForkBranch, code: PushCode?, sent: StoredCall.SentINVITE? = nil) {
-        switch branch.state {
-        case .waiting: stage = .waiting
-        case .unsent, .resolving, .calling, .silent: stage = .called
-        case .ended: stage = .ended
-        }
+        stage = branch.stage
         device = branch.device
         contact = branch.contact
         wasPushed = branch.wasPushed

@@ -120,19 +120,16 @@ package struct DialogToken: Hashable, Sendable {
         return DialogNames(key: UInt32(truncatingIfNeeded: key), caller: first, callee: second)
     }
 
-    // MARK: One side: flags, listener, holder, connection, address, port, and what its party has
+    // MARK: One side: flags, listener, connection, address, port, and what its party has
 
     /// The address is IPv4.
     private static let v4: UInt8 = 1
     /// The flow is one connection, whose number follows.
     private static let connected: UInt8 = 8
-    /// Another node or shard holds the flow; both follow the listener.
-    private static let held: UInt8 = 0x80
 
     private static func encode(_ side: DialogSide, into out: inout ByteSink) {
         let (flow, isV4) = (side.flow, side.flow.remote.address.isV4)
         let number = number(of: flow)
-        let isHeldHere = flow.holder == .here
         let kind: UInt8 =
             switch side.party {
             case .peer: 0
@@ -141,13 +138,8 @@ package struct DialogToken: Hashable, Sendable {
             case .caller: 3
             }
         out.append(
-            (isV4 ? v4 : 0) | kind << 1 | (number == nil ? 0 : connected) | flow.transport.rawValue << 4
-                | (isHeldHere ? 0 : held))
+            (isV4 ? v4 : 0) | kind << 1 | (number == nil ? 0 : connected) | flow.transport.rawValue << 4)
         out.append(UInt8(truncatingIfNeeded: flow.listener))
-        if !isHeldHere {
-            out.append(big: UInt64(flow.holder.node), count: 2)
-            out.append(flow.holder.shard)
-        }
         if let number { out.append(big: UInt64(number), count: 4) }
         if isV4 {
             out.append(big: UInt64(flow.remote.address.v4Bits), count: 4)
@@ -182,13 +174,7 @@ package struct DialogToken: Hashable, Sendable {
     private static func decode(_ bytes: Span<UInt8>, at index: inout Int) -> DecodedSide? {
         guard let head = take(2, of: bytes, at: &index) else { return nil }
         let (flags, listener) = (UInt8(truncatingIfNeeded: head >> 8), UInt8(truncatingIfNeeded: head))
-        guard let transport = Transport(rawValue: flags >> 4 & 7) else { return nil }
-        var holder = FlowHolder.here
-        if flags & held != 0 {
-            guard let number = take(3, of: bytes, at: &index) else { return nil }
-            holder = FlowHolder(
-                node: UInt16(truncatingIfNeeded: number >> 8), shard: UInt8(truncatingIfNeeded: number))
-        }
+        guard let transport = Transport(rawValue: flags >> 4) else { return nil }
         var connection: UInt64 = 0
         if flags & connected != 0 {
             guard let number = take(4, of: bytes, at: &index) else { return nil }
@@ -218,7 +204,7 @@ package struct DialogToken: Hashable, Sendable {
         }
         let flow = Flow(
             transport: transport, listener: UInt16(listener), connection: connection,
-            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)), holder: holder)
+            remote: Endpoint(address, UInt16(truncatingIfNeeded: port)))
         return DecodedSide(party: party, flow: flow, hasConnection: flags & connected != 0)
     }
 

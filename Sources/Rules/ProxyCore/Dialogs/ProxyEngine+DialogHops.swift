@@ -51,10 +51,12 @@ extension ProxyEngine {
     /// With the upstream's name where it leads to the upstream, so that its certificate can be checked: a dialog's token
     /// says no more than the address.
     func named(_ flow: Flow) -> Flow {
-        guard flow.transport == .tls, !flow.isConnection, upstreamWatch.places.contains(flow.remote) else { return flow }
+        guard flow.transport == .tls, !flow.isConnection, upstreamWatch.places.contains(flow.remote) else {
+            return flow
+        }
         return Flow(
             transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote,
-            holder: flow.holder, server: upstreamWatch.server)
+            server: upstreamWatch.server)
     }
 
     /// Where a registered phone without pushes is called back when its connection is gone (T9.2).

@@ -99,7 +99,8 @@ extension ProxyEngine {
     }
 
     private func isProved(_ flow: Flow, _ pass: DialogPass) -> Bool {
-        guard let place = dialogs.provedPlaces[ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller)] else {
+        guard let place = dialogs.provedPlaces[ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller)]
+        else {
             return false
         }
         return isSame(flow, place)

@@ -94,7 +94,7 @@ extension ProxyEngine {
         }
         call.fork.aimed(0, way: flow.hashValue)
         transmit(incoming, request, of: call, on: flow, now: now)
-        guard case .calling = call.fork.branches[0].state else { return }
+        guard call.fork.branches[0].isUnderWay else { return }
         armSilence(of: call, now: now)
     }
 
@@ -115,7 +115,7 @@ extension ProxyEngine {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
         call.fork.aimed(0, way: target.way)
-        ledger.drop(0, of: call, into: &actions)
+        ledger.drop(0, of: call, now: now, into: &actions)
         log.info("request inside a dialog goes to its phone", [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
     }
@@ -127,7 +127,7 @@ extension ProxyEngine {
     /// - Returns: false when the request is none of a dialog's, or its phone cannot be woken.
     func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard let request = leg.call.dialogRequest, leg.call.fork.acceptsBranches,
-            leg.call.fork.branches[leg.branch].state == .calling(client),
+            leg.call.fork.branches[leg.branch].isUnderWay(by: client),
             registrar.bindings.isPush(request.device)
         else { return false }
         transactions.connectionEnded(of: client)

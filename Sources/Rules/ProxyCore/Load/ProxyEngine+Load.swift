@@ -2,7 +2,7 @@ package import Addressing
 import Bytes
 import PushDelivery
 import Registration
-import SIPGrammar
+package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
@@ -48,10 +48,11 @@ extension ProxyEngine {
     package var isUnderPressure: Bool { admission.isUnderPressure }
 
     /// The answer to a REGISTER that came over UDP and was not read; `nil` when it is to be read.
-    package func refusal(of bytes: Span<UInt8>, from source: Endpoint, now: Instant) -> [UInt8]? {
-        guard let glance = RegisterGlance(bytes), let uri = glance.uri(in: bytes), let kind = kind(ofRegisterFor: uri)
-        else { return nil }
-        let lot = Self.lot(of: ByteString(copying: bytes.extracting(glance.callID(in: bytes))), now: now)
+    package func refusal(
+        of glance: RegisterGlance, in bytes: Span<UInt8>, from source: Endpoint, now: Instant
+    ) -> [UInt8]? {
+        guard let uri = glance.uri(in: bytes), let kind = kind(ofRegisterFor: uri) else { return nil }
+        let lot = Self.lot(of: glance.callID(in: bytes), now: now)
         guard admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now) else { return nil }
         noteRefusal(now: now)
         counters.count(.rejectedOverload)

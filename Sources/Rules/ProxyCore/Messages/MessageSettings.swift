@@ -2,9 +2,9 @@ import Bytes
 import SIPGrammar
 package import Settings
 
-/// Requests outside dialogs, other than calls, for phones that sleep: MESSAGE above all.
+/// Requests outside dialogs, other than calls, for sleeping phones: mainly MESSAGE.
 package struct MessageSettings: SettingsGroup {
-    /// The methods that wake a phone. Others go to phones that can be reached.
+    /// The methods that wake a phone. Others only go to phones that can be reached.
     package var methods = ["MESSAGE"]
     package var wait: Duration = .seconds(20)
     package var store = false
@@ -19,32 +19,33 @@ package struct MessageSettings: SettingsGroup {
     package static let schema: [Setting<MessageSettings>] = [
         .list(
             "methods", of: .waitingMethod, \.methods,
-            "Which requests outside dialogs wake a phone by a push and wait for it. Others go to phones that can be reached "
+            "Methods outside dialogs that wake a phone by a push and wait for it. Other requests only reach phones that are reachable "
                 + "now."),
         .duration(
             "wait", in: .seconds(1) ... .seconds(25), \.wait,
-            "How long such a request waits for a phone before its sender gets 480: less than the 32 s after which a sender "
+            "How long such a request waits for a phone before its sender gets 480. Less than 32 s, after which a sender "
                 + "gives up."),
         .bool(
             "store", \.store,
-            "Keep a MESSAGE for a phone that sleeps: its sender gets 202 when it is on the disk, and the phone gets it when "
-                + "it registers, be it days later. Without it the sender hears within wait whether the phone has it."),
+            "Store a MESSAGE for a sleeping phone. Its sender gets 202 after it is persisted, and the phone gets it when "
+                + "it registers, even days later. If false, the sender gets the result within wait."),
         .integer(
             "max-count", in: 1...10_000, \.maximumCount,
-            "Messages that wait for one user, half of them from one sender. One more gets 480."),
+            "The maximum number of stored messages for one user; one sender may use half of it. Further ones get 480."),
         .integer(
             "max-bytes", in: 65_536...67_108_864, \.maximumBytes,
-            "Bytes of the messages that wait for one user, half of them from one sender."),
+            "The maximum size in bytes of the stored messages for one user; one sender may use half of it."),
         .duration(
             "max-age", in: .seconds(60) ... .seconds(2_419_200), \.maximumAge,
             "How long a stored message is kept. Its own Expires lowers it."),
         .integer(
             "max-total-bytes", in: 1_048_576...17_179_869_184, \.totalBytes,
-            "Bytes of all messages that wait, a sixteenth of them from one sender; they are in memory as well."),
+            "The maximum size in bytes of all stored messages; one sender may use a sixteenth. They are also kept in memory."
+        ),
         .bool(
             "show-words", \.showsWords,
-            "Whether pushes carry the sender's name and the words of a plain text, which the provider can read. Without it "
-                + "they only say that there is a message."),
+            "Put the sender's name and the text of a plain message into pushes, where the provider can read them. If false, "
+                + "pushes only announce a new message."),
     ]
 
     func wakes(for method: Method) -> Bool {
@@ -55,7 +56,7 @@ package struct MessageSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// A method that starts no call and belongs to no dialog.
+    /// A method that starts no call and is allowed outside dialogs.
     fileprivate static let waitingMethod = SettingType<String>.parsed("method") { text throws(SettingComplaint) in
         switch Method(ByteString(text)) {
         case .message, .notify, .refer, .subscribe, .options, .info, .publish: return text

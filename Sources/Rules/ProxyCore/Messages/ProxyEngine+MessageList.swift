@@ -1,11 +1,15 @@
+package import Collections
 package import Registration
 
 /// What operators see of messages that wait, and take away.
 extension ProxyEngine {
-    /// Those of one user, or of all users after a number, oldest first.
-    package func waitingMessages(of aor: AddressOfRecord?, after id: UInt64 = 0, limit: Int = .max) -> [StoredMessage] {
-        if let aor { return messages.queue(of: aor).map(\.row) }
-        return messages.page(after: id, limit: limit).map(\.row)
+    /// Those of one user, oldest first.
+    package func waitingMessages(of aor: AddressOfRecord) -> [StoredMessage] { messages.queue(of: aor).map(\.row) }
+
+    /// Some of all, oldest first.
+    package func waitingMessages(after cursor: PageCursor, limit: Int) -> Page<StoredMessage> {
+        let page = messages.page(after: cursor.number, limit: limit).map(\.row)
+        return Page(page, next: page.count == limit ? page.last.map { PageCursor($0.id) } : nil)
     }
 
     package func waitingMessage(_ id: UInt64) -> StoredMessage? { messages[id]?.row }

@@ -181,7 +181,7 @@ extension ProxyEngine {
     /// The request is not repeated any more, and its answer is of no interest.
     func stop(_ call: Call, now: Moment) {
         call.matter = .plain
-        if case .calling(let client) = call.fork.branches.first?.state {
+        if let client = call.fork.branches.first?.client {
             legs.end(client)
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }

@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+package import Collections
 package import PushDelivery
 package import Registration
 import SIPGrammar
@@ -10,18 +11,19 @@ package import Timekeeping
 /// What operators ask and order while the daemon runs.
 extension ProxyEngine {
     /// All calls that wait or ring, oldest first.
-    package var heldCalls: [StoredCall] { heldCalls(after: 0, limit: .max).calls }
+    package var heldCalls: [StoredCall] { heldCalls(after: .beginning, limit: .max).elements }
 
     /// Some of the calls that wait or ring, oldest first. There may be hundreds of thousands: one page reads the numbers of
     /// all, and no more of them than it shows.
     ///
     /// - Parameters:
-    ///   - id: the `next` of the page before.
+    ///   - cursor: the `next` of the page before.
     ///   - limit: calls on a page; it may show fewer although there are more.
-    /// - Returns: the calls, and where the next page begins; `nil` when this was the last.
-    package func heldCalls(after id: UInt64, limit: Int) -> (calls: [StoredCall], next: UInt64?) {
-        let page = calls.page(after: id, limit: limit)
-        return (page.compactMap(StoredCall.init), page.count == limit ? page.last?.id.rawValue : nil)
+    /// - Returns: the page.
+    package func heldCalls(after cursor: PageCursor, limit: Int) -> Page<StoredCall> {
+        let page = calls.page(after: cursor.number, limit: limit)
+        let last = page.count == limit ? page.last?.id.rawValue : nil
+        return Page(page.compactMap(StoredCall.init), next: last.map { PageCursor($0) })
     }
 
     /// The calls of one user, or with one Call-ID, that wait or ring.
@@ -79,7 +81,8 @@ extension ProxyEngine {
 
     /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
     func switchProvider(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        guard settings.configuredProviders.contains(provider), registrar.enabledProviders.contains(provider) != isOn else {
+        guard settings.configuredProviders.contains(provider), registrar.enabledProviders.contains(provider) != isOn
+        else {
             return
         }
         log.notice(

@@ -1,4 +1,4 @@
-import PushDelivery
+package import PushDelivery
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -19,8 +19,12 @@ extension ProxyEngine {
         figures.set(.waitingMessages, to: messages.count)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
         figures.count(.timelineDropped, by: ledger.timeline.omitted)
+        figures.merge(ledger.dispatcher.figures)
         return figures
     }
+
+    /// How each app's pushes fare, in the order of the settings.
+    package var pushReports: [(app: PushApp, report: PushAppReport)] { ledger.dispatcher.reports }
 
     func countNew(_ facts: [RegistrationFact]) {
         for fact in facts {

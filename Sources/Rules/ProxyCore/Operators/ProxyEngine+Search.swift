@@ -15,7 +15,8 @@ extension ProxyEngine {
 
     /// The app of the settings that a token's pushes go by.
     package func appName(of token: PushToken) -> String? {
-        settings.pushApps.flatMap { apps in apps.app(for: token).flatMap { apps[$0]?.name } }
+        let apps = ledger.dispatcher.directory
+        return apps.app(for: token).flatMap { apps[$0]?.name }
     }
 
     package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.flow(of: device) != nil }

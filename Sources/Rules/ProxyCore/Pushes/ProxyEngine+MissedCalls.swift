@@ -12,7 +12,7 @@ extension ProxyEngine {
         guard ledger.buckets.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
         else { return }
-        guard settings.pushApps?.carriesLists(token) ?? true else {
+        guard ledger.dispatcher.directory.carriesLists(token) else {
             let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &actions)
             return counters.count(.missedCallNotCarried, by: UInt64(count))
         }

@@ -43,14 +43,11 @@ extension ProxyEngine {
     /// - Parameters:
     ///   - notification: what to say.
     ///   - recipients: whom to.
-    ///   - room: pushes that the push service takes now.
-    ///   - verdict: what the push service says of one.
     ///   - now: both clocks.
     /// - Returns: who gets it.
     /// - Throws: why nobody does.
     package func notificationOrdered(
-        _ notification: PushNotification, for recipients: [NotificationRecipient], room: Int,
-        verdict: (PushRequest) -> PushVerdict, now: Moment
+        _ notification: PushNotification, for recipients: [NotificationRecipient], now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
         var receipt = NotificationReceipt(ledger.newCode())
         var pushes: [(target: ForkTarget, aor: AddressOfRecord, token: PushToken)] = []
@@ -71,7 +68,7 @@ extension ProxyEngine {
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
-                switch verdict(sketch) {
+                switch ledger.dispatcher.directory.verdict(on: sketch, now: now.date) {
                 case .notCarried: omissions.append((target, aor, .notCarried))
                 case .refused(let words): throw .payload(words)
                 case .possible where mayNotify(target.id, for: nil, now: now): pushes.append((target, aor, token))
@@ -79,7 +76,7 @@ extension ProxyEngine {
                 }
             }
         }
-        guard pushes.count <= room else { throw .noRoom }
+        guard pushes.count <= ledger.dispatcher.notificationRoom else { throw .noRoom }
         for push in pushes {
             ledger.limits.notified(push.target.id, for: nil, now: now.instant)
             notify(notification, receipt.code, by: push.token, push.target, of: push.aor, now: now)
@@ -135,7 +132,8 @@ extension ProxyEngine {
         let badge =
             notification.isInBadge
             ? ledger.unread.asked(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
-        act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
+        let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
+        ledger.send(push, now: now, into: &actions)
         return id
     }
 
@@ -147,7 +145,7 @@ extension ProxyEngine {
     func stoppedWaiting(_ index: Int, of call: Call, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
-        ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, into: &actions)
+        ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, now: now, into: &actions)
         if branch.wasWoken, let end, let device = branch.device, let aor = call.offer?.aor {
             tell(end, to: device, of: aor, now: now)
         }
@@ -180,7 +178,8 @@ extension ProxyEngine {
         let badge = ledger.unread.count(of: device)
         let code = ledger.newCode()
         let id = ledger.begin(AskedPush(.notification, code, device: device, aor: aor, record: nil))
-        act(.push(request(notification, code, id, to: token, of: target, badge: badge, now: now)))
+        let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
+        ledger.send(push, now: now, into: &actions)
     }
 
     /// Whether the phone that ended the call for all others registers with a token.

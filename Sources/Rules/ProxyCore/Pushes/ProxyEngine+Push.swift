@@ -7,16 +7,10 @@ package import Timekeeping
 
 /// What providers, apps and operators say of pushes, as far as it concerns calls and contacts.
 extension ProxyEngine {
-    /// A step of a push on its way to the provider. The last of a push is `withdrawn`, or `finished` followed by
-    /// ``pushFinished(_:outcome:now:)``.
-    package func pushNoted(_ id: PushID, _ step: PushStep, now: Moment) {
-        ledger.noted(id, step, now: now, into: &actions)
-    }
-
     /// The provider's last word on a push; retries are over.
-    func pushEnded(_ id: PushID, _ outcome: PushOutcome, now: Moment) {
-        guard let push = ledger.finished(id, outcome) else { return }
+    func pushEnded(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         switch push.purpose {
+        case .dryRun(let ticket): act(.dryRunEnded(ticket, canBePushed: outcome.showsGoodToken))
         case _ where push.isDropped: droppedPushFinished(push, outcome, now: now)
         case .call(let call, let branch): callPushFinished(push, branch, of: call, outcome, now: now)
         case .missedCalls(let refs): missedCallsPushFinished(push, refs, outcome, now: now)

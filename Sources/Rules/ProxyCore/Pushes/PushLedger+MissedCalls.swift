@@ -106,11 +106,11 @@ extension PushLedger {
         let record = began(missed.refs, code, for: target.id, of: aor, now: now)
         let push = begin(AskedPush(.missedCalls(missed.refs), code, device: target.id, aor: aor, record: record))
         let badge = unread.listAsked(code, of: missed.refs, by: target.id, at: now.date)
-        actions.append(
-            .push(
-                PushRequest(
-                    id: push, code: code, device: target.id, token: token,
-                    message: .missedCalls(missed.calls), badge: badge, deadline: now.date + life)))
+        send(
+            PushRequest(
+                id: push, code: code, device: target.id, token: token, message: .missedCalls(missed.calls),
+                badge: badge,
+                deadline: now.date + life), now: now, into: &actions)
     }
 
     /// The device has missed calls, and its token carries no list of them (A28). That is said once for each call. The calls stay

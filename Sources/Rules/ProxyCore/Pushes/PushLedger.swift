@@ -1,15 +1,20 @@
 import Addressing
+import Bytes
 package import PushDelivery
 import Registration
 import Telemetry
 import Timekeeping
 
 /// What is kept of pushes: those under way and what waits for their end, how many a device and a caller may have, the
-/// unread ones that make the badge, the users' missed calls, and the timeline of what was done.
+/// unread ones that make the badge, the users' missed calls, and the timeline of what was done. Its dispatcher decides how
+/// they reach their providers.
 ///
 /// Pure. It is told what happens, and appends what the shell has to do for it to the actions.
 package struct PushLedger: ~Copyable {
     var pushes: [PushID: AskedPush] = [:]
+    let dispatcher: PushDispatcher
+    /// What the dispatcher orders just now. The array stays, so that its memory is used again.
+    private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
@@ -24,7 +29,11 @@ package struct PushLedger: ~Copyable {
     private var lastPush: UInt64 = 0
     private var lastRecord: UInt64 = 0
 
-    init(_ settings: ProxySettings, restoring entries: [StoredBucketEntry], random: @escaping () -> UInt64, log: Log) {
+    init(
+        _ settings: ProxySettings, restoring entries: [StoredBucketEntry], random: @escaping () -> UInt64,
+        deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log
+    ) {
+        dispatcher = PushDispatcher(settings.dispatch, deviceCode: deviceCode, log: log)
         timeline = PushTimeline(limit: settings.timelineLimit)
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
         buckets = BucketTable(settings: settings.sharedBucket, restoring: entries)
@@ -52,17 +61,61 @@ package struct PushLedger: ~Copyable {
         return id
     }
 
+    // MARK: On the way to the provider
+
+    /// The push begins its way. Its outcome, known at once or not, is asked for with ``nextOutcome()``.
+    mutating func send(_ request: PushRequest, now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.pushAsked(request, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    /// What became of a request to a provider, or of a credential.
+    mutating func happened(_ event: PushDispatcher.Event, now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.happened(event, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    /// From now on, credentials that have to be fetched are there before a push needs them.
+    mutating func started(now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.started(now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    private mutating func carryOut(now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.takeActions(into: &orders)
+        // From the end, so that each is moved out of the array and not copied.
+        orders.reverse()
+        while let order = orders.popLast() {
+            switch order {
+            case .tell(let id, let step): noted(id, step, now: now, into: &actions)
+            case .send(let transmission): actions.append(.push(transmission))
+            case .makeCredential(let credential): actions.append(.makeCredential(credential))
+            }
+        }
+    }
+
     // MARK: From push to outcome
+
+    /// The next push that has ended, and the provider's last word; its branch may not wait for it any more. To be asked until
+    /// it says `nil`.
+    mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
+        while let (id, outcome) = dispatcher.nextOutcome() {
+            guard let push = pushes.removeValue(forKey: id) else { continue }
+            if !outcome.isAccepted { unread.ended(push.code, of: push.device) }
+            return (push, outcome)
+        }
+        return nil
+    }
 
     /// A step on the way to the provider. Whether the push of a call has left matters when its phone is lost later, since a
     /// phone is not woken twice.
-    mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
+    private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
         if case .call(let call, let branch) = push.purpose, !push.isDropped {
             switch step {
-            case .sent: call.fork.pushLeft(branch, true)
-            case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushLeft(branch, false)
+            case .sent: call.fork.pushLeft(branch)
+            case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushRefused(branch)
             case .queued, .refused, .answered, .finished, .withdrawn: break
             }
         }
@@ -72,20 +125,11 @@ package struct PushLedger: ~Copyable {
         if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
     }
 
-    /// The provider's last word on a push; retries are over.
-    ///
-    /// - Returns: what was asked for; its branch may not wait for it any more.
-    mutating func finished(_ id: PushID, _ outcome: PushOutcome) -> AskedPush? {
-        guard let push = pushes.removeValue(forKey: id) else { return nil }
-        if !outcome.isAccepted { unread.ended(push.code, of: push.device) }
-        return push
-    }
-
     /// Drops the push of a branch that needs none any more. One that has not left is withdrawn. What the provider says of any
     /// other still counts for all but the branch: for the badge, the record, the token, and for the end that the phone is to
     /// hear then.
     mutating func drop(
-        _ branch: Int, of call: Call, owing end: EndedCallNotice? = nil, into actions: inout [ProxyAction]
+        _ branch: Int, of call: Call, owing end: EndedCallNotice? = nil, now: Moment, into actions: inout [ProxyAction]
     ) {
         guard let id = call.fork.takePush(branch) else { return }
         if let push = pushes[id] {
@@ -93,7 +137,8 @@ package struct PushLedger: ~Copyable {
             push.end = end
             if !push.hasLeft { unread.ended(push.code, of: push.device) }
         }
-        actions.append(.cancelPush(id))
+        dispatcher.cancelled(id, now: now)
+        carryOut(now: now, into: &actions)
     }
 
     // MARK: Waking a phone
@@ -128,12 +173,11 @@ package struct PushLedger: ~Copyable {
                 record: call.fork.branches[branch].record))
         call.fork.pushAsked(branch, push)
         let badge = unread.asked(code, .call(offer.ref), by: target.id, at: now.date)
-        actions.append(
-            .push(
-                PushRequest(
-                    id: push, code: code, device: target.id, token: token,
-                    message: .incomingCall(IncomingCall(offer, from: caller)), badge: badge,
-                    deadline: max(offer.pushDeadline, now.date + Self.shortestCallPush))))
+        send(
+            PushRequest(
+                id: push, code: code, device: target.id, token: token,
+                message: .incomingCall(IncomingCall(offer, from: caller)), badge: badge,
+                deadline: max(offer.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
     }
 
     /// How long a push is worth sending at least when a phone is woken because it was lost while it rang.
@@ -141,8 +185,20 @@ package struct PushLedger: ~Copyable {
 
     // MARK: The passing of time
 
-    /// When ``due(now:into:)`` is to be called.
-    var nextDeadline: Instant? { timers.nextDeadline }
+    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` are to be called. Outcomes that wait are told at once.
+    var nextDeadline: Instant? {
+        if dispatcher.hasOutcomes { return .distantPast }
+        guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
+            return timers.nextDeadline ?? dispatcher.nextDeadline
+        }
+        return min(timer, dispatch)
+    }
+
+    mutating func timePassed(now: Moment, into actions: inout [ProxyAction]) {
+        guard let deadline = dispatcher.nextDeadline, deadline <= now.instant else { return }
+        dispatcher.timePassed(now: now)
+        carryOut(now: now, into: &actions)
+    }
 
     /// - Returns: the next device whose list of missed calls is to be sent once more.
     mutating func due(now: Moment, into actions: inout [ProxyAction]) -> (device: DeviceID, aor: AddressOfRecord)? {
@@ -165,6 +221,8 @@ final class AskedPush {
         case notification
         /// It wakes the phone for what waits for it.
         case message
+        /// It shows whether its provider takes a token.
+        case dryRun(DryRunTicket)
     }
 
     let purpose: Purpose

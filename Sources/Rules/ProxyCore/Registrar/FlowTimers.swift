@@ -1,11 +1,11 @@
 import Addressing
 import Timekeeping
 
-/// The pairs of UDP addresses on which phones were told how often to show life (Flow-Timer, RFC 5626 section 4.4), and when
-/// they last did. A connection's end is seen elsewhere; here nothing but silence tells of it.
+/// The UDP flows whose phones were told how often to show life (Flow-Timer, RFC 5626 section 4.4), and when they last
+/// did. TCP reports a closed connection. For UDP, silence is the only sign.
 struct FlowTimers: Sendable {
     private struct Entry {
-        /// What is registered by the flow: a phone has several users at times.
+        /// The bindings registered by the flow: a phone may have several users.
         var bindings: [DeviceID]
         var heard: Instant
         var isSilent = false
@@ -16,7 +16,7 @@ struct FlowTimers: Sendable {
 
     var isEmpty: Bool { entries.isEmpty }
 
-    /// When a flow has to be looked at.
+    /// When the next flow has to be checked.
     var nextDeadline: Instant? { deadlines.nextDeadline }
 
     mutating func registered(_ binding: DeviceID, on flow: Flow, span: Duration, now: Instant) {
@@ -32,7 +32,7 @@ struct FlowTimers: Sendable {
         entries[flow] = entry
     }
 
-    /// - Returns: what is registered by the flow, if it was silent until now.
+    /// - Returns: the bindings registered by the flow, if it was silent until now.
     mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         guard let index = entries.index(forKey: flow) else { return [] }
         entries.values[index].heard = now
@@ -46,7 +46,7 @@ struct FlowTimers: Sendable {
     ///   - span: how long.
     ///   - now: the time.
     ///   - isTheirs: whether the binding is still there, and registered by the flow.
-    /// - Returns: what is registered by a flow on which nothing came for so long; to be asked until it returns `nil`.
+    /// - Returns: the bindings of one flow on which nothing came for `span`. Call it until it returns `nil`.
     mutating func fallenSilent(
         span: Duration, now: Instant, isTheirs: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

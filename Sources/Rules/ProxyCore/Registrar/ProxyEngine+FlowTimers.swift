@@ -3,10 +3,10 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// What becomes of flows whose phones were told by Flow-Timer how often to show life (RFC 5626 section 4.4).
+/// Watches flows whose phones were told by Flow-Timer how often to show life (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// A phone was told. Its connection is closed by the runtime when nothing comes; UDP has none, so what counts there is kept
-    /// here.
+    /// A phone was told a Flow-Timer. The runtime closes its connection when nothing comes. UDP has no connection, so
+    /// its flows are watched here.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -18,7 +18,7 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// A keep-alive, a request or a response came on the flow. Where none was told of a timer, this costs nothing.
+    /// A keep-alive, a request or a response came on the flow. It costs nothing while no phone was told a Flow-Timer.
     func showedLife(on flow: Flow, now: Moment) {
         guard !flows.timers.isEmpty else { return }
         let span = settings.registrar.flowTimer + Self.flowGrace
@@ -28,7 +28,7 @@ extension ProxyEngine {
         }
     }
 
-    /// How much longer than it was told a phone may take: a keep-alive may be lost, and is sent again.
+    /// How much longer than its Flow-Timer a phone may take: a keep-alive may be lost, and is sent again.
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {
@@ -37,7 +37,7 @@ extension ProxyEngine {
         _ = timers.schedule(.flowTimersDue, at: next)
     }
 
-    /// What fell silent is tried last, after the other flows of its phone, or the phone is woken by a push.
+    /// A silent flow is tried last, after the other flows of its phone, or the phone is woken by a push.
     func flowTimersDue(now: Moment) {
         flows.isTimerArmed = false
         let pause = settings.registrar.flowTimer
@@ -54,6 +54,6 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// How many are told of in one go, so that a crowd that falls silent together does not hold up calls.
+    /// How many silent flows are handled in one go, so that many at once do not hold up calls.
     private static let flowBatch = 500
 }

@@ -15,7 +15,9 @@ extension ProxyEngine {
     ///   - now: the present.
     /// - Returns: `nil` when it is looked at now.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
-        guard let wait = sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) else { return nil }
+        guard let wait = sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) else {
+            return nil
+        }
         counters.count(.loginLimited)
         return wait
     }

@@ -174,9 +174,7 @@ extension ProxyEngine {
         note([], for: aor, on: incoming.flow)
         noteAccepted(incoming, toWriteLater: CollectionOfOne(refresh.id), now: now)
         noteToken(of: aor, incoming)
-        if refresh.isOutbound, settings.registrar.flowTimer != .zero {
-            toldFlowTimer(CollectionOfOne(refresh.id), on: incoming.flow, now: now)
-        }
+        if refresh.isOutbound { toldFlowTimer(CollectionOfOne(refresh.id), on: incoming.flow, now: now) }
         answerRegister(incoming, now: now) { [functions] out in
             registrar.appendOKFields(for: aor, after: refresh, now: now, to: &out) { name, out in
                 out.append(functions.seal.seal(name).span)

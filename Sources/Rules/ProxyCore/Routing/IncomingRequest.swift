@@ -30,7 +30,7 @@ struct IncomingRequest {
             ? flow
             : Flow(
                 transport: flow.transport, listener: flow.listener, connection: 0,
-                remote: request.responseEndpoint(source: flow.remote), holder: flow.holder)
+                remote: request.responseEndpoint(source: flow.remote))
     }
 
     func unmatched(_ key: TransactionKey) -> IncomingRequest {

@@ -9,7 +9,9 @@ extension ProxyEngine {
     /// proxy, behind which any web page can be.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
-        guard !flows.provedNames.isEmpty, flow.isConnection, let names = flows.provedNames[flow.connection] else { return false }
+        guard !flows.provedNames.isEmpty, flow.isConnection, let names = flows.provedNames[flow.connection] else {
+            return false
+        }
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
     }
 

@@ -1,13 +1,13 @@
 package import Settings
 
-/// How it is found out whether the upstream is there.
+/// How the daemon checks whether the upstream answers.
 package struct UpstreamCheckSettings: SettingsGroup, Equatable {
     package var interval: Duration = .seconds(30)
     package var patience: Duration = .seconds(3)
 
     package init() {}
 
-    /// The upstream is not watched.
+    /// The upstream is not checked.
     package static let off: UpstreamCheckSettings = {
         var settings = UpstreamCheckSettings()
         settings.interval = .zero
@@ -17,10 +17,11 @@ package struct UpstreamCheckSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UpstreamCheckSettings>] = [
         .duration(
             "interval", in: .zero ... .seconds(3600), \.interval,
-            "How often the upstream is asked by OPTIONS whether it is there. Any answer will do. While it is away, phones' requests get 503 at once. 0s: it is never asked, and phones wait 32 s."
+            "How often the daemon sends OPTIONS to the upstream. Any answer counts. While the upstream does not answer, phones' requests get 503 immediately. 0s: never, and phones wait 32 s for a dead upstream."
         ),
         .duration(
             "patience", in: .seconds(1) ... .seconds(20), \.patience,
-            "How long the upstream may take to answer OPTIONS. After that it is away until it answers anything."),
+            "The time limit for the upstream's answer to OPTIONS. Without one it counts as down until it answers any request."
+        ),
     ]
 }

@@ -1,8 +1,8 @@
 import Bytes
 
 /// Which of Apple's tokens are those of our apps.
-struct APNsAcceptance: Hashable {
-    private struct App: Hashable {
+struct APNsAcceptance: TokenAcceptance {
+    private struct App {
         let topics: APNsTopics
         let team: ByteString?
     }
@@ -19,7 +19,7 @@ struct APNsAcceptance: Hashable {
         guard APNsToken.hasForm(token.prid) else { return .appleToken }
         let name = APNsTopics.Name(token.param)
         guard name.topic != nil else {
-            // Without a topic in pn-param there must be one app with one topic.
+            // Without a topic in pn-param, exactly one app with one topic must be configured.
             return apps.count == 1 && apps.first?.topics.only != nil ? nil : .appleParamMissing
         }
         let meant = apps.filter { $0.topics.topic(of: name) != nil }
@@ -27,29 +27,33 @@ struct APNsAcceptance: Hashable {
         guard let team = name.team else { return nil }
         return meant.contains { $0.team == nil || $0.team == team } ? nil : .appleTeam
     }
+
+    func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID? {
+        APNsTopics.Name(token.param).names.lazy.compactMap { apps[$0] }.first
+    }
 }
 
-/// The topics of one app, and which of them a `pn-param` means (A28, P8): the one that it names, if the app serves it.
-/// One that names none means the only one that there is.
+/// The topics of one app, and the topic that a `pn-param` selects (A28, P8): the one that it names, if the app has it.
+/// If it names none, the only topic of the app is used.
 struct APNsTopics: Hashable {
-    /// Empty: whatever `pn-param` names.
+    /// Empty: every topic in `pn-param` is accepted.
     private let topics: [ByteString]
 
     init(_ topics: [String]) { self.topics = topics.map { ByteString($0) } }
 
-    /// What a `pn-param` says of the app.
+    /// The parts of a `pn-param`.
     struct Name {
-        /// The topic, `com.example.phone` for example; `nil` when none is named, as in ECSS-10's own values.
+        /// The topic, `com.example.phone` for example; `nil` if none is named, as in ECSS-10's own values.
         let topic: ByteString?
-        /// The same text with its first word, which apps that leave the team out mean as a part of the topic.
+        /// The same text with its first word. For apps that leave the team out, that word is part of the topic.
         fileprivate let whole: ByteString?
-        /// The team; `nil` when what stands in its place has not the form of one, as with the made-up words of clients
-        /// that do not know theirs.
+        /// The team; `nil` if the first word does not have the form of a team, as in the invented words of clients that
+        /// do not know theirs.
         let team: ByteString?
 
         init(_ param: ByteString) {
             let bundle = APNsToken.bundle(in: param)
-            // A value of ECSS-10's own, with nothing but a service behind its dot.
+            // A value in ECSS-10's own form has only a service after its dot.
             topic = bundle.flatMap { APNsToken.Service(rawValue: $0.string) == nil ? $0 : nil }
             whole = topic.flatMap { topic in
                 param.firstIndex(of: UInt8(ascii: ".")).map { param[0..<min(param.count, $0 + 1 + topic.count)] }
@@ -58,11 +62,11 @@ struct APNsTopics: Hashable {
             team = word.isAppleTeam ? word : nil
         }
 
-        /// What it may mean, the likelier first.
+        /// The possible topics, the likelier one first.
         var names: [ByteString] { [topic, whole].compactMap(\.self) }
     }
 
-    /// The only one.
+    /// The only topic.
     var only: ByteString? { topics.count == 1 ? topics.first : nil }
 
     func topic(of name: Name) -> ByteString? {
@@ -73,11 +77,11 @@ struct APNsTopics: Hashable {
 }
 
 extension APNsToken {
-    /// How many hexadecimal digits a token has at least. Apple may make them longer.
+    /// The minimum number of hexadecimal digits in a token. Apple may make tokens longer.
     private static let shortestToken = 64
 
-    /// Whether a `pn-prid` has nothing but tokens of Apple's form, each perhaps with its service behind a colon. Which
-    /// services there are is not looked at.
+    /// Whether a `pn-prid` consists only of tokens in Apple's form, each optionally followed by a colon and its
+    /// service. The services are not checked.
     static func hasForm(_ prid: ByteString) -> Bool {
         prid.parts(separatedBy: UInt8(ascii: "&")).allSatisfy { part in
             let token = part[0..<(part.firstIndex(of: UInt8(ascii: ":")) ?? part.count)]

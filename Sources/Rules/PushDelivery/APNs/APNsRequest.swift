@@ -1,15 +1,15 @@
 import Bytes
 import Timekeeping
 
-/// The pushes of one app as APNs wants them.
+/// The pushes of one app in the form of APNs.
 final class APNsRequest: Sendable {
-    /// How many bytes a payload may have, in VoIP pushes and in all others.
+    /// The maximum size of a payload in bytes, for VoIP pushes and for all others.
     private static let voipLimit = 5120
     private static let limit = 4096
 
     private let settings: APNsSettings
     private let topics: APNsTopics
-    /// What all URLs begin with.
+    /// The beginning of all URLs.
     private let urlStart: [UInt8]
 
     init(_ settings: APNsSettings, _ provider: PushProvider) {
@@ -26,7 +26,7 @@ final class APNsRequest: Sendable {
             return .impossible(.noSuitableToken)
         }
         guard let topic = topics.topic(of: APNsTopics.Name(context.push.token.param))?.string else {
-            return .impossible(.payloadRefused("no topic: pn-param names none that push.apns.topics has"))
+            return .impossible(.payloadRefused("no topic: pn-param names no topic of push.apns.topics"))
         }
         switch context.push.message {
         case .incomingCall(let call):
@@ -39,7 +39,7 @@ final class APNsRequest: Sendable {
                 to: remote, topic, settings.remotePushType.type, expiration, context,
                 collapseKey: key(of: call))
         case .missedCalls:
-            // Apple ends apps whose VoIP push reports no call, so a PushKit token is no way to tell of missed ones.
+            // iOS ends apps whose VoIP push reports no call, so a PushKit token cannot carry missed calls.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String((context.now + context.settings.missedCallsTTL).seconds)
             return request(to: remote, topic, settings.remotePushType.type, expiration, context)
@@ -48,7 +48,7 @@ final class APNsRequest: Sendable {
             let expiration = String(context.push.deadline.seconds)
             return request(to: remote, topic, .background, expiration, context, body: Self.silentBody)
         case .notification(let notification):
-            // A PushKit token will not do here either, since this is no call.
+            // A PushKit token cannot be used here either, because this is not a call.
             guard let remote = token.remote else { return .impossible(.noSuitableToken) }
             let expiration = String(context.expiration(of: notification))
             if let end = notification.endedCall, settings.payload.tellsEnds {
@@ -58,7 +58,7 @@ final class APNsRequest: Sendable {
             }
             return request(
                 to: remote, topic, notification.isSilent ? .background : .alert, expiration, context,
-                // A second try replaces the first, which Apple may have accepted without our knowing.
+                // A retry replaces the first try, which Apple may have accepted although the answer was lost.
                 collapseKey: context.code.description)
         }
     }
@@ -82,7 +82,7 @@ final class APNsRequest: Sendable {
         url.append(percentEncoding: token)
         var headers = [
             ProviderRequest.Header("apns-topic", topic), ProviderRequest.Header("apns-push-type", type.rawValue),
-            // Apple refuses background pushes with another priority than 5.
+            // Apple refuses background pushes with a priority other than 5.
             ProviderRequest.Header("apns-priority", type == .background ? "5" : "10"),
             ProviderRequest.Header("apns-expiration", expiration),
             ProviderRequest.Header("apns-id", context.code.description),

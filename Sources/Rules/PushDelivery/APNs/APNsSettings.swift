@@ -1,6 +1,6 @@
 package import Settings
 
-/// How a badge is written into Apple payloads (A17).
+/// The form of the badge in Apple payloads (A17).
 package enum BadgeType: String, Hashable, Sendable, CaseIterable {
     /// `"10"`, as in the samples of ECSS-10. iOS itself ignores it, and the app reads the one in `acme`.
     case string
@@ -10,14 +10,14 @@ package enum BadgeType: String, Hashable, Sendable, CaseIterable {
 
 /// How Apple treats a push to a remote token.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
-    /// Apple shows it or hands it to the app's extension, and wakes the phone at once.
+    /// Apple shows it or passes it to the app's extension, and wakes the phone immediately.
     case alert
-    /// It wakes the app for half a minute and shows nothing. Apple lets few of them through.
+    /// It wakes the app for half a minute and shows nothing. Apple throttles such pushes.
     case background
 }
 
-/// Which of Apple's two environments issued the tokens of `pn-provider=apns`. Those of `apns.dev` are always the
-/// sandbox's.
+/// The Apple environment that issued the tokens of `pn-provider=apns`. Tokens of `apns.dev` always belong to the
+/// sandbox.
 package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
     case production, sandbox
 
@@ -56,54 +56,54 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<APNsSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Whether Apple devices are pushed. Switched off, their contacts become ordinary ones and expire."),
+            "Send pushes to Apple devices. If false, their contacts are ordinary ones and expire."),
         .choice(
             "environment", \.environment,
-            "Where the tokens of pn-provider=apns belong: production, or sandbox for builds from Xcode. Tokens of pn-provider=apns.dev always belong to the sandbox."
+            "The environment of tokens with pn-provider=apns: production, or sandbox for builds from Xcode. Tokens with pn-provider=apns.dev always belong to the sandbox."
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The app's bundle identifiers, without .voip. A device names one of them in pn-param; with one app and one identifier it need not. Any other gets 555. Empty: whatever pn-param says."
+            "The app's bundle identifiers, without .voip. A device must name one of them in pn-param, or gets 555; with one app and one identifier it may omit it. Empty: the identifier in pn-param is used."
         ),
         .choice(
             "token-service", \.tokenService,
-            "What a token is when the device does not say: remote, or voip for PushKit tokens."),
+            "The kind of a token if the device does not name it: remote, or voip for PushKit tokens."),
         .choice(
             "payload", \.payload,
-            "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them)."),
+            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip)."),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "What a phone gets that was pushed for a call and has not come before its end: invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), push (at once one that says so, for an app that knows it: docs/Providers.md), or none. Not set: invite-cancel for VoIP tokens and with the payload linphone, else none."
+            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
         ),
         .choice(
             "remote-push-type", \.remotePushType,
-            "How pushes to remote tokens are sent: alert, or background, which wakes the app without showing anything and which Apple delivers rarely."
+            "The type of pushes to remote tokens: alert, or background, which wakes the app without showing anything and is throttled by Apple."
         ),
         .choice(
-            "badge-type", \.badgeType, "How the badge is written: string as ECSS-10 does, or number as iOS wants it."),
-        .string("team-id", \.teamID, example: "DEF123GHIJ", "The team's ten characters."),
-        .string("key-id", \.keyID, example: "ABC123DEFG", "The ten characters of the signing key."),
+            "badge-type", \.badgeType, "The form of the badge: string as in ECSS-10, or number as iOS expects."),
+        .string("team-id", \.teamID, example: "DEF123GHIJ", "The team identifier, ten characters."),
+        .string("key-id", \.keyID, example: "ABC123DEFG", "The identifier of the signing key, ten characters."),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/AuthKey_ABC123DEFG.p8",
-            "The signing key from Apple, a .p8 file. It serves all apps of the team."),
+            "The signing key from Apple, a .p8 file. It is valid for all apps of the team."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "Instead of a signing key: the app's push certificate, PEM."),
+            "The app's push certificate, PEM, instead of a signing key."),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem", "The certificate's private key, PEM."
         ),
         .string(
             "endpoint", \.endpoint, example: "https://127.0.0.1:8443",
-            "Another server instead of the environment's, for tests."),
+            "A server to use instead of the environment's, for tests."),
         .string(
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
-            "Another server for tokens of apns.dev; without it endpoint counts for them too."),
+            "A server for tokens of apns.dev. Default: endpoint."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
-        .group("limits", \.limits, "How much is sent to Apple at a time, for each app."),
-        .group("feedback", \.feedback, "Apple's feedback service, or a server that speaks like it."),
+        .group("limits", \.limits, "Limits of parallel requests to Apple, for each app."),
+        .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
-            "Further apps, for devices whose pn-param names one of their topics. Each takes over what is set above; only what differs is written."
+            "Further apps, for devices whose pn-param names one of their topics. Each inherits the settings above; set only the differences."
         ),
     ]
 
@@ -117,13 +117,13 @@ package struct APNsSettings: SettingsGroup, Equatable {
         case (_?, nil):
             guard teamID == nil || keyID == nil else {
                 return [("team-id", teamID), ("key-id", keyID)].filter { !Self.isIdentifier($0.1 ?? "") }.map {
-                    SettingComplaint("expected ten characters, A to Z and 0 to 9, as Apple writes them", key: $0.0)
+                    SettingComplaint("expected ten characters, A to Z and 0 to 9", key: $0.0)
                 }
             }
-            return [SettingComplaint("expected team-id and key-id beside it", key: "key-file")]
+            return [SettingComplaint("expected team-id and key-id as well", key: "key-file")]
         case (nil, _?):
             guard certKeyFile == nil else { return [] }
-            return [SettingComplaint("expected cert-key-file beside it", key: "cert-file")]
+            return [SettingComplaint("expected cert-key-file as well", key: "cert-file")]
         }
     }
 

@@ -3,15 +3,15 @@ package import Bytes
 /// The one or two device tokens of an Apple contact, read from `pn-param` and `pn-prid` (RFC 8599 section 10 and
 /// Linphone's form with several services).
 package struct APNsToken: Hashable, Sendable {
-    /// What a token can be used for.
+    /// The use of a token.
     package enum Service: String, Hashable, Sendable, CaseIterable {
         /// Notifications that are shown. They do not start an app that is not running.
         case remote
-        /// Pushes by PushKit, each of which the app must report to the system as a call.
+        /// Pushes by PushKit. The app must report each of them to iOS as a call.
         case voip
     }
 
-    /// Why the parameters do not name tokens. A contact with such parameters cannot be pushed.
+    /// Why the parameters contain no usable tokens. A contact with such parameters cannot be pushed.
     package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
         case emptyToken, unusableToken, unknownService, repeatedService, missingService
         /// `pn-param` and `pn-prid` name different services.
@@ -19,11 +19,11 @@ package struct APNsToken: Hashable, Sendable {
 
         package var description: String {
             switch self {
-            case .emptyToken: "pn-prid holds an empty token"
-            case .unusableToken: "pn-prid holds a token that cannot stand in a path"
+            case .emptyToken: "pn-prid contains an empty token"
+            case .unusableToken: "pn-prid contains a token that cannot be part of a path"
             case .unknownService: "pn-prid names a service other than remote and voip"
             case .repeatedService: "pn-prid or pn-param names a service twice"
-            case .missingService: "pn-prid holds two tokens and does not say which is which"
+            case .missingService: "pn-prid contains two tokens without their services"
             case .servicesDiffer: "pn-param and pn-prid name different services"
             }
         }
@@ -31,23 +31,23 @@ package struct APNsToken: Hashable, Sendable {
 
     package let remote: ByteString?
     package let voip: ByteString?
-    /// The bundle in `pn-param`; `nil` when that is not of the form `Team.Bundle[.services]`. Then the settings name
+    /// The bundle in `pn-param`; `nil` if it does not have the form `Team.Bundle[.services]`. Then the settings supply
     /// the topic.
     package let bundle: ByteString?
 
     /// Reads the decoded parameters.
     ///
     /// - Parameters:
-    ///   - token: the parameters; the provider is not looked at.
-    ///   - fallback: the service if no parameter names any.
+    ///   - token: the parameters; the provider is not checked.
+    ///   - fallback: the service if no parameter names one.
     /// - Throws: the first problem found.
     package init(_ token: PushToken, withoutService fallback: Service = .remote) throws(Problem) {
         let app = try AppName(token.param)
         bundle = app?.bundle
         let tokens = try Self.tokens(token.prid)
-        // It is `nil` if there is no app name, which could say something about services.
+        // It is `nil` without an app name, which could name services.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
-        // RFC 8599 names the service in `pn-param` only, and a single token needs no more.
+        // RFC 8599 names the service only in `pn-param`. For a single token that is enough.
         if tokens.count == 1, tokens[0].service == nil {
             let service = named?.first ?? fallback
             guard named?.count != 2 else { throw .missingService }
@@ -74,7 +74,7 @@ package struct APNsToken: Hashable, Sendable {
         self.voip = voip
     }
 
-    /// The bundle that a `pn-param` names; `nil` for a `pn-param` of another form.
+    /// The bundle in a `pn-param`; `nil` for a `pn-param` of another form.
     static func bundle(in param: ByteString) -> ByteString? {
         guard let app = try? AppName(param) else { return nil }
         return app.bundle
@@ -104,10 +104,10 @@ package struct APNsToken: Hashable, Sendable {
         return Entry(bytes: try token(part[0..<colon]), service: service)
     }
 
-    /// The token; in lower case if it is hexadecimal, as APNs itself reports such tokens.
+    /// The token, in lower case if it is hexadecimal, as APNs itself reports such tokens.
     private static func token(_ bytes: ByteString) throws(Problem) -> ByteString {
         guard !bytes.isEmpty else { throw .emptyToken }
-        // A `.` or `..` in a URL's path would lead elsewhere, even when it is percent-encoded.
+        // A `.` or `..` in a URL's path would lead to another resource, even when percent-encoded.
         guard bytes.count > 2 || bytes[0] != UInt8(ascii: ".") || bytes[bytes.count - 1] != UInt8(ascii: ".") else {
             throw .unusableToken
         }
@@ -119,13 +119,12 @@ extension APNsToken.Service {
     fileprivate init?(word: ByteString) { self.init(rawValue: word.lowercased().string) }
 }
 
-/// `Team.Bundle[.services]`: the team ends at the first dot, and what follows the last dot are services if it names
-/// any.
+/// `Team.Bundle[.services]`: the team ends at the first dot, and the services, if any, follow the last dot.
 private struct AppName {
     let bundle: ByteString
     let services: [APNsToken.Service]
 
-    /// Reads a `pn-param`; `nil` for one of another form, which ECSS-10 allows, where it only has to match (R5).
+    /// Reads a `pn-param`; `nil` for another form, which ECSS-10 allows where it only has to match (R5).
     init?(_ param: ByteString) throws(APNsToken.Problem) {
         guard let team = param.firstIndex(of: UInt8(ascii: ".")), team > 0 else { return nil }
         let name = param[team + 1..<param.count]
@@ -153,7 +152,7 @@ private struct AppName {
 }
 
 extension ByteString {
-    /// Whether it has only letters, digits, `-`, `.` and `_`, as Apple's CFBundleIdentifier does, and fits a header
+    /// Whether it has only letters, digits, `-`, `.` and `_`, as Apple's CFBundleIdentifier, and fits into a header
     /// field.
     fileprivate var isBundleIdentifier: Bool {
         !isEmpty && count <= 155 && allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "-._".utf8.contains($0) }

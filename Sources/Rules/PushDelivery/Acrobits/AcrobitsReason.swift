@@ -1,12 +1,13 @@
 import JSON
 
-/// What an answer of Acrobits' mediator means: by a code in the body, since HTTP's status only tells of the request.
+/// Maps an answer of Acrobits' mediator to an outcome, by the code in its body. HTTP's status only describes the
+/// request.
 enum AcrobitsReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         let text = body?["response"]?.string.map { String($0.prefix(200)) }
         guard (200...299).contains(answer.status) else { return .unexplained(answer.status, text, retryAfter) }
-        // An answer without a code is not the mediator's.
+        // An answer without a code does not come from the mediator.
         guard let code = code(body) else { return .retry(after: retryAfter) }
         let reason = text ?? "code \(code)"
         switch code {
@@ -14,12 +15,12 @@ enum AcrobitsReason {
         case 404: return .tokenDead(since: nil)
         case 401, 403: return .credentialsRefused(reason)
         case 429, 500...599: return .retry(after: retryAfter)
-        // 400, and a code that is not in the mediator's table as we know it.
+        // 400, and codes that are not in the mediator's published table.
         default: return .payloadRefused(reason)
         }
     }
 
-    /// The code of an answer. Older documents call it `status`; either may be written as a text.
+    /// The code of an answer. Older documents call it `status`. Either may be a text.
     private static func code(_ body: JSONValue?) -> Int64? {
         for name in ["code", "status"] {
             if let code = body?[name]?.integer ?? body?[name]?.string.flatMap({ Int64($0) }) { return code }

@@ -1,6 +1,6 @@
 import Bytes
 
-/// A push as Acrobits' mediator wants it: one JSON object, which it turns into what Apple or Google want.
+/// A push in the form of Acrobits' mediator: one JSON object, which the mediator converts for Apple or Google.
 enum AcrobitsRequest {
     private static let textLimit = 512
     private static let callIDLimit = 1024
@@ -15,26 +15,25 @@ enum AcrobitsRequest {
         case .incomingCall(let call):
             address = token.calls
             verb = "NotifyIncomingCall"
-            // The app finds the call that belongs to the push by its Call-ID.
+            // The app finds the call of the push by its Call-ID.
             members.append(PayloadField("Id", call.callID, atMost: callIDLimit))
             let user = call.isNameless ? ByteString("anonymous") : call.callerURI
             members.append(PayloadField("UserName", user, atMost: textLimit))
             members.append(
                 PayloadField("UserDisplayName", call.shownCaller(anonymous: texts.anonymous), atMost: textLimit))
         case .missedCalls(let calls):
-            // The mediator's own verb for a missed call would end a call that rings, so a list is sent as a text to
-            // show.
+            // The mediator's own verb for a missed call would end a ringing call, so a list is sent as a text to show.
             address = token.other
             verb = "NotifyGenericTextMessage"
             let message = Array("\(texts.missedCalls): ".utf8) + CallList.callers(calls, atMost: textLimit).array
             members.append(PayloadField("Message", ByteString(message), atMost: 2 * textLimit))
             members.append(PayloadField("Badge", Int64(context.push.badge)))
-        // The mediator has no word for a silent push.
+        // The mediator has no verb for a silent push.
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
             guard !notification.isSilent || notification.endedCall != nil else { return .impossible(.noSuitableToken) }
             let message = notification.mediated ?? MediatedMessage(.genericText)
-            // Without a selector the mediator does not know which account is meant.
+            // Without a selector the mediator cannot find the account.
             if message.verb != .genericText, token.selector == nil { return .impossible(.noSuitableToken) }
             address = token.other
             verb = message.verb.rawValue
@@ -61,7 +60,7 @@ enum AcrobitsRequest {
         _ notification: PushNotification, _ message: MediatedMessage, badge: Int
     ) -> [PayloadField] {
         var members: [PayloadField] = []
-        // There is no member for a title. It goes before the text, unless the sender chose the members.
+        // The mediator has no member for a title. The title is put before the text, unless the sender set the members.
         let title = notification.mediated == nil ? notification.title.array : []
         let separator = title.isEmpty || notification.text.isEmpty ? [] : Array(": ".utf8)
         let text = ByteString(title + separator + notification.text.array)
@@ -78,7 +77,6 @@ enum AcrobitsRequest {
         return members
     }
 
-    /// Long enough that nothing is ever cut: registrations have at most 4 KiB, and no byte needs more than six when it
-    /// is escaped.
+    /// Large enough that nothing is ever cut: registrations have at most 4 KiB, and an escaped byte takes at most six.
     private static let parameterLimit = 6 * 4096
 }

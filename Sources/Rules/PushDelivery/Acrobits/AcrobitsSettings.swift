@@ -1,6 +1,6 @@
 package import Settings
 
-/// The mediator that pushes for apps made with Acrobits' tools, such as Cloud Softphone.
+/// The mediator that sends pushes for apps made with Acrobits' tools, such as Cloud Softphone.
 package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var endpoint = "https://pnm.cloudsoftphone.com"
@@ -13,15 +13,15 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<AcrobitsSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Whether Acrobits apps are pushed through their mediator. Switched off, their contacts become ordinary ones and expire."
+            "Send pushes to Acrobits apps through their mediator. If false, their contacts are ordinary ones and expire."
         ),
-        .string("endpoint", \.endpoint, "The mediator: scheme, host and port."),
+        .string("endpoint", \.endpoint, "The mediator's URL: scheme, host and port."),
         .choice(
             "after-end", \.afterEnd,
-            "What a phone gets that was pushed for a call and has not come before its end: push (at once, since these apps show a call from its push on), invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL), or none."
+            "The message for a phone that was pushed for a call and registers only after the call's end. push: a push about the end, sent immediately, because these apps show a call as soon as its push arrives. invite-cancel: INVITE and CANCEL if it registers within a minute. none: nothing."
         ),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
-        .group("limits", \.limits, "How much is sent to the mediator at a time."),
+        .group("limits", \.limits, "Limits of parallel requests to the mediator."),
     ]
 
     /// The mediator's URL, without a slash at its end.

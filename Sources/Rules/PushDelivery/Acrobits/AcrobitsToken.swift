@@ -3,24 +3,24 @@ package import Bytes
 /// The tokens that an Acrobits app got from its mediator, read from `pn-param` and `pn-prid`.
 ///
 /// `pn-prid = <token>[:calls|:other][&<token>:calls|:other]`, `pn-param = <AppId>[&<AppId for other>][:<Selector>]`.
-/// Tokens are base64, which is passed on as it came. A selector may hold further colons.
+/// Tokens are base64 and are passed on unchanged. A selector may contain further colons.
 package struct AcrobitsToken: Hashable, Sendable {
-    /// One app installation as the mediator knows it.
+    /// One app installation, as the mediator identifies it.
     package struct Address: Hashable, Sendable {
         package let appID: ByteString
         package let deviceToken: ByteString
     }
 
-    /// Why the parameters do not name tokens.
+    /// Why the parameters contain no usable tokens.
     package enum Problem: Error, Hashable, Sendable {
         case missingApp, tooManyApps
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
-    /// The address for incoming calls. Since iOS 13 they have a token of their own, and the phone must ring when it is
+    /// The address for incoming calls. Since iOS 13 calls have a token of their own, and the phone must ring when it is
     /// used.
     package let calls: Address?
-    /// The address for everything but calls.
+    /// The address foreverything except calls.
     package let other: Address?
     /// The name of the account on the device.
     package let selector: ByteString?
@@ -51,14 +51,6 @@ package struct AcrobitsToken: Hashable, Sendable {
         }
         self.calls = calls.map { Address(appID: callsApp, deviceToken: $0) }
         self.other = other.map { Address(appID: otherApp, deviceToken: $0) }
-    }
-
-    /// Why a device with this token cannot be pushed; `nil` when it can.
-    static func problem(with token: PushToken) -> TokenProblem? {
-        guard !token.param.isEmpty else { return .acrobitsParamMissing }
-        guard let read = try? AcrobitsToken(token) else { return .acrobitsToken }
-        let tokens = [read.calls, read.other].compactMap { $0?.deviceToken }
-        return tokens.allSatisfy(\.isBase64Text) ? nil : .acrobitsToken
     }
 
     // MARK: pn-prid
@@ -94,7 +86,7 @@ package struct AcrobitsToken: Hashable, Sendable {
 
 extension ByteString {
     /// Whether it has nothing but what base64 has in either alphabet.
-    fileprivate var isBase64Text: Bool {
+    var isBase64Text: Bool {
         allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "+/-_=".utf8.contains($0) }
     }
 }

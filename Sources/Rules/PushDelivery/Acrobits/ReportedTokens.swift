@@ -1,14 +1,14 @@
 package import Bytes
 
-/// What an app says of its tokens in a report: one token for calls and one for everything else, each with its app.
+/// The tokens in an app's report: one token for calls and one foreverything else, each with its app.
 ///
-/// What the report does not mention is `nil`, and stays as it is stored: on iOS one of the tokens may come late.
+/// A value that the report omits is `nil`, and keeps its stored value: on iOS one of the tokens may be reported late.
 package struct ReportedTokens: Hashable, Sendable {
-    /// Who will push to the tokens.
+    /// The sender of pushes to the tokens.
     package enum Form: String, Hashable, Sendable, CaseIterable {
-        /// Acrobits' mediator, which gets the tokens as they are.
+        /// Acrobits' mediator, which gets the tokens unchanged.
         case acrobits
-        /// We push ourselves, at Apple or Google, with the token that the base64 stands for.
+        /// This daemon, which sends to Apple or Google with the token that the base64 text encodes.
         case direct
     }
 
@@ -26,7 +26,7 @@ package struct ReportedTokens: Hashable, Sendable {
     package let form: Form
     package let calls: Part
     package let other: Part
-    /// The name of the account on the device; empty when the app does not say.
+    /// The name of the account on the device; empty if the app does not report it.
     package let selector: ByteString
 
     package init(form: Form, calls: Part, other: Part, selector: ByteString) {
@@ -38,9 +38,10 @@ package struct ReportedTokens: Hashable, Sendable {
 
     package var isEmpty: Bool { calls.token == nil && other.token == nil }
 
-    /// What to store if `stored` is already known of the same installation. Each token keeps the app that it came with.
+    /// The token to store, given the `stored` token of the same installation. Each token keeps the app with which it
+    /// was reported.
     ///
-    /// - Returns: `nil` when a token's app is not known, or when a ``Form/direct`` token is neither Apple's nor Google's.
+    /// - Returns: `nil` if a token's app is unknown, or if a ``Form/direct`` token is neither Apple's nor Google's.
     package func pushToken(over stored: PushToken?) -> PushToken? {
         switch form {
         case .acrobits: acrobitsToken(over: stored)
@@ -48,7 +49,7 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Whether a stored token holds one of the reported tokens.
+    /// Whether a stored token contains one of the reported tokens.
     package func shares(_ stored: PushToken) -> Bool {
         let mine = [calls.token, other.token].compactMap(\.self)
         switch stored.provider {
@@ -62,11 +63,12 @@ package struct ReportedTokens: Hashable, Sendable {
                 return hex == read.remote || hex == read.voip
             }
         case .fcm: return mine.contains { Decoded($0) == .google(stored.prid) }
-        case .webPush, .http: return false
+        // Nobody reports others.
+        default: return false
         }
     }
 
-    /// The selector that a stored token carries.
+    /// The selector in a stored token.
     package static func selector(of token: PushToken) -> ByteString? {
         token.provider == .acrobits ? (try? AcrobitsToken(token))?.selector : nil
     }
@@ -75,7 +77,7 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // A stored token that does not say what it is for was reported as the one for everything but calls.
+        // A stored token without a service was reported as the token foreverything except calls.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)
@@ -88,7 +90,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid = token.array + Array(":calls".utf8)
             param = app.array
         case (nil, let token?):
-            // It is for calls as well, as on Android, since there is no other.
+            // It is used for calls as well, as on Android, because it is the only token.
             guard let app = other.appID else { return nil }
             prid = token.array
             param = app.array
@@ -100,7 +102,7 @@ package struct ReportedTokens: Hashable, Sendable {
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
-        // If both mean the same, the device's spelling stays, because the device will write it so again.
+        // If both are equivalent, the device's spelling stays, because the device will send it again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -112,14 +114,14 @@ package struct ReportedTokens: Hashable, Sendable {
 
     // MARK: For us
 
-    /// What stands before the first dot names the team. No push needs it, so any word will do.
+    /// The text before the first dot is the team. Pushes do not need it, so any word will do.
     private static let team = Array("TEAM.".utf8)
 
     private func directToken(over stored: PushToken?) -> PushToken? {
         let (first, second) = (calls.token.map { Decoded($0) }, other.token.map { Decoded($0) })
         switch (first, second) {
         case (.google(let token)?, nil), (.google(let token)?, .google?), (nil, .google(let token)?):
-            // An installation has one token at Google. If two are reported, the one for calls counts.
+            // An installation has one token at Google. If two are reported, the token for calls is used.
             let known = stored?.provider == .fcm ? stored?.param : nil
             let app = first == nil ? other.appID : calls.appID ?? other.appID
             return PushToken(provider: .fcm, param: app ?? known ?? .empty, prid: token)
@@ -139,9 +141,10 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // If both mean the same, the device's spelling stays, because the device will write it so again.
+            // If both are equivalent, the device's spelling stays, because the device will send it again.
             if isSameVoIP, isSameRemote { return stored }
-            // A report knows neither Apple's environment nor the team; a REGISTER of the installation may have said.
+            // A report contains neither Apple's environment nor the team. A REGISTER of the installation may have
+            // contained them.
             if isSameVoIP && voip != nil || isSameRemote && remote != nil {
                 provider = stored.provider
                 team = Array(stored.param.array.prefix { $0 != UInt8(ascii: ".") }) + [UInt8(ascii: ".")]
@@ -156,14 +159,14 @@ package struct ReportedTokens: Hashable, Sendable {
             prid: ByteString(tokens.joined(separator: [UInt8(ascii: "&")])))
     }
 
-    /// The app's bundle, without the suffix that Apple's name for VoIP pushes has.
+    /// The app's bundle, without the suffix of Apple's topic for VoIP pushes.
     static func bundle(_ appID: ByteString) -> ByteString {
         let suffix: StaticString = ".voip"
         let start = appID.count - suffix.utf8CodeUnitCount
         return start > 0 && appID[start..<appID.count] == suffix ? appID[0..<start] : appID
     }
 
-    /// What a token stands for.
+    /// The decoded form of a token.
     enum Decoded: Equatable {
         /// 64 hexadecimal digits.
         case apple(ByteString)
@@ -182,7 +185,7 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Decodes either alphabet, with padding or without, and passes over bits that are left over.
+    /// Decodes either alphabet, with or without padding, and ignores unused bits.
     private static func bytes(ofBase64 text: ByteString) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (bits, count): (UInt32, Int) = (0, 0)

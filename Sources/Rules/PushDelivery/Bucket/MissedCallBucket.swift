@@ -3,21 +3,21 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// One missed or offered call that still has to be reported to some devices. It is a row of the store.
+/// One missed or active call that still has to be reported to some devices. It is a row of the store.
 package struct BucketEntry: Hashable, Sendable {
     package let callRef: CallRef
     /// See ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// Who answers for it.
+    /// The party that is accountable for it.
     package let broughtBy: Caller
-    /// The devices that were pushed and have not learnt of the call. In a bucket this is never empty.
+    /// The pushed devices to which the call is not reported yet. In a bucket this is never empty.
     package var devices: [DeviceID]
-    /// The devices that have learnt of the call, so that they are not told again.
+    /// The devices to which the call was reported. They are not notified again.
     package var told: [DeviceID]
-    /// Whether the call is over and was not answered. While it is still offered, it is never reported (A20).
+    /// Whether the call is over and was not answered. While it rings or waits, it is never reported (A20).
     package var isOver: Bool
-    /// Whether the store was told of it. While a call is offered whose journal says the same, it is not.
+    /// Whether the store has the row. An active call in the journal has no row.
     package var isStored: Bool
 
     package init(
@@ -36,23 +36,23 @@ package struct BucketEntry: Hashable, Sendable {
 }
 
 extension BucketEntry {
-    /// Whether the device still has to learn of the call, or has learnt of it.
+    /// Whether the call is or was to be reported to the device.
     func concerns(_ device: DeviceID) -> Bool { devices.contains(device) || told.contains(device) }
 }
 
-/// What the store must do to keep a bucket.
+/// A change of a bucket in the store.
 package enum BucketChange: Hashable, Sendable {
     /// The store must insert or replace the row of this call and user.
     case upsert(BucketEntry)
     case delete(CallRef)
 }
 
-/// How much a bucket holds (A25).
+/// The limits of a bucket (A25).
 package struct BucketSettings: Hashable, Sendable {
-    /// How many calls are kept for one device. Beyond it the oldest goes of the caller who has most of them.
+    /// The maximum number of calls for one device. Beyond it, the oldest call of the most frequent caller is dropped.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
-    /// How many of them others than trusted peers may have brought, in hundredths.
+    /// The share of these calls that untrusted peers may cause, in hundredths.
     package var untrustedShare = 100
 
     package init() {}
@@ -64,22 +64,23 @@ package struct BucketSettings: Hashable, Sendable {
     }
 }
 
-/// The missed-call bucket of one user (R19 to R27, A20 to A25): each call until every pushed device has learnt of it.
+/// The missed-call bucket of one user (R19 to R27, A20 to A25). It keeps each call until it was reported to every
+/// pushed device.
 ///
-/// It does no input or output itself: it is told what became of a call, and returns the rows to write.
+/// It does no input or output itself: it receives the events of a call, and returns the rows to write.
 package struct MissedCallBucket: Sendable {
     /// The calls, oldest first.
     private var rows = ShortList<BucketEntry>()
-    /// The reports that are on their way to the provider, so that a second REGISTER does not send the list twice.
+    /// The reports that are being sent to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []
-    /// The calls of which somebody was told that the device's token carries no list of them.
+    /// The calls for which the timeline already notes that the device's token carries no list.
     private var notCarried: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
     package init() {}
 
-    /// A bucket with the rows of the store. Calls that were still offered when the program ended are over.
+    /// A bucket with the rows of the store. Calls that still rang or waited when the program ended are over.
     package init(restoring entries: [BucketEntry]) {
         rows = ShortList(entries.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
         for index in rows.indices { rows[index].isOver = true }
@@ -117,12 +118,12 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// The device got the INVITE and rang or refused, so it knows of the call (A21).
+    /// The device got the INVITE and rang or refused, so it knows the call (A21).
     package mutating func deviceReached(_ callRef: CallRef, _ device: DeviceID) -> [BucketChange] {
         strikeOff(callRef, device).map { [$0] } ?? []
     }
 
-    /// The call, which an earlier run has begun to offer, is still offered. Where it has no row, the journal knows to whom.
+    /// A call of an earlier run still rings or waits. If it has no row, the journal has its devices.
     package mutating func callResumed(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -135,7 +136,7 @@ package struct MissedCallBucket: Sendable {
         return []
     }
 
-    /// Some device answered the call (R21).
+    /// A device answered the call (R21).
     package mutating func callAnswered(_ callRef: CallRef) -> [BucketChange] {
         guard let index = index(of: callRef), let change = remove(at: index) else { return [] }
         return [change]
@@ -150,8 +151,8 @@ package struct MissedCallBucket: Sendable {
         return [row(index)]
     }
 
-    /// The device registered again. Returns the calls to tell it of now, oldest first (R22), without those that a list
-    /// on its way tells of.
+    /// The device registered again. Returns the calls to report to it now, oldest first (R22), without calls of a list
+    /// that is being sent.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -165,9 +166,9 @@ package struct MissedCallBucket: Sendable {
         return (calls, missed.map(\.callRef), changes)
     }
 
-    /// The device registered again, with a token that carries no list.
+    /// The device registered again, with a token that cannot carry lists.
     ///
-    /// - Returns: the calls that were not said to be untold before, and the rows to write.
+    /// - Returns: the calls for which this was not noted before, and the rows to write.
     package mutating func listNotCarried(
         by device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (refs: [CallRef], changes: [BucketChange]) {
@@ -177,12 +178,12 @@ package struct MissedCallBucket: Sendable {
         return (refs, changes)
     }
 
-    /// Whether there are calls to report to the device, unless they are too old by then.
+    /// Whether calls wait for a report to the device. They may be too old by then.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
 
-    /// The provider accepted the list, so the device knows these calls (A21).
+    /// The provider accepted the list, so the calls count as reported to the device (A21).
     package mutating func reportAccepted(_ refs: [CallRef], by device: DeviceID) -> [BucketChange] {
         strikeOff(refs, device)
     }
@@ -196,7 +197,8 @@ package struct MissedCallBucket: Sendable {
         strikeOff(rows.filter { $0.devices.contains(device) }.map(\.callRef), device, hasLearnt: false)
     }
 
-    /// The device's token is dead: its calls go to the user's other devices, if they have not learnt of them yet.
+    /// The device's token is dead. Its calls are passed to the user's other devices, except those to which they were
+    /// already reported.
     package mutating func deviceDied(_ device: DeviceID, heirs: [DeviceID]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for ref in rows.filter({ $0.devices.contains(device) }).map(\.callRef) {
@@ -208,10 +210,10 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// An operator had these calls forgotten, and the store has deleted their rows.
+    /// An operator deleted these calls, and the store has deleted their rows.
     ///
     /// - Parameter forgotten: the calls as they were when the deletion was ordered.
-    /// - Returns: the rows to delete once more, because they were written again in the meantime.
+    /// - Returns: the rows to delete again, because they were written again meanwhile.
     package mutating func callsForgotten(_ forgotten: [BucketEntry]) -> [BucketChange] {
         var changes: [BucketChange] = []
         for entry in forgotten {
@@ -222,12 +224,12 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// How many calls the device has not learnt of, those that are still offered included (A18).
+    /// The number of calls that are not reported to the device, including active ones (A18).
     package func unread(of device: DeviceID) -> Int { rows.count { $0.devices.contains(device) } }
 
     // MARK: Rows
 
-    /// Nearly always there are no reports, which costs no hash then.
+    /// Usually the set is empty, and no hash is computed.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
         if !notCarried.isEmpty { notCarried.remove(Report(callRef: callRef, device: device)) }
@@ -235,20 +237,20 @@ package struct MissedCallBucket: Sendable {
 
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
-    /// As it is to be written.
+    /// The row in its current state.
     private mutating func row(_ index: Int) -> BucketChange {
         rows[index].isStored = true
         return .upsert(rows[index])
     }
 
-    /// Returns what deletes its row, if it has one.
+    /// Returns the change that deletes its row, if it has one.
     private mutating func remove(at index: Int) -> BucketChange? {
         let entry = rows.remove(at: index)
         for device in entry.devices { noLongerReported(entry.callRef, to: device) }
         return entry.isStored ? .delete(entry.callRef) : nil
     }
 
-    /// Strikes the device off these calls, and removes a call when no device is left that has to learn of it.
+    /// Removes the device from these calls, and removes a call without further devices.
     private mutating func strikeOff(
         _ refs: [CallRef], _ device: DeviceID, hasLearnt: Bool = true
     ) -> [BucketChange] {
@@ -261,12 +263,12 @@ package struct MissedCallBucket: Sendable {
         if rows[index].devices.count == 1 { return remove(at: index) }
         rows[index].devices.remove(at: place)
         if hasLearnt { rows[index].told.append(device) }
-        // Who has learnt of it stands in the journal as well; that a device is gone does not.
+        // The journal records that a device got the report, but not that a device is gone.
         return hasLearnt && !rows[index].isStored ? nil : row(index)
     }
 
-    /// Drops calls of the device beyond the limit: the oldest of whoever has made most of them, so that nobody's calls push
-    /// out all others' (T32.4). Calls that are still offered stay, however many they are.
+    /// Drops calls of the device beyond the limit: the oldest calls of the most frequent caller, so that no caller's
+    /// calls displace all others (T32.4). Active calls stay, in any number.
     private mutating func dropSurplus(of device: DeviceID, _ settings: BucketSettings) -> [BucketChange] {
         var surplus = unread(of: device) - settings.maximumEntries
         guard surplus > 0 else { return [] }
@@ -287,7 +289,7 @@ package struct MissedCallBucket: Sendable {
         return changes
     }
 
-    /// Of so many calls it is looked whose they are.
+    /// The number of the newest calls whose callers are counted.
     private static let weighed = 4
 
     /// Whether ``dropOld(_:now:)`` would drop a call.

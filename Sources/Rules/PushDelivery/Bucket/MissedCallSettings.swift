@@ -1,16 +1,16 @@
 package import Settings
 
-/// Whether a call is in a phone's list of missed calls when the phone has had its INVITE and CANCEL after the call's end.
+/// Whether a call is in a phone's list of missed calls if the phone got its INVITE and CANCEL after the call's end.
 package enum AfterLateInvite: String, Hashable, Sendable, CaseIterable {
-    /// It is, and the list goes at once (R22).
+    /// It is in the list, which is sent immediately (R22).
     case list
-    /// It is not, if the phone has answered that INVITE: its app has shown the call. The phone is asked before the list goes.
+    /// It is not, if the phone answered that INVITE: its app has shown the call. The list waits for this answer.
     case none
 }
 
-/// What phones are told of calls that they missed.
+/// The settings for reports of missed calls to phones.
 package struct MissedCallSettings: SettingsGroup, Equatable {
-    /// Not set: as the app's profile wants it.
+    /// Not set: the default of the app's profile.
     package var afterLateInvite: AfterLateInvite?
 
     package init() {}
@@ -18,37 +18,15 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<MissedCallSettings>] = [
         .value(
             "after-late-invite", \.afterLateInvite, .choice, example: "none",
-            "Whether a call is in the list of missed calls when its phone has had the INVITE and CANCEL after its end (after-end: invite-cancel). list: it is, and the list goes at once. none: not when the phone has answered that INVITE; the list waits two seconds for that answer. Not set: none for the payload linphone and for Acrobits, whose apps enter such a call in their own list; list for all others. Apps with the payload ecss10 always get the list."
+            "Whether the list of missed calls contains a call whose INVITE and CANCEL were sent after its end (see after-end). list: yes, and the list is sent immediately. none: not if the phone answered that INVITE; the list waits two seconds for the answer. Default: none for the payload linphone and for Acrobits, whose apps add such a call to their own list; list for all others. Apps with the payload ecss10 always get the list."
         )
     ]
 }
 
-extension PushApp {
-    /// The `wish` is what the settings say. ECSS-10 knows no exception to R22, so its apps get the list. Linphone and Acrobits'
-    /// apps keep a list of calls by themselves, and would show the call twice. Of other apps nobody knows that: a call that is
-    /// told twice does less harm than one that is never told.
-    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
-        switch service {
-        case .apns(let settings): settings.payload.afterLateInvite(wish)
-        case .fcm(let settings): settings.payload.afterLateInvite(wish)
-        case .webPush(let settings): settings.payload.afterLateInvite(wish)
-        case .acrobits: wish ?? .none
-        case .http: wish ?? .list
-        }
-    }
-
-    /// Whether a push to that token can carry a list of missed calls (A28).
-    package func carriesLists(_ token: PushToken) -> Bool {
-        switch service {
-        case .apns(let settings): (try? APNsToken(token, withoutService: settings.tokenService))?.remote != nil
-        case .acrobits: (try? AcrobitsToken(token))?.other != nil
-        case .fcm, .webPush, .http: true
-        }
-    }
-}
-
 extension PayloadProfile {
-    fileprivate func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
+    /// ECSS-10 knows no exception to R22, so its apps get the list. Linphone and Acrobits' apps keep a list of calls by themselves, and
+    /// would show the call twice. Of other apps nobody knows that: a call that is told twice does less harm than one that is never told.
+    func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10: .list
         case .tenDarts: wish ?? .list
@@ -59,11 +37,11 @@ extension PayloadProfile {
 
 extension PushDirectory {
     package func afterLateInvite(to token: PushToken, _ wish: AfterLateInvite?) -> AfterLateInvite {
-        app(for: token).flatMap { self[$0] }?.afterLateInvite(wish) ?? .list
+        app(for: token).flatMap { self[$0] }?.rules.afterLateInvite(wish) ?? .list
     }
 
-    /// True also where no app is meant by the token: then the push says what is wrong.
+    /// True also if the token belongs to no app: then the push reports the problem.
     package func carriesLists(_ token: PushToken) -> Bool {
-        app(for: token).flatMap { self[$0] }?.carriesLists(token) ?? true
+        app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }
 }

@@ -1,15 +1,14 @@
 package import Timekeeping
 
-/// A short-lived credential of a provider, such as Apple's signed token or Google's access token, and when to make
-/// another.
+/// A short-lived credential of a provider, such as Apple's signed token or Google's access token, and the time of its
+/// renewal.
 ///
-/// It does no input or output itself: it is told what happens, and says what to do. Only one credential is made at a
-/// time.
+/// It does no input or output itself: it receives events and returns orders. Only one credential is made at a time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
         /// Next: `renewing`.
         case missing
-        /// Another is being made. The old one is used as long as it lasts. Next: `held`, `unavailable`.
+        /// A new one is being made. The old one is used until it expires. Next: `held`, `unavailable`.
         case renewing(old: Credential?)
         /// Next: `renewing`, `missing`.
         case held(Credential)
@@ -26,13 +25,13 @@ package struct CredentialCache: Sendable {
 
     package enum Want: Hashable, Sendable {
         case use(String)
-        /// Make another, and use this one in the meantime.
+        /// Make a new one, and use this one meanwhile.
         case useAndMake(String)
         /// Make one, and let the push wait for it.
         case make
         /// One is being made. Let the push wait for it.
         case wait
-        /// There is none, and will be none soon.
+        /// None is available, and none will be soon.
         case giveUp(PushOutcome)
     }
 
@@ -40,13 +39,13 @@ package struct CredentialCache: Sendable {
     /// How long before its end a credential is replaced.
     private let lead: Duration
 
-    /// A refused credential that is younger than this is not replaced: the fault lies elsewhere, and Apple punishes
-    /// those who make tokens too often.
+    /// A refused credential younger than this is not replaced: the credential is not the cause, and Apple blocks
+    /// senders that make tokens too often.
     private static let youth: Duration = .seconds(60)
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
-    /// When to make a credential without a push that asks for one, so that no push has to wait; `nil` while one is
+    /// When to renew the credential without a push that asks for it, so that no push has to wait; `nil` while one is
     /// being made.
     package var nextRenewal: Instant? {
         switch state {
@@ -82,12 +81,12 @@ package struct CredentialCache: Sendable {
     /// The credential was made.
     package mutating func made(_ value: String, life: Duration, now: Instant) {
         let end = now + max(life, .zero)
-        // Even one with a short life is used for half of it.
+        // A credential with a short life is still used for half of it.
         state = .held(
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// The credential could not be made. Nobody tries again before the pause is over.
+    /// The credential could not be made. The next try is after the pause.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause
@@ -97,7 +96,7 @@ package struct CredentialCache: Sendable {
         }
     }
 
-    /// The provider refused a push that carried this value.
+    /// The provider refused a push with this value.
     package mutating func refused(_ value: String, now: Instant) {
         guard case .held(let credential) = state, credential.value == value, now - credential.made >= Self.youth else {
             return

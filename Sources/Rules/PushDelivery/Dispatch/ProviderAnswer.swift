@@ -1,13 +1,13 @@
 import Timekeeping
 
-/// What a provider answered to one request.
+/// A provider's answer to one request.
 package struct ProviderAnswer: Sendable {
     package let status: Int
     /// The header field `apns-id`.
     package let id: String?
-    /// The header field `Retry-After` as it came.
+    /// The header field `Retry-After`, unchanged.
     package let retryAfter: String?
-    /// The header field `Date` as it came: the provider's clock.
+    /// The header field `Date`, unchanged: the provider's clock.
     package let date: String?
     package let body: [UInt8]
 
@@ -21,11 +21,10 @@ package struct ProviderAnswer: Sendable {
         self.body = body
     }
 
-    /// Whether the provider itself is in trouble, not just this push.
+    /// Whether the provider itself fails, not just this push.
     var isFailureOfProvider: Bool { status >= 500 }
 
-    /// What is wrong with this machine's clock, by the provider's; `nil` when nothing is, or the provider does not tell the
-    /// time.
+    /// The error of this machine's clock compared with the provider's; `nil` without an error or a `Date`.
     func clockFault(now: UnixTime) -> String? {
         guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
         let ahead = now.seconds.subtractingReportingOverflow(theirs).partialValue
@@ -33,10 +32,10 @@ package struct ProviderAnswer: Sendable {
         return "this machine's clock is \(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") the provider's"
     }
 
-    /// Seconds. Providers are as strict.
+    /// In seconds. Providers have the same tolerance.
     private static let clockTolerance: UInt64 = 60
 
-    /// How many bytes of a body are read. Providers' answers are short, and a longer body is passed over.
+    /// The maximum number of bytes read of a body. Providers' answers are short, and longer bodies are ignored.
     static let bodyLimit = 16 << 10
 }
 

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// One HTTP request to a provider, complete except for our credential.
+/// One HTTP request to a provider, complete except for the credential.
 package struct ProviderRequest: Hashable, Sendable {
     package struct Header: Hashable, Sendable {
         package let name: String
@@ -12,10 +12,10 @@ package struct ProviderRequest: Hashable, Sendable {
         }
     }
 
-    /// What a layer above must do to the body before it leaves.
+    /// The protection that a higher layer applies to the body before it is sent.
     package enum Protection: Hashable, Sendable {
         case none
-        /// The body is to be encrypted for a subscription (RFC 8291), whose key and secret are in base64url.
+        /// Encrypt the body for a subscription (RFC 8291), whose key and secret are in base64url.
         case webPush(publicKey: ByteString, authSecret: ByteString)
     }
 

@@ -1,37 +1,36 @@
 package import Timekeeping
 
-/// How one app's pushes have fared since the start.
+/// The push statistics of one app since the start.
 package struct PushAppReport: Hashable, Sendable {
     package private(set) var accepted = 0
-    /// Pushes that ended without being accepted, for whatever reason.
+    /// Pushes that ended without being accepted, for any reason.
     package private(set) var failed = 0
     package private(set) var deadTokens = 0
-    /// Pushes that ended because the provider does not accept us.
+    /// Pushes that ended because the provider refused our credentials.
     package private(set) var credentialsRefused = 0
-    /// Pushes that ended because the provider does not accept what we wrote.
+    /// Pushes that ended because the provider refused their contents.
     package private(set) var payloadsRefused = 0
-    /// Requests that left. Each try of a push counts.
+    /// Requests that were sent. Each try of a push counts.
     package var sent = 0
     /// Tries after the first.
     package var retried = 0
-    /// Pushes that were taken back before their end.
+    /// Pushes that were withdrawn before their end.
     package var withdrawn = 0
     /// Pushes that ended because their tokens belong to another app.
     package private(set) var foreignTokens = 0
-    /// Why the provider was not reached at the last try; `nil` once it has answered.
+    /// Why the provider could not be reached at the last try; `nil` after the next answer.
     package var problem: String?
-    /// Why the provider last refused us, or why no connection was made, until a push is accepted again.
+    /// Why the provider last refused our credentials, or why no connection was possible, until the next accepted push.
     package private(set) var refusal: String?
     package private(set) var refusedAt: UnixTime?
     package var queued = 0
     package var inFlight = 0
-    /// Whether requests go out: the queue is not closed after failures, see ``PushQueue``.
+    /// Whether requests are sent: the breaker is closed, see ``PushQueue``.
     package var isReachable = true
 
     package init() {}
 
-    /// Pushes that failed for a reason without a count of its own: provider not reached, time over, no place in the
-    /// queue.
+    /// Pushes that failed for a reason without its own count: provider not reached, time over, queue full.
     package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - foreignTokens - payloadsRefused }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {

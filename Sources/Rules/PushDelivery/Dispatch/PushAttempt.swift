@@ -1,58 +1,59 @@
 package import Timekeeping
 
-/// The tries of one push: sent, and sent again after a pause while it is worth it.
+/// The tries of one push: sent, and retried after a pause as long as it is useful.
 ///
-/// Pure: reads no clock, sends nothing. Feed it events; run the action it returns.
+/// Pure: reads no clock, sends nothing. Report events to it and run the returned actions.
 package struct PushAttempt: Hashable, Sendable {
     package enum State: Hashable, Sendable {
         /// Waits for its turn at the provider or for a credential. Next: `sent`, `ended`.
         case queued
-        /// The provider has not answered yet. Next: `queued` (a new credential is wanted), `pausing`, `ended`.
+        /// The provider has not answered yet. Next: `queued` (for a new credential), `pausing`, `ended`.
         case sent
         /// Waits before another try. Next: `queued`, `ended`.
         case pausing(until: Instant)
-        /// The outcome is known, or nobody wants it any more.
+        /// The outcome is known, or the push is no longer needed.
         case ended
     }
 
     package enum Action: Hashable, Sendable {
         case none
-        /// Take the push to its server's queue.
+        /// Add the push to its server's queue.
         case enqueue
-        /// Hand it to the provider now; no answer counts after the instant.
+        /// Send it to the provider now. An answer after the instant is ignored.
         case send(until: Instant)
-        /// As `enqueue`, with a credential made anew.
+        /// As `enqueue`, with a new credential.
         case renewCredentialAndEnqueue
         /// Call ``deadlineReached(now:)`` then.
         case arm(Instant)
         case finish(PushOutcome)
     }
 
-    /// How long to wait before the second try, the third, and so on; there are no more tries than that and one.
+    /// The pauses before the second try, the third, and so on. The number of tries is one more than the number of
+    /// pauses.
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
         package init(durations: [Duration]) { self.durations = durations }
 
-        /// Quick at first, for a phone rings about half a minute; then steady until that is over.
+        /// Short at first, because a phone rings for about half a minute; then constant until that time is over.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
-        /// A list of missed calls can wait; when it fails for good it comes with the next return of its device.
+        /// A list of missed calls can wait. After the last try it is sent again when its device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// Nobody sends it again when it has failed for good, but it waits in memory as long.
+        /// After the last try it is not sent again, but it waits in memory as long.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
 
     package private(set) var state = State.queued
     private let pauses: Pauses
-    /// The push is worth nothing from then on.
+    /// After this time the push is useless.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// How often the push was sent; a try that failed for an outdated credential does not count.
+    /// How many times the push was sent. A try that failed for an outdated credential does not count.
     package private(set) var tries = 0
     private var hasRenewedCredential = false
-    /// Nobody waits for the push any more, and what is under way is its last try.
+    /// The push is no longer needed, and the request in flight is its last try.
     package private(set) var isLast = false
     /// The outcome to report when time runs out.
     private var lastOutcome = PushOutcome.retry(after: nil)
@@ -65,7 +66,7 @@ package struct PushAttempt: Hashable, Sendable {
 
     // MARK: What happened
 
-    /// It is the push's turn, and its credential is there.
+    /// The push has its turn and its credential.
     package mutating func turnCame(now: Instant) -> Action {
         switch state {
         case .queued:
@@ -77,11 +78,11 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// The provider answered, or could not be reached, or there is no credential. The `chance`, from 0 up to 1, spreads the
-    /// next tries of many pushes that failed together.
+    /// The provider answered, could not be reached, or the credential is missing. `chance`, from 0 up to 1, spreads the
+    /// retries of many pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
-        // There was no credential. That counts as a try, or it would be asked for without end.
+        // The credential was missing. That counts as a try; otherwise it would be requested without end.
         case .queued: tries += 1
         case .sent: break
         case .pausing, .ended: return .none
@@ -113,8 +114,8 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// Nobody waits for the push any more: the call is over, or the device has registered. A request that is under way is
-    /// not taken back by that: the provider may have it, and what it says counts.
+    /// The push is no longer needed: the call is over, or the device has registered. A request in flight is not
+    /// withdrawn: the provider may have received it, and its answer counts.
     ///
     /// - Returns: whether the push ends now.
     package mutating func cancelled() -> Bool {
@@ -150,7 +151,7 @@ package struct PushAttempt: Hashable, Sendable {
 }
 
 extension PushRequest {
-    /// The pauses that become what the push says.
+    /// The pauses for this kind of push.
     var pauses: PushAttempt.Pauses {
         switch message {
         case .incomingCall, .silent: .call

@@ -1,47 +1,48 @@
 import Timekeeping
 
-/// The credentials that requests carry: a fixed key, or a credential that is made, kept for a while and made anew. Apps
-/// with the same key share it.
+/// The credentials of requests: a fixed key, or a credential that is made, kept for a while and renewed. Apps with the
+/// same key share it.
 ///
-/// It does no input or output itself: it says what has to be made, and is told what came of it.
+/// It does no input or output itself: it returns orders to make credentials, and receives their results.
 package struct PushCredentials: Sendable {
-    /// Where an app's credential comes from.
+    /// The source of an app's credential.
     package enum Source: Hashable, Sendable {
-        /// The app needs none, or shows a certificate instead.
+        /// The app needs none, or uses a certificate instead.
         case none
         case fixed(String)
-        /// One of the credentials that are made, by its number.
+        /// One of the made credentials, by its number.
         case made(Int)
     }
 
     package enum Kind: Hashable, Sendable {
-        /// A signed token for Apple, which wants it used for 20 minutes at least and for an hour at most.
+        /// A signed token for Apple, which must be used for at least 20 minutes and at most an hour.
         case apple
-        /// An access token, which Google's token service hands out.
+        /// An access token from Google's token service.
         case google
-        /// A signed token for each server that tokens name (RFC 8292).
+        /// A signed token for each server in tokens (RFC 8292).
         case webPush
     }
 
-    /// A credential that is to be made: its number and, for web push, the server that it is for.
+    /// An order to make a credential: its number and, for web push, its server.
     package struct Order: Hashable, Sendable {
         package let number: Int
         package let origin: String?
     }
 
     enum Answer: Hashable {
-        /// The value of `authorization`, if one is needed, and an order if another is to be made in the meantime.
+        /// The value of `authorization`, if one is needed, and an order if a new one must be made meanwhile.
         case ready(String?, renewal: Order? = nil)
-        /// The push has to wait. The credential is being made already, or `isNew` and to be made now.
+        /// The push must wait. The credential is already being made, or must be made now if `isNew`.
         case later(Order, isNew: Bool)
-        /// There is none, and the push ends with the outcome. `problem` says why, if it was not the answer to a push.
+        /// The credential is missing, and the push ends with the outcome. `problem` is the reason, if it was not the
+        /// answer to a push.
         case none(PushOutcome, problem: String?)
     }
 
     private struct Made {
         let kind: Kind
         var cache: CredentialCache
-        /// Why there is none, in words for the operator; `nil` once there is one.
+        /// Why the credential is missing, in words for the operator; `nil` if it is available.
         var problem: String?
         /// The tokens for web push by their server.
         var tokens: [String: OriginToken] = [:]
@@ -61,13 +62,13 @@ package struct PushCredentials: Sendable {
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
     private static let originLimit = 256
-    /// How long to wait before asking again: after Google refused us, and after any other failure.
+    /// The pause before the next request: after Google refused it, and after any other failure.
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
     /// - Parameters:
-    ///   - sources: where each app's credential comes from, by the app's place in the directory.
-    ///   - kinds: the kinds of the credentials that are made, by their numbers.
+    ///   - sources: the source of each app's credential, by the app's place in the directory.
+    ///   - kinds: the kinds of the made credentials, by their numbers.
     package init(_ sources: [Source] = [], kinds: [Kind] = []) {
         self.sources = sources
         made = kinds.map { kind in
@@ -75,7 +76,7 @@ package struct PushCredentials: Sendable {
         }
     }
 
-    /// What an app's request to a server must carry.
+    /// The credential for an app's request to a server.
     mutating func wanted(by app: PushApp.ID, at origin: String?, now: Moment) -> Answer {
         guard sources.indices.contains(app.index) else { return .ready(nil) }
         switch sources[app.index] {
@@ -83,7 +84,7 @@ package struct PushCredentials: Sendable {
         case .fixed(let value): return .ready(value)
         case .made(let number):
             guard made[number].kind == .webPush else { return shared(number, now: now.instant) }
-            // Without a server there will be no request.
+            // Without a server no request follows.
             return origin.map { token(number, for: $0, now: now) } ?? .ready(nil)
         }
     }
@@ -100,7 +101,7 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Services judge the token by their clocks, and ours may have been set since it was made.
+        // Services check the token by their clocks, and our clock may have been set since it was made.
         if let token = made[number].tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {
@@ -110,7 +111,7 @@ package struct PushCredentials: Sendable {
             Order(number: number, origin: origin), isNew: made[number].ordered.insert(origin).inserted)
     }
 
-    /// The credential was made. `life` is how long it lasts, if whoever gave it says so.
+    /// The credential was made. `life` is its lifetime, if the issuer reported it.
     mutating func made(_ order: Order, _ value: String, life: Duration?, now: Moment) {
         guard made.indices.contains(order.number) else { return }
         made[order.number].problem = nil
@@ -149,7 +150,7 @@ package struct PushCredentials: Sendable {
 
     // MARK: Ahead of time
 
-    /// When the next credential is to be fetched from a token service so that no push has to wait for it.
+    /// When to fetch the next credential from a token service, so that no push has to wait for it.
     var nextRenewal: Instant? {
         var next: Instant?
         for credential in made where credential.kind == .google {
@@ -158,7 +159,7 @@ package struct PushCredentials: Sendable {
         return next
     }
 
-    /// The credentials that are to be fetched now.
+    /// The credentials to fetch now.
     mutating func renewals(now: Instant) -> [Order] {
         var orders: [Order] = []
         for number in made.indices where made[number].kind == .google {

@@ -1,29 +1,20 @@
 import Addressing
 import Telemetry
-package import Timekeeping
+import Timekeeping
 
-/// The tries of a push: the request that leaves, and what becomes of it.
+/// The tries of a push: the request that is sent, and its result.
 extension PushDispatcher {
     // MARK: What happened
 
-    /// The request is on its way.
-    package func requestLeft(_ slot: Int) {
-        guard slots.indices.contains(slot), let entry = slots[slot] else { return }
-        entry.server.standing.report.sent += 1
-        tell(entry.request.id, .sent)
-    }
-
-    /// There is no request that could be sent.
-    package func requestFailed(_ slot: Int, _ outcome: PushOutcome, now: Moment) {
-        guard slots.indices.contains(slot), let entry = slots[slot] else { return }
+    func notSent(_ transmission: Transmission, _ outcome: PushOutcome, now: Moment) {
+        guard let entry = entry(of: transmission) else { return }
+        entry.server.standing.report.sent -= 1
+        tell(entry.request.id, .answered(outcome, status: nil, problem: nil))
         abandon(entry, outcome, now: now)
     }
 
-    /// The provider has answered after that time.
-    package func answered(
-        _ slot: Int, of id: PushID, with answer: ProviderAnswer, after time: Duration, now: Moment
-    ) {
-        guard let entry = entry(slot, id) else { return }
+    func answered(_ transmission: Transmission, _ answer: ProviderAnswer, after time: Duration, now: Moment) {
+        guard let entry = entry(of: transmission) else { return }
         journal.figures.observe(.pushAnswer, time)
         let standing = entry.server.standing
         var outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
@@ -33,30 +24,29 @@ extension PushDispatcher {
         }
         standing.report.problem = nil
         if outcome.isAccepted { standing.isProven = true }
-        tell(id, .answered(outcome, status: answer.status, problem: nil))
+        tell(entry.request.id, .answered(outcome, status: answer.status, problem: nil))
         ended(entry, outcome, isFailure: answer.isFailureOfProvider, now: now)
     }
 
-    /// The provider was not reached, or did not answer; `words` for the operator.
-    package func unanswered(_ slot: Int, of id: PushID, _ outcome: PushOutcome, _ words: String, now: Moment) {
-        guard let entry = entry(slot, id) else { return }
+    func unanswered(_ transmission: Transmission, _ outcome: PushOutcome, _ words: String, now: Moment) {
+        guard let entry = entry(of: transmission) else { return }
         journal.notReached(entry.server.app, words, now: now.instant)
         entry.server.standing.report.problem = entry.request.token.struck(from: words)
         let outcome = outcome.redacted(of: entry.request.token)
-        tell(id, .answered(outcome, status: nil, problem: words))
+        tell(entry.request.id, .answered(outcome, status: nil, problem: words))
         ended(entry, outcome, isFailure: true, now: now)
     }
 
-    /// Whether that push still waits for its answer there.
-    package func awaitsAnswer(_ slot: Int, of id: PushID) -> Bool { entry(slot, id) != nil }
-
-    private func entry(_ slot: Int, _ id: PushID) -> Entry? {
-        guard slots.indices.contains(slot), let entry = slots[slot], entry.request.id == id else { return nil }
+    /// The push whose try that is; `nil` when it has ended.
+    private func entry(of transmission: Transmission) -> Entry? {
+        guard slots.indices.contains(transmission.slot), let entry = slots[transmission.slot],
+            entry.request.id == transmission.push.id
+        else { return nil }
         return entry
     }
 
     private func ended(_ entry: Entry, _ outcome: PushOutcome, isFailure: Bool, now: Moment) {
-        // Nobody tries again with a new credential where the push is not wanted any more; others need one all the same.
+        // A push that is no longer needed is not retried with a new credential, but other pushes need one.
         if outcome == .renewCredential, entry.attempt.isLast {
             credentials.refused(entry.credential, by: entry.server.app.id, now: now.instant)
         }
@@ -90,11 +80,9 @@ extension PushDispatcher {
         switch render(entry, now: now) {
         case .impossible(let outcome): abandon(entry, outcome, now: now)
         case .request(let request):
-            actions.append(
-                .send(
-                    Transmission(
-                        slot: entry.slot, id: entry.request.id, app: entry.server.app.id, server: entry.server.number,
-                        request: request, credential: entry.credential, end: end)))
+            actions.append(.send(Transmission(entry, request, until: end)))
+            entry.server.standing.report.sent += 1
+            tell(entry.request.id, .sent)
         }
     }
 
@@ -128,7 +116,7 @@ extension PushDispatcher {
     }
 }
 
-/// Random numbers that spread tries, without a system call for each (SplitMix64). No secret is made of them.
+/// Random numbers that spread retries, without a system call for each (SplitMix64). They are not used for secrets.
 struct ChanceGenerator: RandomNumberGenerator {
     private var state: UInt64
 

@@ -1,6 +1,6 @@
-package import Timekeeping
+import Timekeeping
 
-/// Whose turn it is: the gate and the queue of each server, and the credential that a push needs before it leaves.
+/// The order of pushes: the gate and the queue of each server, and the credential that a push needs before it is sent.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
         if entry.isNotification {
@@ -22,7 +22,7 @@ extension PushDispatcher {
         }
     }
 
-    /// The queue has let the push go; it needs its credential now.
+    /// The queue released the push, which now needs its credential.
     private func begin(_ entry: Entry, now: Moment) {
         entry.hasPlace = true
         switch credentials.wanted(by: entry.server.app.id, at: entry.origin, now: now) {
@@ -43,13 +43,13 @@ extension PushDispatcher {
         if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
     }
 
-    /// Ends the turn of a push for which there is no credential.
+    /// Ends the turn of a push whose credential is missing.
     private func giveUp(_ entry: Entry, _ outcome: PushOutcome, problem: String?, now: Moment) {
         if let problem { tell(entry.request.id, .answered(outcome, status: nil, problem: problem)) }
         abandon(entry, outcome, now: now)
     }
 
-    /// Gives the place back, if there is one, and lets others go.
+    /// Returns the push's place in the queue, if it has one, and starts other pushes.
     func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
@@ -69,8 +69,8 @@ extension PushDispatcher {
         entry.isInGate = false
         let server = entry.server
         server.gate.left()
-        // A notification that cannot be sent after all leaves at once and comes back here: the loop below goes on with the
-        // next.
+        // A notification that cannot be sent leaves the queue immediately and calls this again. The loop below
+        // continues with the next one.
         guard !server.isOpening else { return }
         server.isOpening = true
         while let id = server.gate.next() {
@@ -100,18 +100,12 @@ extension PushDispatcher {
 
     // MARK: Credentials
 
-    /// A credential was made. The `life` is how long it lasts, where whoever gave it says so.
-    package func credentialMade(
-        _ order: PushCredentials.Order, _ value: String, life: Duration? = nil, now: Moment
-    ) {
+    func credentialMade(_ order: PushCredentials.Order, _ value: String, life: Duration?, now: Moment) {
         credentials.made(order, value, life: life, now: now)
         for entry in takeWaiting(for: order) { proceed(entry, with: value, now: now) }
     }
 
-    /// A credential could not be made. The `problem` is in words for the operator, where it says more than the outcome.
-    package func credentialFailed(
-        _ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String? = nil, now: Moment
-    ) {
+    func credentialFailed(_ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String?, now: Moment) {
         credentials.failed(order, outcome, problem: problem, now: now.instant)
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }

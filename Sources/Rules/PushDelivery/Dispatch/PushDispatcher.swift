@@ -3,47 +3,70 @@ package import Bytes
 package import Telemetry
 package import Timekeeping
 
-/// Sorts pushes: which server each goes to, when it has its turn, what it carries, whether it is tried again, and what its
-/// end is.
+/// Dispatches pushes: chooses the server of each, its turn, its contents and its retries, and determines its outcome.
 ///
-/// Pure: reads no clock, sends nothing. Feed it events, run the actions that it gives then, tell the outcomes, and come
-/// back at ``nextDeadline``.
+/// Pure: reads no clock, sends nothing. Report events to it, run the returned actions, fetch the outcomes, and call it
+/// again at ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
-        /// ``credentialMade(_:_:life:now:)`` or ``credentialFailed(_:_:problem:now:)`` is told, now or later.
+        /// ``Event/credentialMade(_:_:life:)`` or ``Event/credentialFailed(_:_:problem:)`` is told, now or later.
         case makeCredential(PushCredentials.Order)
-        /// ``requestLeft(_:)`` or ``requestFailed(_:_:now:)`` is told at once; after the former an answer.
+        /// One of the first three events is told, now or later.
         case send(Transmission)
         case tell(PushID, PushStep)
     }
 
-    /// One request, and where it goes.
-    package struct Transmission: Sendable {
-        /// The place of its push until the answer comes; then another push may have it.
-        package let slot: Int
-        package let id: PushID
+    /// What became of an action.
+    package enum Event: Sendable {
+        /// The provider has answered after that time.
+        case answered(Transmission, ProviderAnswer, after: Duration)
+        /// The provider was not reached, or did not answer; the words are for the operator.
+        case unanswered(Transmission, PushOutcome, String)
+        /// There is no request that could be sent.
+        case notSent(Transmission, PushOutcome)
+        /// The life is how long the credential lasts, where whoever gave it says so.
+        case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
+        /// The problem is in words for the operator, where it says more than the outcome.
+        case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
+    }
+
+    /// One try of a push: the request, and where it goes. A class, because it goes from hand to hand.
+    package final class Transmission: Sendable {
+        package let push: PushRequest
+        /// The place of the push until the answer comes; then another push may have it.
+        let slot: Int
         package let app: PushApp.ID
-        /// The number of a server that tokens name; `nil` for the app's own server.
+        /// The number of a server from a token; `nil` for the app's own server.
         package let server: Int?
         package let request: ProviderRequest
         /// The value of `authorization`.
         package let credential: String?
-        /// No answer counts after it.
+        /// An answer after it is ignored.
         package let end: Instant
+
+        init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
+            push = entry.request
+            slot = entry.slot
+            app = entry.server.app.id
+            server = entry.server.number
+            self.request = request
+            credential = entry.credential
+            self.end = end
+        }
     }
 
-    /// One push on its way.
+    /// One active push.
     final class Entry {
         let request: PushRequest
         let server: PushServer
-        /// Where the token has a server of its own.
+        /// The server of the token, if tokens name servers.
         let origin: String?
         let slot: Int
         var attempt: PushAttempt
-        /// It is one of those that its queue has let go.
+        /// Its queue has released it.
         var hasPlace = false
         let isNotification: Bool
-        /// It has passed its server's gate for notifications, and has not left the queue.
+        /// It passed its server's gate for notifications, and is still in the queue.
         var isInGate = false
         var credential: String?
         var pause = DeadlineID.none
@@ -58,11 +81,11 @@ package final class PushDispatcher {
         }
     }
 
+    package let directory: PushDirectory
     /// How an app that got a push is to name its device to us, by the device's number.
-    package var deviceCode: (DeviceID) -> ByteString? = { _ in nil }
-
-    private let directory: PushDirectory
+    let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
+    private let notificationLimit: Int
     var credentials: PushCredentials
     private var servers: PushServers
     var journal: PushJournal
@@ -74,44 +97,38 @@ package final class PushDispatcher {
     var freeSlots: [Int] = []
     /// How many of the entries are notifications.
     var notifications = 0
-    /// Pushes that have their place and want a credential that is being made.
+    /// Released pushes whose credential is being made.
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
-    /// Outcomes not told yet.
+    /// Outcomes that are not fetched yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
+    /// When ``timePassed(now:)`` is to be told. It is asked for after each message, so it is looked for when something has
+    /// happened here.
+    package private(set) var nextDeadline: Instant?
 
-    /// Notifications at a time, those in pauses included; they take none of the places of other pushes.
-    private static let notificationLimit = 10_000
-
-    /// - Parameters:
-    ///   - directory: the apps.
-    ///   - credentials: what their requests carry.
-    ///   - answerTimeout: how long a provider may take to answer.
-    ///   - plainLimit: requests under way to a server without TLS.
-    ///   - seed: spreads the tries of pushes that failed together.
-    ///   - log: what became of pushes.
-    package init(
-        _ directory: PushDirectory, _ credentials: PushCredentials, answerTimeout: Duration, plainLimit: Int,
-        seed: UInt64, log: Log
-    ) {
-        self.directory = directory
-        self.credentials = credentials
-        self.answerTimeout = answerTimeout
-        servers = PushServers(directory, plainLimit: plainLimit)
+    /// `deviceCode` tells how an app that got a push is to name its device to us; the log, what became of pushes.
+    package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
+        directory = setup.directory
+        credentials = setup.credentials
+        answerTimeout = setup.answerTimeout
+        notificationLimit = setup.notificationLimit
+        self.deviceCode = deviceCode
+        servers = PushServers(setup.directory, plainLimit: setup.plainLimit)
         journal = PushJournal(log)
-        chances = ChanceGenerator(seed: seed)
+        chances = ChanceGenerator(seed: setup.seed)
     }
 
-    /// The actions since the last call, in their order; what the array held is dropped, and its room used again.
+    /// The actions since the last call, in their order. The previous contents of the array are dropped, and its memory
+    /// is reused.
     package func takeActions(into taken: inout [Action]) {
         taken.removeAll(keepingCapacity: true)
         swap(&taken, &actions)
     }
 
-    /// The next push that has ended, and its last word, in the order of the ends. Pushes that were withdrawn have none. To
-    /// be asked until it says `nil`.
+    /// The next ended push and its outcome, in the order of the ends. Withdrawn pushes have none. Call until it returns
+    /// `nil`.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -124,18 +141,17 @@ package final class PushDispatcher {
 
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
-    /// When ``timePassed(now:)`` is to be told.
-    package var nextDeadline: Instant? {
-        var deadline = pauses.nextDeadline ?? .distantFuture
-        for server in servers.all { deadline = min(deadline, server.queue.nextProbe ?? .distantFuture) }
-        if keepsCredentials { deadline = min(deadline, credentials.nextRenewal ?? .distantFuture) }
-        return deadline == .distantFuture ? nil : deadline
+    private func lookForDeadline() {
+        var deadline = servers.nextProbe
+        if let pause = pauses.nextDeadline { deadline = min(deadline, pause) }
+        if keepsCredentials, let renewal = credentials.nextRenewal { deadline = min(deadline, renewal) }
+        nextDeadline = deadline == .distantFuture ? nil : deadline
     }
 
     /// Notifications that are taken now.
-    package var notificationRoom: Int { max(0, Self.notificationLimit - notifications) }
+    package var notificationRoom: Int { max(0, notificationLimit - notifications) }
 
-    /// Counters, and gauges as they stand.
+    /// Counters, and the current values of gauges.
     package var figures: CounterSet {
         var figures = journal.figures
         figures.set(.pushQueue, to: servers.all.reduce(0) { $0 + $1.waiting })
@@ -143,19 +159,37 @@ package final class PushDispatcher {
         return figures
     }
 
-    /// How each app's pushes fare, in the order of the directory.
+    /// The push statistics of each app, in the order of the directory.
     package var reports: [(app: PushApp, report: PushAppReport)] { servers.reports }
 
     // MARK: What happened
 
-    /// From now on, credentials that have to be fetched are fetched before the old ones end.
+    /// From now on, credentials are fetched before the old ones expire.
     package func started(now: Moment) {
         keepsCredentials = true
         renewCredentials(now: now)
+        lookForDeadline()
     }
 
-    /// A push is to be sent, if there is an app for its token and room in the queue.
+    package func happened(_ event: Event, now: Moment) {
+        switch event {
+        case .answered(let transmission, let answer, let time): answered(transmission, answer, after: time, now: now)
+        case .unanswered(let transmission, let outcome, let words): unanswered(transmission, outcome, words, now: now)
+        case .notSent(let transmission, let outcome): notSent(transmission, outcome, now: now)
+        case .credentialMade(let order, let value, let life): credentialMade(order, value, life: life, now: now)
+        case .credentialFailed(let order, let outcome, let problem):
+            credentialFailed(order, outcome, problem: problem, now: now)
+        }
+        lookForDeadline()
+    }
+
+    /// Sends a push, if its token belongs to an app and the queue has room.
     package func pushAsked(_ request: PushRequest, now: Moment) {
+        take(request, now: now)
+        lookForDeadline()
+    }
+
+    private func take(_ request: PushRequest, now: Moment) {
         guard let app = directory.app(for: request.token) else {
             journal.figures.count(.pushWithoutApp)
             return refuse(request, .noApp)
@@ -184,8 +218,8 @@ package final class PushDispatcher {
         settled.append((request.id, .retry(after: nil)))
     }
 
-    /// The push is taken back: the call is over, or its device has come. One that has left for its provider stays under way
-    /// until that has answered, and is not tried again; one that has ended keeps its end.
+    /// Withdraws the push: the call is over, or its device has registered. A request in flight stays until the provider
+    /// answers, and is not retried. A push that has ended keeps its outcome.
     package func cancelled(_ id: PushID, now: Moment) {
         guard let entry = entries[id], entry.attempt.cancelled() else { return }
         forget(entry)
@@ -194,6 +228,7 @@ package final class PushDispatcher {
         pauses.cancel(entry.pause)
         leave(entry, .unknown, now: now)
         leaveGate(entry, now: now)
+        lookForDeadline()
     }
 
     /// ``nextDeadline`` has come.
@@ -205,6 +240,7 @@ package final class PushDispatcher {
         }
         for server in servers.all { drain(server, now: now) }
         renewCredentials(now: now)
+        lookForDeadline()
     }
 
     private func renewCredentials(now: Moment) {
@@ -221,12 +257,4 @@ package final class PushDispatcher {
     }
 
     func tell(_ id: PushID, _ step: PushStep) { actions.append(.tell(id, step)) }
-
-    /// No push is known any more, and no answer counts.
-    package func stopped() {
-        entries = [:]
-        slots = []
-        freeSlots = []
-        withoutCredential = []
-    }
 }

@@ -1,8 +1,8 @@
 import Telemetry
 import Timekeeping
 
-/// Writes down what becomes of pushes, in counters and in the log. What a provider in trouble could repeat for every
-/// push is logged only now and then.
+/// Records the outcomes of pushes in counters and in the log. Messages that a failing provider could cause forevery
+/// push are logged at a limited rate.
 struct PushJournal {
     var figures = CounterSet()
     private let log: Log
@@ -10,7 +10,7 @@ struct PushJournal {
 
     init(_ log: Log) { self.log = log }
 
-    /// A push has ended with this outcome. `payload` is what was sent, redacted.
+    /// A push has ended with this outcome. `payload` is its redacted contents.
     mutating func finished(
         _ outcome: PushOutcome, of app: PushApp, token: PushToken, tries: Int, now: Instant,
         payload: @autoclosure () -> String
@@ -22,7 +22,7 @@ struct PushJournal {
         case .tokenDead:
             log.info("push token is dead", [.provider: app, .token: .redacted(token.prid)])
         case .noSuitableToken:
-            log.info("no token for this kind of push", [.provider: app, .token: .redacted(token.prid)])
+            log.info("the device has no token for this kind of push", [.provider: app, .token: .redacted(token.prid)])
         case .credentialsRefused(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
@@ -42,7 +42,7 @@ struct PushJournal {
         case .noConnection(let reason):
             guard let suppressed = limit.admit(now: now) else { return }
             log.error(
-                "no connection to the push provider can be made as it is set up",
+                "cannot connect to the push provider with these settings",
                 [
                     .provider: app, .reason: .text(reason), .token: .redacted(token.prid),
                     .suppressed: .number(suppressed),
@@ -66,14 +66,14 @@ struct PushJournal {
         }
     }
 
-    /// The circuit to a provider has opened or closed. It opens at most once in five seconds.
+    /// The breaker of a provider opened or closed. It opens at most once in five seconds.
     mutating func circuit(isOpen: Bool, to app: PushApp, _ problem: String?) {
         if isOpen {
             log.warning(
-                "push provider is not reached, one push in five seconds tries it",
-                [.provider: .text(app.name), .reason: .text(problem ?? "it answers that it is in trouble")])
+                "push provider cannot be reached, one push in five seconds probes it",
+                [.provider: .text(app.name), .reason: .text(problem ?? "it answers with errors of its own")])
         } else {
-            log.notice("push provider is reached again", [.provider: .text(app.name)])
+            log.notice("push provider can be reached again", [.provider: .text(app.name)])
         }
     }
 

@@ -1,7 +1,7 @@
 import Bytes
 
 extension PushOutcome {
-    /// The outcome without the token, which is a secret, where the provider's words repeat it (T18).
+    /// The outcome without the token, which is a secret that the provider's text may repeat (T18).
     package func redacted(of token: PushToken) -> PushOutcome {
         switch self {
         case .credentialsRefused(let reason): .credentialsRefused(token.struck(from: reason))
@@ -14,10 +14,10 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// How many characters a part of the token must have in common with a text. Fewer may be alike by chance.
+    /// How many characters a part of the token must share with a text. Shorter matches can be accidental.
     private static let shortestPart = 8
 
-    /// The text with `…` in place of whatever begins like the token or like a part of it, even if it is cut off.
+    /// The text with `…` instead of every beginning of the token or of a part of it, even if it is cut off.
     func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

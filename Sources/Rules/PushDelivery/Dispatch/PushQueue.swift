@@ -1,40 +1,39 @@
 import Collections
 package import Timekeeping
 
-/// The pushes that wait for one server of a provider, how many requests to it may be under way, and whether it can be
-/// reached.
+/// The queue of pushes for one server of a provider, its limit of parallel requests, and its breaker.
 ///
-/// After several failures in a row the breaker opens, so that a provider which is down costs neither connections nor
-/// pushes: the pushes wait, and one of them is let through now and then to see whether the provider is back.
+/// After several failures in a row the breaker opens, so that a provider that is down costs neither connections nor
+/// pushes: the pushes wait, and now and then one of them is sent as a probe.
 ///
-/// It does no input or output itself: it is told what happens, and says which pushes to start.
+/// It does no input or output itself: it receives events, and returns which pushes to start.
 package struct PushQueue: Sendable {
     /// Whether pushes pass.
     package enum Breaker: Hashable, Sendable {
-        /// Requests go out. The instant is that of the last failure that counted. Next: `open`.
+        /// Requests are sent. The instant is the time of the last counted failure. Next: `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
         /// Nothing is sent before the instant. Next: `probing`.
         case open(until: Instant)
-        /// One push is under way to find out whether the provider is back. Next: `closed`, `open`.
+        /// One push is being sent as a probe. Next: `closed`, `open`.
         case probing
     }
 
     package enum Admission: Hashable, Sendable {
         case start
         case wait
-        /// Too many pushes wait already.
+        /// The queue is full.
         case refuse
     }
 
-    /// What an exchange says about the provider itself, not about the push.
+    /// The provider's state as an exchange shows it, regardless of the push.
     package enum Health: Hashable, Sendable {
-        /// The provider answered, whatever it said.
+        /// The provider answered, with any status.
         case answered
-        /// The provider could not be reached, did not answer, or was unable to do its work.
+        /// The provider could not be reached, did not answer, or reported an internal failure.
         case failed
-        /// It failed again for a push that had failed before. It does not count, since one push alone proves nothing.
+        /// It failed again for a push that failed before. This does not count, because a single push proves nothing.
         case failedAgain
-        /// The exchange was taken back, so nothing is known.
+        /// The exchange was cancelled, so the state is unknown.
         case unknown
     }
 
@@ -45,14 +44,14 @@ package struct PushQueue: Sendable {
 
     /// How many failures in a row open the breaker.
     private static let failureLimit = 5
-    /// Failures within this time count once, because a connection that breaks takes many pushes with it.
+    /// Failures within this time count once, because a broken connection fails many pushes together.
     private static let together: Duration = .milliseconds(100)
     /// How long the breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
 
     package init(_ settings: PushLimits) { self.settings = settings }
 
-    /// The provider is not reached, as far as one knows.
+    /// The provider probably cannot be reached.
     package var isBreakerOpen: Bool {
         switch breaker {
         case .closed: false
@@ -64,7 +63,7 @@ package struct PushQueue: Sendable {
 
     // MARK: What happened
 
-    /// A push wants to go.
+    /// A push arrives.
     package mutating func arrived(_ id: PushID, now: Instant) -> Admission {
         if queued == 0, begin(now: now) { return .start }
         guard queued < settings.queue else { return .refuse }
@@ -72,7 +71,7 @@ package struct PushQueue: Sendable {
         return .wait
     }
 
-    /// A push that was started is no longer under way.
+    /// A started push has ended.
     package mutating func left(_ health: Health, now: Instant) {
         inFlight -= 1
         switch (breaker, health) {
@@ -84,25 +83,25 @@ package struct PushQueue: Sendable {
                 ? .closed(failuresInARow: failures + 1, since: now) : .open(until: now + Self.pause)
         case (.probing, .answered): breaker = .closed(failuresInARow: 0)
         case (.probing, .failed), (.probing, .failedAgain): breaker = .open(until: now + Self.pause)
-        // Nothing was found out, so the next in the queue probes at once.
+        // The result is unknown, so the next push probes immediately.
         case (.probing, .unknown): breaker = .open(until: now)
-        // This one was under way when the breaker opened.
+        // This push was in flight when the breaker opened.
         case (.open, .answered): breaker = .closed(failuresInARow: 0)
         case (.closed, .failedAgain), (.closed, .unknown), (.open, .failed), (.open, .failedAgain), (.open, .unknown):
             break
         }
     }
 
-    /// The next push that may go now; `nil` when none waits or none may.
+    /// The next push to start; `nil` if none waits or none may start.
     ///
-    /// Ask until it returns `nil`, after a push has left and at ``nextProbe``. If the push no longer wants to go, say
-    /// so with ``left(_:now:)`` and ask on.
+    /// Call until it returns `nil`, after a push has left and at ``nextProbe``. If the push is no longer needed, call
+    /// ``left(_:now:)`` and then this again.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
     }
 
-    /// When to ask for the ``next(now:)`` although nothing has left.
+    /// When to call ``next(now:)`` although no push has left.
     package var nextProbe: Instant? {
         switch breaker {
         case .open(let until): queued > 0 ? until : nil
@@ -110,7 +109,7 @@ package struct PushQueue: Sendable {
         }
     }
 
-    /// Claims a place for one push, and returns whether there was one.
+    /// Claims a place for one push. Returns whether one was free.
     private mutating func begin(now: Instant) -> Bool {
         guard inFlight < settings.requests else { return false }
         switch breaker {

@@ -1,4 +1,4 @@
-/// A push as its provider wants it, or why there cannot be one.
+/// A push in its provider's form, or the reason why it is impossible.
 package enum PushRendering: Hashable, Sendable {
     case request(ProviderRequest)
     case impossible(PushOutcome)

@@ -1,20 +1,22 @@
+import Timekeeping
+
 /// One server of a push provider, as one app uses it. Pushes of other apps do not wait here.
 final class PushServer {
     let app: PushApp
     let standing: Standing
     var queue: PushQueue
-    /// The gate before the queue, which only notifications pass.
+    /// The gate before the queue. Only notifications pass it.
     var gate: NotificationGate
-    /// Whether the pushes that wait are being started just now. What happens meanwhile must not start them again.
+    /// Whether waiting pushes are being started now. Events meanwhile must not start them again.
     var isDraining = false
-    /// Whether notifications are being let through the gate just now; for the same reason.
+    /// Whether notifications are being let through the gate now, for the same reason.
     var isOpening = false
-    /// How many pushes go to it, those in a pause between two tries included.
+    /// The number of its pushes, including those between two tries.
     var pushes = 0
-    /// The number among the servers that tokens name; `nil` for the app's own server.
+    /// The number among the servers of tokens; `nil` for the app's own server.
     let number: Int?
 
-    /// How the pushes of an app fare, at all its servers.
+    /// The push statistics of an app, at all its servers.
     final class Standing {
         /// Whether the provider has accepted a push of the app.
         var isProven = false
@@ -33,16 +35,16 @@ final class PushServer {
     }
 }
 
-/// All servers: one for each app, and one for each server that tokens of the app name, which is made when it is needed.
+/// All servers: one for each app, and one for each server that the app's tokens name, created on demand.
 ///
-/// Because phones name the latter, their number is limited. A push that finds no place takes the app's own server.
+/// Phones name the latter, so their number is limited. A push without a free place uses the app's own server.
 struct PushServers {
-    /// How many pushes there may be at a time, those in a pause between two tries included.
+    /// The limit of simultaneous pushes, including those between two tries.
     private(set) var limit = 0
     /// The app's own servers, by the app's place in the directory.
     private var own: [PushServer] = []
     private var byOrigin: [Origin: PushServer] = [:]
-    /// Numbers that no server has. They are used again, so that there are no more connection groups than numbers.
+    /// Numbers that no server has. They are reused, so that connection groups are limited too.
     private var freeNumbers = Array(0..<Self.originLimit)
 
     private struct Origin: Hashable {
@@ -54,11 +56,11 @@ struct PushServers {
 
     /// - Parameters:
     ///   - directory: the apps.
-    ///   - plainLimit: how many requests may be under way to a server without TLS, where each needs a connection.
+    ///   - plainLimit: the limit of parallel requests to a server without TLS, where each needs a connection.
     init(_ directory: PushDirectory, plainLimit: Int) {
         for app in directory.apps {
             var limits = app.limits
-            // Pushes are to wait here, where they can be dropped, and not for a connection.
+            // Pushes must wait here, where they can be dropped, and not for a connection.
             if app.baseURL?.hasPrefix("http:") == true { limits.requests = min(limits.requests, plainLimit) }
             own.append(PushServer(app: app, PushServer.Standing(), limits))
             limit += Self.limit(of: app)
@@ -67,10 +69,18 @@ struct PushServers {
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
+    /// When a push may find out whether its server is back; in the distant future while none waits for that.
+    var nextProbe: Instant {
+        var next = Instant.distantFuture
+        for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }
+        for server in byOrigin.values { if let probe = server.queue.nextProbe { next = min(next, probe) } }
+        return next
+    }
+
     /// The app's own server.
     func server(of app: PushApp.ID) -> PushServer { own[app.index] }
 
-    /// The server that a token names or, without a name or a free number, the app's own.
+    /// The server that a token names; the app's own if the token names none or no number is free.
     mutating func server(of app: PushApp.ID, at origin: String?) -> PushServer {
         let common = own[app.index]
         guard let origin else { return common }
@@ -83,8 +93,8 @@ struct PushServers {
         return server
     }
 
-    /// Gives up a server that no push goes to, and returns its number. One that is down is given up only if there is no
-    /// other, because that it is down would be forgotten.
+    /// Removes a server without pushes and returns its number. A server that is down is removed only if no other can
+    /// be, because its state would be lost.
     private mutating func numberOfIdleServer() -> Int? {
         let idle = byOrigin.filter { $0.value.pushes == 0 && $0.value.queue.inFlight == 0 }
         guard let (key, server) = idle.first(where: { !$0.value.queue.isBreakerOpen }) ?? idle.first else { return nil }
@@ -95,14 +105,14 @@ struct PushServers {
 
     private static func limit(of app: PushApp) -> Int { 2 * (app.limits.requests + app.limits.queue) }
 
-    /// How each app's pushes fare, in the order of the directory.
+    /// The push statistics of each app, in the order of the directory.
     var reports: [(app: PushApp, report: PushAppReport)] {
         own.map { server in
             let others = byOrigin.values.filter { $0.app.id == server.app.id }
             var report = server.standing.report
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
-            // If one of many servers is down, that says nothing about the others.
+            // One of many servers that is down does not count for the others.
             report.isReachable =
                 !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
             return (server.app, report)

@@ -1,10 +1,10 @@
 import JSON
 
-/// A request's body as a log may show it: its shape, without the words and names in it.
+/// A request's body in a form for the log: its shape, without its words and names.
 package enum RedactedPayload {
     private static let limit = 600
 
-    /// The keys, the numbers and the lengths of texts. Of a body that is no JSON there is only its length.
+    /// The keys, the numbers and the lengths of texts. For a body that is not JSON, only its length.
     package static func text(of body: [UInt8]) -> String {
         guard let value = try? JSONValue(body) else { return "\(body.count) bytes" }
         var out = ""

@@ -2,7 +2,7 @@ package import Timekeeping
 
 /// The value of `Retry-After` (RFC 9110 section 10.2.3).
 package enum RetryAfter {
-    /// Nobody is waited for longer than that.
+    /// The maximum time to wait.
     private static let longest: Int64 = 3600
 
     /// Seconds, or the time until a date such as `Sun, 06 Nov 1994 08:49:37 GMT`; `nil` for anything else.
@@ -12,7 +12,7 @@ package enum RetryAfter {
         return .seconds(min(max(date - now.seconds, 0), longest))
     }
 
-    /// Seconds since 1970 of an IMF-fixdate; its day name is not looked at.
+    /// Seconds since 1970 of an IMF-fixdate. The day name is ignored.
     static func date(_ text: String) -> Int64? {
         let words = text.split(separator: " ")
         guard words.count == 6, words[5] == "GMT", let day = Int64(words[1]), (1...31).contains(day),

@@ -1,10 +1,10 @@
 import Bytes
 
 /// Which of Google's tokens are those of our projects.
-struct FCMAcceptance: Hashable {
+struct FCMAcceptance: TokenAcceptance {
     /// All values of `pn-param` that mean one of them.
     private var names = Set<ByteString>()
-    /// Whether these are all: a list says so, or there are several to choose from.
+    /// Whether the set is complete: the settings list the values, or have several projects.
     private var isComplete: Bool
     private var hasSeveral: Bool
 
@@ -21,23 +21,23 @@ struct FCMAcceptance: Hashable {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // Of the only project its id may be known, and neither its number nor what ECSS-10's apps write there.
+        // For a single project only its id may be known, neither its number nor the values of ECSS-10's apps.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }
 
 extension FCMSettings {
-    /// The values of `pn-param` that mean this app.
+    /// The values of `pn-param` that identify this app.
     var names: [String] { params + [projectID].compactMap(\.self) }
 }
 
 extension ByteString {
     /// Whether it has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. Topics and conditions,
-    /// which FCM's old interface takes in the same place, have others.
+    /// which FCM's legacy interface accepts in the same place, have other forms.
     var isGoogleToken: Bool {
         !isEmpty
             && withSpan { span in
-                // Sixteen at a time: each push comes by here.
+                // Sixteen at a time, because every push is checked here.
                 let other = span.firstPlace(in: 0..<span.count) { block in
                     let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
                     // The colon follows the digits.

@@ -1,11 +1,12 @@
 import Bytes
 import JSON
 
-/// What an answer of FCM's old interface means, by its `results[0].error`. The status is 200 even for errors.
+/// Maps an answer of FCM's legacy interface to an outcome, by its `results[0].error`. The status is 200 even for
+/// errors.
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status == 200 else { return .unexplained(answer.status, nil, retryAfter) }
-        // Gateways that only look like FCM may answer 200 with anything.
+        // Gateways that imitate FCM may answer 200 with any body.
         guard let result = Result(answer.body) else { return .accepted(nil) }
         guard let text = result.error else {
             if let token = result.token, !token.isEmpty { return .acceptedWithNewToken(ByteString(token)) }
@@ -22,13 +23,13 @@ enum FCMLegacyReason {
         }
     }
 
-    /// The first of `results`. It is read without making a tree, because every push that was taken comes by here.
+    /// The first of `results`. It is read without building a tree, because every accepted push is checked here.
     private struct Result {
         var error: String?
         var token: String?
         var id: String?
 
-        /// `nil` if the body is no JSON, or another.
+        /// `nil` if the body is not JSON or has another form.
         init?(_ body: [UInt8]) {
             guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body) else { return nil }
             do throws(JSONError) {
@@ -51,7 +52,7 @@ enum FCMLegacyReason {
 
         private init() {}
 
-        /// - Returns: whether there is a first result, whatever it is.
+        /// - Returns: whether a first result exists, in any form.
         private mutating func readFirst(from reader: inout JSONReader) throws(JSONError) -> Bool {
             let outside = reader.depth
             let isArray = try reader.next() == .arrayStart
@@ -76,7 +77,7 @@ enum FCMLegacyReason {
             }
         }
 
-        /// The next value if it is a text. Another is passed over.
+        /// The next value if it is a text. Other values are skipped.
         private static func text(from reader: inout JSONReader) throws(JSONError) -> String? {
             let outside = reader.depth
             if case .string(let text) = try reader.next() { return reader.string(text) }

@@ -1,15 +1,15 @@
 import Bytes
 import JSON
 
-/// What an answer of FCM's HTTP v1 interface means, by its `errorCode` or, where that is missing, by the wider
-/// `status`.
+/// Maps an answer of FCM's HTTP v1 interface to an outcome, by its `errorCode` or, if that is missing, by the more
+/// general `status`.
 enum FCMReason {
-    /// How long Google wants us to wait when a quota is used up and the answer does not say how long.
+    /// How long Google asks senders to wait when a quota is used up and the answer has no time.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
         guard answer.status != 200 else { return .accepted(name(answer.body).map { ByteString($0) }) }
-        // A server in trouble knows nothing about tokens.
+        // A failing server's answer proves nothing about tokens.
         guard answer.status < 500 else { return .retry(after: retryAfter) }
         let body = answer.body.count <= ProviderAnswer.bodyLimit ? try? JSONValue(answer.body) : nil
         let error = body?["error"]
@@ -25,7 +25,7 @@ enum FCMReason {
         case "THIRD_PARTY_AUTH_ERROR", "PERMISSION_DENIED": return .credentialsRefused(message(error) ?? text)
         case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED": return .retry(after: retryAfter ?? quotaPause)
         case "UNSPECIFIED_ERROR", "UNAVAILABLE", "INTERNAL": return .retry(after: retryAfter)
-        // The reason is not in Google's table as we know it, so the status decides.
+        // The reason is not in Google's published table, so the status decides.
         default:
             return answer.status == 401 ? .renewCredential : .unexplained(answer.status, text, retryAfter)
         }
@@ -33,7 +33,7 @@ enum FCMReason {
 
     // MARK: Bodies
 
-    /// Reads `{"name":"projects/…/messages/…"}` without making a tree, because every accepted push comes by here.
+    /// Reads `{"name":"projects/…/messages/…"}` without building a tree, because every accepted push is checked here.
     private static func name(_ body: [UInt8]) -> String? {
         guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body),
             (try? reader.next()) == .objectStart
@@ -56,7 +56,7 @@ enum FCMReason {
         return nil
     }
 
-    /// Whether the wrong argument is the token, and not something that we wrote.
+    /// Whether the wrong argument is the token, not another part of our request.
     private static func namesToken(_ error: JSONValue?) -> Bool {
         for detail in error?["details"]?.array ?? [] {
             for violation in detail["fieldViolations"]?.array ?? [] where violation["field"]?.string == "message.token"

@@ -1,12 +1,13 @@
 import Bytes
 import JSON
 
-/// The pushes of one app as FCM's HTTP v1 interface wants them (A27): the data of any profile, with all values as strings.
+/// The pushes of one app in the form of FCM's HTTP v1 interface (A27): the data of any profile, with all values as
+/// strings.
 final class FCMRequest: Sendable {
-    /// How many bytes the keys and values of `data` may have together.
+    /// The maximum size in bytes of the keys and values of `data` together.
     static let dataLimit = 4096
 
-    /// `nil` as long as no project is known.
+    /// `nil` while the project is unknown.
     private let url: String?
     private let profile: PayloadProfile
 
@@ -15,7 +16,7 @@ final class FCMRequest: Sendable {
         profile = settings.payload
     }
 
-    /// Room for a push of the usual length.
+    /// Capacity for a push of the usual length.
     static func emptyBody(for context: PayloadContext) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(context.push.token.prid.count + 480)
@@ -25,7 +26,7 @@ final class FCMRequest: Sendable {
     func make(_ context: PayloadContext) -> PushRendering {
         guard let url else {
             return .impossible(
-                .payloadRefused("no project: neither the service account nor push.fcm.project-id names one"))
+                .payloadRefused("no project: set push.fcm.project-id, or use a service account that names one"))
         }
         var body = Self.emptyBody(for: context)
         if case .silent = context.push.message {
@@ -36,7 +37,8 @@ final class FCMRequest: Sendable {
         }
         body.append("{\"message\":{\"token\":")
         body.append(jsonString: context.push.token.prid)
-        // The priority is high for all that rings or shows something. Google counts high ones that show nothing.
+        // The priority is high for all pushes that ring or show something. Google throttles high-priority pushes that
+        // show nothing.
         body.append(",\"android\":{\"priority\":\"")
         body.append(context.isSilentNotification ? "NORMAL\"" : "HIGH\"")
         switch context.push.message {
@@ -45,7 +47,8 @@ final class FCMRequest: Sendable {
             body.append(decimal: context.inviteTTL)
             body.append("s\"")
         case .notification(let notification):
-            // It gets no collapse key, as Google keeps only four of them for a device but a hundred pushes without.
+            // It gets no collapse key, because Google keeps only four of them for a device but a hundred pushes without
+            // one.
             body.append(",\"ttl\":\"")
             body.append(decimal: context.life(of: notification))
             body.append("s\"")
@@ -65,6 +68,6 @@ final class FCMRequest: Sendable {
 
 extension ProviderRequest.Header {
     static let json = ProviderRequest.Header("content-type", "application/json")
-    /// One array for all requests, so that it is seen at once that they agree.
+    /// One array for all requests, so that comparing them is fast.
     static let onlyJSON = [json]
 }

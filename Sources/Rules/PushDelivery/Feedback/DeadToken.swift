@@ -1,8 +1,8 @@
 package import Timekeeping
 
-/// A token that reaches no app any more, so that we have dropped its contact.
+/// A token that reaches no app any more, and whose contact was therefore dropped.
 package struct DeadToken: Hashable, Sendable {
-    /// Who said that the token is dead.
+    /// Who reported the token as dead.
     package enum Source: String, Hashable, Sendable {
         /// The answer to a push.
         case provider
@@ -10,9 +10,9 @@ package struct DeadToken: Hashable, Sendable {
         case feedback
     }
 
-    /// The token as the device registered it. That of an Apple device may hold two.
+    /// The registered token. An Apple device may have two in it.
     package let token: PushToken
-    /// Since when it is dead as the provider says or, if it does not say, when we learned of it.
+    /// Since when it is dead: the provider's time or, if it sent none, the time of its answer.
     package let since: UnixTime
     /// When the contact was dropped.
     package let recordedAt: UnixTime

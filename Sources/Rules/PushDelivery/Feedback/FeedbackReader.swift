@@ -3,9 +3,9 @@ import Bytes
 /// Reads the stream of Apple's feedback service, whose records are four bytes of time, two bytes of length, and the
 /// token.
 ///
-/// It takes slices of any size. What is left at the end is a record that was cut off.
+/// It accepts slices of any size. Bytes that remain at the end are an incomplete record.
 package struct FeedbackReader: Sendable {
-    /// Why it is not known any more where the next record begins.
+    /// Why the start of the next record is unknown.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
         case tokenTooLong(Int)
 
@@ -16,20 +16,21 @@ package struct FeedbackReader: Sendable {
         }
     }
 
-    /// How many bytes a token may have. Today's tokens have 32, and what is longer than this is no feedback.
+    /// The maximum length of a token in bytes. Today's tokens have 32; a longer value shows that the stream is not
+    /// feedback.
     package static let longestToken = 256
 
     private static let headLength = 6
     private var record: [UInt8] = []
-    /// What is wrong with the stream, if anything. Once there is a problem, nothing more is read.
+    /// The error in the stream, if any. After an error nothing more is read.
     package private(set) var problem: Problem?
 
     package init() {}
 
-    /// How many bytes of an incomplete record there are. At the end of the stream they are to be ignored.
+    /// The number of bytes of an incomplete record. At the end of the stream they are ignored.
     package var partialBytes: Int { record.count }
 
-    /// Reads on, and returns the records that are complete now: all those before a ``problem``.
+    /// Reads the next bytes, and returns the records that are now complete, up to a ``problem``.
     package mutating func read(_ bytes: Span<UInt8>) -> [FeedbackRecord] {
         guard problem == nil else { return [] }
         var records: [FeedbackRecord] = []

@@ -1,9 +1,9 @@
 package import Bytes
 package import Timekeeping
 
-/// One record of Apple's feedback service: the token, and when the app was found to be gone.
+/// One record of Apple's feedback service: the token, and when Apple found that the app is gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// Seconds since 1970, unsigned, so that they last until 2106.
+    /// Seconds since 1970, unsigned, so that they are valid until 2106.
     package let second: UInt32
     /// The token in lower-case hexadecimal digits.
     package let token: ByteString
@@ -13,7 +13,7 @@ package struct FeedbackRecord: Hashable, Sendable {
         self.token = token
     }
 
-    /// The rule of ``shouldDropToken(since:registeredAt:)``, in seconds as the service counts: a token that its device
+    /// The rule of ``shouldDropToken(since:registeredAt:)``, in the seconds of the service: a token that its device
     /// registered after that second is alive.
     package static func shouldDropToken(second: UInt32, registeredAt: UnixTime) -> Bool {
         registeredAt.seconds <= Int64(second)
@@ -23,10 +23,10 @@ package struct FeedbackRecord: Hashable, Sendable {
 extension PushToken {
     package var isApple: Bool { provider == .apns || provider == .apnsDevelopment }
 
-    /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without the words that say what they are
-    /// for.
+    /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// It also reads what ``APNsToken`` refuses, since a token is dead whatever else is wrong with its contact.
+    /// It also reads parameters that ``APNsToken`` refuses, because a dead token stays dead with any other error in its
+    /// contact.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []
@@ -39,7 +39,7 @@ extension PushToken {
 }
 
 extension DeadToken {
-    /// Adds records in Apple's form, 38 bytes each, one for each Apple token of 32 bytes that the contact had.
+    /// Adds records in Apple's form, 38 bytes each: one for each Apple token of 32 bytes in the contact.
     package func appendFeedbackRecords(to bytes: inout [UInt8]) {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {

@@ -1,6 +1,6 @@
 package import Settings
 
-/// A host and a port as an operator writes them.
+/// A host and a port in the form of the settings.
 package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
     /// A name, or an address without brackets.
     package let host: String
@@ -26,7 +26,7 @@ package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// Apple's feedback service, or a server that speaks like it.
+/// Apple's feedback service, or a compatible server.
 package struct FeedbackSettings: SettingsGroup, Hashable {
     package var endpoint: HostAndPort?
     package var certFile: String?
@@ -46,13 +46,13 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<FeedbackSettings>] = [
         .value(
             "endpoint", \.endpoint, hostAndPort, example: "feedback.example.net:2196",
-            "The server that lists dead tokens; without it none is asked. Apple's own was switched off in 2021."),
+            "The server that lists dead tokens. Without it, no server is asked. Apple switched its own off in 2021."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "The certificate we show, PEM; without it that of apns."),
+            "The client certificate, PEM. Default: the certificate of apns."),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem",
-            "The certificate's private key, PEM; without it that of apns."),
+            "The certificate's private key, PEM. Default: the key of apns."),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .duration(

@@ -1,7 +1,7 @@
 import Bytes
 
 /// Which tokens are those of the operator's own servers.
-struct HTTPPushAcceptance: Hashable {
+struct HTTPPushAcceptance: TokenAcceptance {
     private let apps: Set<ByteString>
 
     init(_ settings: HTTPPushSettings) { apps = Set(settings.apps.keys.map { ByteString($0) }) }
@@ -14,7 +14,7 @@ struct HTTPPushAcceptance: Hashable {
 }
 
 extension ByteString {
-    /// Whether it is UTF-8 without control characters. The server's own form is not known here.
+    /// Whether it is UTF-8 without control characters. The server's own form is unknown here.
     fileprivate var isPlainText: Bool {
         guard let text = String(validating: array, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

@@ -2,14 +2,13 @@ import Bytes
 import JSON
 import Settings
 
-/// A JSON text whose strings may have fields in them.
+/// A JSON text whose strings may contain fields.
 ///
-/// It is kept as a tree and not as text, so that whatever a field holds stays within its string. A string that is
-/// nothing but `{{date}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and `{{custom}}` an
-/// object.
+/// It is kept as a tree and not as text, so that the value of a field stays within its string. A string that is only
+/// `{{date}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and `{{custom}}` an object.
 package struct HTTPPushBody: Hashable, Sendable {
     private indirect enum Node: Hashable, Sendable {
-        /// JSON as it is.
+        /// JSON without fields.
         case fixed([UInt8])
         case text(HTTPPushTemplate)
         case array([Node])

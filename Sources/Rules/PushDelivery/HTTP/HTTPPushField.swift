@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// What a template may name between `{{` and `}}`.
+/// The names that a template may have between `{{` and `}}`.
 package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case token, param, type
     case callRef = "call-ref"
@@ -18,22 +18,22 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
 
     static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
 
-    /// Whether its value is JSON, which only a body has room for.
+    /// Whether its value is JSON, which is allowed only in a body.
     var isBodyOnly: Bool { self == .calls || self == .custom }
 
-    /// Whether a server can tell by this field that a push is a notification and not a call.
+    /// Whether this field lets a server distinguish notifications from calls.
     var tellsNotification: Bool { self == .type || self == .title || self == .message }
 }
 
-/// What the fields of one push hold.
+/// The values of the fields of one push.
 struct HTTPPushValues {
     let context: PayloadContext
 
-    /// How many bytes a name or URI of a peer may have, and a list of calls.
+    /// The maximum size in bytes of a peer's name or URI, and of a list of calls.
     private static let textLimit = 1024
     private static let listLimit = 4096
 
-    /// The value of a field. It may hold any bytes, which the template encodes for the place where they stand.
+    /// The value of a field. It may contain any bytes, which the template encodes for their place.
     func text(_ field: HTTPPushField) -> ByteString {
         if let number = number(field) { return ByteString("\(number)") }
         let push = context.push
@@ -90,7 +90,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// The sender's object as JSON; an empty object if there is none.
+    /// The sender's object as JSON; an empty object if it sent none.
     var custom: [UInt8] { notification?.custom?.json ?? Array("{}".utf8) }
 
     private var notification: PushNotification? {
@@ -103,7 +103,7 @@ struct HTTPPushValues {
         return call
     }
 
-    /// The caller; of a list of missed calls that of the last call.
+    /// The caller; for a list of missed calls, the caller of the last call.
     private var caller: ByteString {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI
@@ -114,7 +114,7 @@ struct HTTPPushValues {
 }
 
 extension ByteString {
-    /// The first bytes, without the beginning of a character whose end would be missing.
+    /// The first bytes, without an incomplete character at the end.
     fileprivate func cut(to limit: Int) -> ByteString {
         guard count > limit else { return self }
         var end = limit

@@ -1,4 +1,4 @@
-/// What the status of an operator's own server means, as its settings say.
+/// Maps the status of an operator's own server to an outcome, as its settings define.
 enum HTTPPushReason {
     static func outcome(
         of answer: ProviderAnswer, _ settings: HTTPPushAppSettings, _ retryAfter: Duration?, isProven: Bool
@@ -9,7 +9,7 @@ enum HTTPPushReason {
             ? (200...299).contains(status) : settings.acceptedStatus.contains(status)
         if isAccepted { return .accepted(nil) }
         guard settings.deadStatus.contains(status) else { return .unexplained(status, nil, retryAfter) }
-        // A server answers the same if it has no such path, so it must have accepted a push before.
+        // A server answers 404 for a wrong path too, so it counts only after an accepted push.
         if status == 404, !isProven { return .credentialsRefused("status 404, and no push was accepted yet") }
         return .tokenDead(since: nil)
     }

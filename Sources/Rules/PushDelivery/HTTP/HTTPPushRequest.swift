@@ -1,8 +1,8 @@
-/// A push in the form that an operator's own server wants.
+/// A push in the form of an operator's own server.
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
         let values = HTTPPushValues(context: context)
-        // A server that could take a notification for a call gets none.
+        // A server that could mistake a notification for a call gets none.
         if case .notification = context.push.message, !settings.tellsNotifications {
             return .impossible(.noSuitableToken)
         }

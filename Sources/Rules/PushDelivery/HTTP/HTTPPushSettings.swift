@@ -1,6 +1,6 @@
 package import Settings
 
-/// Servers of the operator's own, which push in whatever way they like.
+/// Servers of the operator, with their own form of requests.
 package struct HTTPPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var apps: [String: HTTPPushAppSettings] = [:]
@@ -10,10 +10,10 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Whether devices of these apps are pushed. Switched off, their contacts become ordinary ones and expire."),
+            "Send pushes to devices of these apps. If false, their contacts are ordinary ones and expire."),
         .named(
             "apps", \.apps, exampleName: "my-gateway",
-            "The apps by the name that their devices send as pn-param; a device with another name is answered like one whose provider is unknown."
+            "The apps, by the name that their devices send as pn-param. A device with another name gets the answer for an unknown provider."
         ),
     ]
 
@@ -51,51 +51,52 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushAppSettings>] = [
         .value(
             "url", \.url, urlType, example: "\"https://push.example.net/devices/{{token}}\"",
-            "Where requests go. Path and query may hold fields, which are percent-encoded: \(HTTPPushField.names); calls and custom in the body only. Redirects are not followed."
+            "The URL of requests. Path and query may contain fields, which are percent-encoded: \(HTTPPushField.names); calls and custom only in the body. Redirects are not followed."
         ).required(),
-        .choice("method", \.method, "POST, PUT, GET or PATCH."),
+        .choice("method", \.method, "The HTTP method: POST, PUT, GET or PATCH."),
         .list(
             "headers", of: headerType, \.headers, example: "[\"x-api-key: k123\", \"idempotency-key: {{push-id}}\"]",
-            "Header fields, each \"name: value\"; a value may hold fields. A request with a body is application/json if nothing else stands here."
+            "Header fields, each \"name: value\". A value may contain fields. The default content-type of a request with a body is application/json."
         ),
         .value(
             "body", \.body, bodyType,
             example:
                 "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"at\": \"{{date}}\"}'",
-            "JSON whose strings may hold fields. A string that is only {{date}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it requests have no body."
+            "JSON whose strings may contain fields. A string that is only {{date}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it, requests have no body."
         ),
         .secret(
             "secret", \.secret,
-            "Signs requests: sippushd-signature: t=SECONDS,v1=HEX with the Unix time and the HMAC-SHA256 of it, a full stop and the body."
+            "The key that signs requests. The header is sippushd-signature: t=SECONDS,v1=HEX with the Unix time and the HMAC-SHA256 of that time, a full stop and the body."
         ),
         .secret(
             "previous-secret", \.previousSecret,
-            "Signs besides, in a second v1, while the receiver does not know the new secret yet."),
+            "The previous key. It adds a second v1. Set it until the receiver has the new secret."),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
-            "The answers that mean success. Empty: 200 to 299."),
+            "The statuses that mean success. Empty: 200 to 299."),
         .list(
             "dead-status", of: statusType, \.deadStatus,
-            "The answers that mean that the app is gone from the device. 404 counts once a push was accepted, for a wrong url looks the same."
+            "The statuses that mean that the app is gone from the device. 404 counts only after an accepted push, because a wrong url gets 404 as well."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "What a phone gets that was pushed for a call and has not come before its end: invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), push (at once one that says so, for an app that knows it: docs/Providers.md), or none."
+            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing."
         ),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
         .path(
-            "cert-file", \.certFile, example: "/etc/sippushd/client-cert.pem", "Our certificate for that server, PEM."),
+            "cert-file", \.certFile, example: "/etc/sippushd/client-cert.pem",
+            "The client certificate for that server, PEM."),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/client-key.pem",
             "The certificate's private key, PEM."),
-        .group("limits", \.limits, "How much is sent to that server at a time."),
+        .group("limits", \.limits, "Limits of parallel requests to that server."),
     ]
 
     package func complaints() -> [SettingComplaint] {
         var found: [SettingComplaint] = []
         if method == .get, body != nil { found.append(SettingComplaint("expected none with method GET", key: "body")) }
         if previousSecret != nil, secret == nil {
-            found.append(SettingComplaint("expected secret beside it", key: "previous-secret"))
+            found.append(SettingComplaint("expected secret as well", key: "previous-secret"))
         }
         if let both = deadStatus.first(where: acceptedStatus.contains) {
             found.append(
@@ -104,7 +105,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         if afterEnd == .push, !fields.contains(.type) {
             found.append(
                 SettingComplaint(
-                    "expected {{type}} in url, headers or body beside push, or the end of a call looks like a call",
+                    "expected {{type}} in url, headers or body with after-end push; otherwise the end of a call looks like a call",
                     key: "after-end"))
         }
         if (certFile == nil) != (certKeyFile == nil) {
@@ -113,7 +114,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         return found
     }
 
-    /// Whether requests say of a notification that it is one.
+    /// Whether requests mark a notification as such.
     var tellsNotifications: Bool { fields.contains(where: \.tellsNotification) }
 
     /// All fields that the requests name.
@@ -130,7 +131,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         $0.template.source
     }
 
-    /// What does not fit is not quoted: it may be a key without its name.
+    /// The error does not quote a malformed value, because it may be a key without its name.
     private static let headerType = SettingType<HTTPPushHeader>(name: "name: value") { node throws(SettingMismatch) in
         guard let text = node.text else { throw SettingMismatch("expected \"name: value\"", at: node.position) }
         do throws(SettingComplaint) {

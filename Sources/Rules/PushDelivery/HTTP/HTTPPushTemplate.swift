@@ -1,8 +1,7 @@
 import Bytes
 import Settings
 
-/// Text with fields in it, such as `/push/{{token}}`. Values of fields are encoded for the place where the template
-/// stands.
+/// Text with fields, such as `/push/{{token}}`. The values of fields are encoded for the template's place.
 package struct HTTPPushTemplate: Hashable, Sendable {
     enum Part: Hashable, Sendable {
         case literal(String)
@@ -20,7 +19,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
             if start.lowerBound > rest.startIndex { parts.append(.literal(String(rest[..<start.lowerBound]))) }
             rest = rest[start.upperBound...]
             guard let end = rest.firstRange(of: "}}") else {
-                throw SettingComplaint("expected }} behind each {{")
+                throw SettingComplaint("expected }} after each {{")
             }
             let name = String(rest[..<end.lowerBound].filter { $0 != " " })
             guard let field = HTTPPushField(rawValue: name) else {
@@ -49,7 +48,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
         }
     }
 
-    /// The field, if the template is nothing but this field.
+    /// The field, if the template consists only of it.
     var onlyField: HTTPPushField? {
         guard parts.count == 1, case .field(let field) = parts[0] else { return nil }
         return field
@@ -77,7 +76,7 @@ package struct HTTPPushURL: Hashable, Sendable {
         template = try HTTPPushTemplate(text)
         guard case .literal(let start)? = template.parts.first,
             let scheme = ["https://", "http://"].first(where: start.hasPrefix)
-        else { throw SettingComplaint("expected https://HOST/PATH, or http:// for a server nearby") }
+        else { throw SettingComplaint("expected https://HOST/PATH, or http:// for a server in the local network") }
         let rest = start.dropFirst(scheme.utf8.count)
         guard let slash = rest.firstIndex(of: "/"), slash > rest.startIndex else {
             throw SettingComplaint("expected a host and a / before the first field")
@@ -89,9 +88,9 @@ package struct HTTPPushURL: Hashable, Sendable {
             default: false
             }
         }
-        guard isHost else { throw SettingComplaint("expected a host, perhaps with a port, behind \(scheme)") }
+        guard isHost else { throw SettingComplaint("expected a host, optionally with a port, after \(scheme)") }
         guard template.literals.allSatisfy({ ByteString($0).isURLText }) else {
-            throw SettingComplaint("expected a URL without fragment, all else but letters and digits percent-encoded")
+            throw SettingComplaint("expected a URL without fragment, with special characters percent-encoded")
         }
         guard !template.fields.contains(where: \.isBodyOnly) else {
             throw SettingComplaint("expected {{calls}} and {{custom}} in the body only")
@@ -99,8 +98,8 @@ package struct HTTPPushURL: Hashable, Sendable {
         baseURL = scheme + host
     }
 
-    /// The URL; `nil` when a field turns a segment of the path into `.` or `..`, which would lead elsewhere even if
-    /// encoded.
+    /// The URL; `nil` if a field turns a segment of the path into `.` or `..`, which would lead to another resource
+    /// even when encoded.
     func render(_ values: HTTPPushValues) -> String? {
         let url = template.render(values) { text, _, out in out.append(percentEncoding: text) }
         let path = url.dropFirst(baseURL.utf8.count).prefix { $0 != UInt8(ascii: "?") }
@@ -112,7 +111,7 @@ package struct HTTPPushURL: Hashable, Sendable {
     }
 }
 
-/// A header field of the operator's, whose value may hold keys and is never printed.
+/// A header field of the operator. Its value may contain keys and is never printed.
 package struct HTTPPushHeader: Hashable, Sendable {
     /// The name, in lower case.
     let name: String
@@ -138,7 +137,7 @@ package struct HTTPPushHeader: Hashable, Sendable {
             throw SettingComplaint("expected the name of a header field before the colon")
         }
         guard !Self.reserved.contains(name) else {
-            throw SettingComplaint("expected another header field: \(name) is not free to choose")
+            throw SettingComplaint("expected another header field: \(name) is set by the daemon")
         }
         template = try HTTPPushTemplate(String(text[text.index(after: colon)...].drop { $0 == " " }))
         guard template.literals.allSatisfy({ $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7f } }) else {
@@ -149,8 +148,8 @@ package struct HTTPPushHeader: Hashable, Sendable {
         }
     }
 
-    /// The header field; `nil` for a token that no header field can hold. In names and texts control characters become
-    /// blanks.
+    /// The header field; `nil` for a token that no header field can contain. In names and texts, control characters
+    /// become blanks.
     func render(_ values: HTTPPushValues) -> ProviderRequest.Header? {
         if template.names(.token), !values.text(.token).isVisible { return nil }
         let value = template.render(values) { text, _, out in

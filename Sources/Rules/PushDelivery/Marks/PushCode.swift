@@ -1,21 +1,21 @@
 import Bytes
 import Collections
 
-/// The name of one push towards providers and apps, in all its tries and for all its devices. It is the `apns-id`, and
-/// the `id` of a payload.
+/// The name of one push for providers and apps, the same in all its tries and for all its devices. It is the `apns-id`,
+/// and the `id` of a payload.
 ///
-/// It has 122 random bits in the form of a version 4 UUID. They must come from a source that nobody can guess.
+/// It has 122 random bits in the form of a version 4 UUID. They must come from an unpredictable source.
 package struct PushCode: Hashable, Absentable, Sendable {
     package let high, low: UInt64
     package static let absent = PushCode()
 
-    /// All bits but the six that say what kind of UUID it is.
+    /// All bits except the six that define the kind of UUID.
     package init(high: UInt64, low: UInt64) {
         self.high = high & 0xffff_ffff_ffff_0fff | 0x4000
         self.low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
     }
 
-    /// Some of its bits, which nobody can guess.
+    /// Some of its unpredictable bits.
     var hash: UInt32 { UInt32(truncatingIfNeeded: high >> 32) }
 
     private init() { (high, low) = (0, 0) }

@@ -2,17 +2,17 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The pushes that devices have not read. Their number is the badge of the next push (A18).
+/// The unread pushes of devices. Their number is the badge of the next push (A18).
 ///
-/// A push is among them from when it is asked for until somebody says that it was read, or until it is clear that the
-/// provider never accepted it. Nothing is kept for a device that has read everything.
+/// A push is counted from its request until it is reported as read, or until the provider is known not to have accepted
+/// it. A device without unread pushes uses no memory.
 package struct UnreadPushes: Sendable {
-    /// What a push tells of, which matters where not only the app can show that it was read.
+    /// The subject of a push, for pushes that can become read without a report of the app.
     package enum Matter: Hashable, Sendable {
         case call(CallRef)
         /// A list of missed calls.
         case list
-        /// Something that only the app knows of.
+        /// A subject that only the app knows.
         case other
     }
 
@@ -22,36 +22,35 @@ package struct UnreadPushes: Sendable {
         let date: UnixTime
     }
 
-    /// The unread pushes of each device, oldest first. A device without any is not in it.
+    /// The unread pushes of each device, oldest first. Devices without any are not in the table.
     private var devices = PlacedTable<DeviceID, ShortList<Entry>>(empty: ShortList())
     /// How many pushes of all devices are unread.
     package private(set) var count = 0
     private let limit: Int
     private let maximumAge: Duration
 
-    /// How many pushes of one device are kept. Beyond that the oldest leave, since no phone shows a larger number in
-    /// full.
+    /// The limit for one device. Beyond it the oldest are dropped, because no phone shows a larger number in full.
     package static let deviceLimit = 99
 
-    /// Makes one with room for `limit` pushes in all, none of which counts longer than `maximumAge`.
+    /// An instance for `limit` pushes in all, each of which counts for at most `maximumAge`.
     package init(limit: Int, maximumAge: Duration) {
         self.limit = limit
         self.maximumAge = maximumAge
     }
 
-    /// How many the device has not read.
+    /// The number of unread pushes of the device.
     package func count(of device: DeviceID) -> Int { devices[device]?.count ?? 0 }
 
     // MARK: What happened
 
-    /// A push is asked for.
+    /// A push is requested.
     ///
     /// - Parameters:
     ///   - code: the code of the push.
-    ///   - matter: what the push tells of.
+    ///   - matter: the subject of the push.
     ///   - device: the device that gets it.
     ///   - date: the time now.
-    /// - Returns: its badge: the unread pushes of the device, this one included.
+    /// - Returns: its badge: the unread pushes of the device, including this one.
     package mutating func asked(_ code: PushCode, _ matter: Matter, by device: DeviceID, at date: UnixTime) -> Int {
         if let entries = devices[device] {
             let surplus = max(0, entries.count + 1 - Self.deviceLimit)
@@ -65,8 +64,8 @@ package struct UnreadPushes: Sendable {
         return devices[place].count
     }
 
-    /// A list of missed calls is asked for. Older pushes that told of the same calls do not count beside it, because
-    /// when the phone shows its badge, it has the list.
+    /// A list of missed calls is requested. Older pushes about the same calls no longer count, because the phone has
+    /// the list when it shows its badge.
     package mutating func listAsked(
         _ code: PushCode, of calls: [CallRef], by device: DeviceID, at date: UnixTime
     ) -> Int {
@@ -80,19 +79,18 @@ package struct UnreadPushes: Sendable {
         removeFirst(of: device) { $0.code == code } != nil
     }
 
-    /// A call is no news any more, because some phone has answered it or an operator had it forgotten.
+    /// A call is no longer unread, because a phone answered it or an operator deleted it.
     ///
-    /// - Returns: the device's push that told of it.
+    /// - Returns: the device's push about it.
     package mutating func callIsNoNews(_ call: CallRef, of device: DeviceID) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 
-    /// The provider accepted a list of missed calls. Older lists, and the pushes that told of those calls, do not count
-    /// any more.
+    /// The provider accepted a list of missed calls. Older lists, and the pushes about those calls, no longer count.
     ///
     /// - Returns: those pushes.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
-        // They are in their order, so what stands behind this list is newer.
+        // They are ordered, so the pushes after this list are newer.
         var isOlder = true
         return removeAll(of: device) { entry in
             if entry.code == code { isOlder = false }
@@ -100,7 +98,7 @@ package struct UnreadPushes: Sendable {
         }
     }
 
-    /// - Returns: what the device had not read.
+    /// - Returns: the pushes that were unread.
     package mutating func allRead(by device: DeviceID) -> [PushCode] { removeAll(of: device) { _ in true } }
 
     package mutating func deviceRemoved(_ device: DeviceID) { _ = removeAll(of: device) { _ in true } }
@@ -141,7 +139,7 @@ package struct UnreadPushes: Sendable {
 }
 
 extension UnreadPushes.Entry {
-    /// Whether a list of these calls tells of the same matter again.
+    /// Whether a list of these calls repeats the same subject.
     fileprivate func isToldAgain(by list: PushCode, of calls: [CallRef]) -> Bool {
         switch matter {
         case .call(let call): calls.contains(call)

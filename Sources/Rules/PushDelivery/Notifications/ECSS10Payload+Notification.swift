@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// Notifications for apps of ECSS-10, which has none of its own. They have its `type` and `date`, and the members of
+/// Notifications for apps of ECSS-10, which does not define any. They have its `type` and `date`, and the members of
 /// 10darts.
 extension ECSS10Payload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
@@ -24,7 +24,7 @@ extension ECSS10Payload {
             var body: [UInt8] = []
             body.append("{\"aps\":{")
             if notification.isSilent {
-                // Apple allows nothing beside it.
+                // Apple allows no other member.
                 body.append("\"content-available\":1")
             } else {
                 body.append(alert: notification, limits)

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Notifications for Linphone apps: Flexisip's envelope with the sender's object in the place that it has for one.
+/// Notifications for Linphone apps: Flexisip's envelope with the sender's object in its `custom-payload`.
 extension LinphonePayload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -42,7 +42,7 @@ extension LinphonePayload {
         }
     }
 
-    /// Flexisip's members of a MESSAGE that waits, by which an app finds it.
+    /// Flexisip's members for a MESSAGE that waits, by which an app finds it.
     private static func sender(of notification: PushNotification) -> [PayloadField] {
         guard !notification.callID.isEmpty else { return [] }
         return [
@@ -57,7 +57,7 @@ extension LinphonePayload {
         notification.custom?.json ?? Array("{}".utf8)
     }
 
-    /// Asks for a report of the arrival. Flexisip has no such member, so it is there only if the sender wants it.
+    /// Asks for a report of the arrival. Flexisip has no such member, so it is added only if the sender asks for it.
     private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
         notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
     }

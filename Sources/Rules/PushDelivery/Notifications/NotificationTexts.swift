@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// How many bytes of a notification's texts may be written, counted after escaping.
+/// The limits in bytes of a notification's texts, counted after escaping.
 struct TextLimits {
     let title: Int
     let text: Int
@@ -9,15 +9,14 @@ struct TextLimits {
     private static let longestTitle = 512
     static let longestText = 4096
 
-    /// Writes a payload with as much of the texts as there is room for beside all the rest. The title gets no more than
-    /// its share.
+    /// Writes a payload with as much of the texts as fits besides the other members. The title gets at most its share.
     ///
     /// - Parameters:
-    ///   - room: how many bytes the payload may have.
-    ///   - titles: how often the title stands in the payload.
-    ///   - size: how many bytes a payload has.
+    ///   - room: the maximum size of the payload in bytes.
+    ///   - titles: how often the title occurs in the payload.
+    ///   - size: the size of a payload in bytes.
     ///   - write: writes the payload with the given limits.
-    /// - Returns: the payload. It is longer than the room if the rest alone is.
+    /// - Returns: the payload. It exceeds the limit if the other members alone do.
     static func fitting<Payload>(
         _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
     ) -> Payload {
@@ -31,25 +30,25 @@ struct TextLimits {
 }
 
 extension PayloadContext {
-    /// What is left of a notification's life, in whole seconds.
+    /// The remaining lifetime of a notification, in whole seconds.
     func life(of notification: PushNotification) -> Int64 {
         let left = (notification.expiresAt - now).components
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The last moment at which Apple may deliver it, in Unix seconds; 0 if it may be delivered now or never.
+    /// The latest time at which Apple may deliver it, in Unix seconds; 0 if it may be delivered now or never.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
     }
 }
 
 extension PushNotification {
-    /// The `type` that tells an app that this is no call, in profiles without such a word of their own.
+    /// The `type` that distinguishes this push from a call, in profiles without their own word.
     var type: String { endedCall?.type ?? (isSilent ? "silent" : "message") }
 
     var soundName: ByteString { sound.isEmpty ? ByteString("default") : sound }
 
-    /// The members for destination and image, as far as the notification has them.
+    /// The members for destination and image, if the notification has them.
     var leads: [PayloadField] {
         [("dst", destinationType), ("dsc", destinationContent), ("img", imageURL)].compactMap { name, value in
             value.isEmpty ? nil : PayloadField(name, value, atMost: .max)
@@ -60,8 +59,8 @@ extension PushNotification {
 }
 
 extension PayloadContext {
-    /// Whether it is a push that a person does not notice, so that it may wait. The end of a call may not wait, because
-    /// the phone has to stop ringing.
+    /// Whether the push shows nothing, so that it may be delayed. The end of a call may not, because the phone has to
+    /// stop ringing.
     var isSilentNotification: Bool {
         guard case .notification(let notification) = push.message else { return false }
         return notification.isSilent && notification.endedCall == nil

@@ -2,9 +2,9 @@ package import Bytes
 package import JSON
 package import Timekeeping
 
-/// What an application server lets a device know: a message to show, or nothing but a wake-up. Never a call.
+/// A notification from an application server to a device: a message to show, or only a wake-up. Never a call.
 ///
-/// Strings are empty where there is nothing to say. Title and text are cut to what the provider takes; nothing else is.
+/// Empty strings mean that a value is missing. Title and text are cut to the provider's limit; other values are not.
 package struct PushNotification: Hashable, Sendable {
     package var title = ByteString.empty
     package var text = ByteString.empty
@@ -14,27 +14,27 @@ package struct PushNotification: Hashable, Sendable {
     package var wantsConfirmation = false
     /// Whether it counts as one of the device's unread pushes.
     package var countsInBadge = true
-    /// Where in the app it leads: the kind of the destination and, in the next property, which one it is.
+    /// The destination in the app: its kind and, in the next property, its identifier.
     package var destinationType = ByteString.empty
     package var destinationContent = ByteString.empty
     package var imageURL = ByteString.empty
     package var custom: CustomData?
-    /// The sound: a file of the app, or `default`, which it is if this is empty.
+    /// The sound: a file of the app, or `default`, which is also used if this is empty.
     package var sound = ByteString.empty
-    /// The sender's own badge, which takes the place of ours.
+    /// The sender's own badge, which replaces the daemon's.
     package var badge: Int?
-    /// What only Acrobits' mediator understands. Pushes to other providers go without it.
+    /// Members that only Acrobits' mediator supports. Pushes to other providers omit them.
     package var mediated: MediatedMessage?
-    /// The Call-ID of the MESSAGE that waits, if it tells of one; ``mediated`` names who has sent it.
+    /// The Call-ID of the waiting MESSAGE that it announces; ``mediated`` names the sender.
     package var callID = ByteString.empty
-    /// The call whose end the push tells of, if it is such a push.
+    /// The call whose end the push announces, if it is such a push.
     package private(set) var endedCall: EndedCallNotice?
-    /// When the notification ceases to be of interest.
+    /// When the notification expires.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
-    /// Tells a phone that was woken for a call and has not come that the call is over.
+    /// Informs a phone that was woken for a call and did not register that the call is over.
     package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
         self.expiresAt = expiresAt
         isSilent = true
@@ -47,19 +47,19 @@ package struct PushNotification: Hashable, Sendable {
         mediated = message
     }
 
-    /// Whether it is one of the device's unread pushes. A silent one is not, since nobody can read it.
+    /// Whether it counts in the device's badge. A silent push does not, because nobody can read it.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
 }
 
-/// A call that a push has told of, and that is over.
+/// A call that a push announced and that is over.
 package struct EndedCallNotice: Hashable, Sendable {
     package enum Outcome: Hashable, Sendable {
-        /// The caller gave up, or nobody took it in time.
+        /// The caller gave up, or no phone answered in time.
         case missed
         case answeredElsewhere
-        /// Another phone has declined the call for all phones.
+        /// Another phone declined the call for all phones.
         case declinedElsewhere
     }
 
@@ -71,7 +71,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// Our word for the outcome, where a provider or profile has none.
+    /// Our word for the outcome, if a provider or profile has none.
     var type: String {
         switch outcome {
         case .missed: "call_ended"
@@ -81,14 +81,14 @@ package struct EndedCallNotice: Hashable, Sendable {
     }
 }
 
-/// A JSON object of the sender's, which is passed on to the app as it is.
+/// A JSON object of the sender, which is passed on to the app unchanged.
 package struct CustomData: Hashable, Sendable {
     /// The JSON text, without blanks.
     package let json: [UInt8]
-    /// It has a `device` of its own.
+    /// It has its own `device`.
     let namesDevice: Bool
 
-    /// How many bytes it may have. More does not fit into any provider's push.
+    /// The maximum size in bytes. More does not fit into any provider's push.
     package static let longest = 4096
 
     /// Takes a JSON object; `nil` for anything else, and for one that is too long.
@@ -107,15 +107,15 @@ package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
         /// The app fetches its messages and then shows them. The selector names its account.
         case text = "NotifyTextMessage"
-        /// The text is shown, nothing else happens.
+        /// The text is shown without further effect.
         case genericText = "NotifyGenericTextMessage"
-        /// The call that a push told of is over, and nobody answered it.
+        /// The call that a push announced is over, and was not answered.
         case callMissed = "NotifyIncomingCallMissed"
         /// The call was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Whether it speaks of a call. Application servers cannot send such a verb, because only we know what became
-        /// of a call.
+        /// Whether it refers to a call. Application servers cannot send such a verb, because only the daemon knows a
+        /// call's outcome.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 

@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// Notifications as the 10darts platform words them, whose own kind of push they are.
+/// Notifications in the form of the 10darts platform, for which its payloads were designed.
 extension TenDartsPayload {
     /// Android's `data`. A silent notification differs only by `sil`.
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
@@ -58,7 +58,7 @@ extension TenDartsPayload {
         }
     }
 
-    /// Writes a payload with the code by which the app names its device in reports, or without it where there is no room.
+    /// Writes a payload with the code by which the app names its device in reports, or without it if it does not fit.
     private static func naming<Payload>(
         _ context: PayloadContext, room: Int, size: (Payload) -> Int, _ write: (ByteString?) -> Payload
     ) -> Payload {
@@ -66,7 +66,7 @@ extension TenDartsPayload {
         return size(whole) <= room || context.deviceCode == nil ? whole : write(nil)
     }
 
-    /// What the sender gives the app, and the code of the device beside it unless the sender has a `device` of its own.
+    /// The sender's object for the app, with the code of the device added unless the object has its own `device`.
     private static func custom(_ notification: PushNotification, _ device: ByteString?) -> [PayloadField] {
         guard let device, notification.custom?.namesDevice != true else { return notification.customField }
         var json: [UInt8] = notification.custom.map { Array($0.json.dropLast()) } ?? Array("{".utf8)
@@ -77,7 +77,7 @@ extension TenDartsPayload {
         return [PayloadField("ctm", json: json)]
     }
 
-    /// Where in the app it leads; these members are there even when they are empty.
+    /// The destination in the app. These members are present even when empty.
     private static func destination(_ notification: PushNotification) -> [PayloadField] {
         [
             PayloadField("dst", notification.destinationType, atMost: .max),

@@ -2,7 +2,7 @@ import Bytes
 import JSON
 
 extension Array<UInt8> {
-    /// What Apple's phones show and play: members of `aps`.
+    /// The text and sound of a push for Apple's phones: members of `aps`.
     mutating func append(
         alert title: ByteString, _ text: ByteString, _ limits: TextLimits, sound: ByteString = ByteString("default")
     ) {

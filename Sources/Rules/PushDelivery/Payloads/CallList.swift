@@ -4,12 +4,12 @@ import Timekeeping
 
 /// The `calls` array of a missed-calls push (R26).
 enum CallList {
-    /// How many bytes of a caller are written. No number is as long, and one entry must always fit.
+    /// The maximum number of bytes of a caller. No number is as long, and one entry must always fit.
     private static let callerLimit = 1024
 
     /// The newest calls that fit, oldest first and numbered from 0 (A25).
     static func json(_ calls: [MissedCall], atMost limit: Int) -> [UInt8] {
-        // All entries without their numbers, oldest first, and where each ends.
+        // All entries without their numbers, oldest first, and the end of each.
         var text: [UInt8] = []
         var ends: [Int] = []
         for call in calls {
@@ -34,7 +34,7 @@ enum CallList {
         return array
     }
 
-    /// The callers as text to show, the newest first, because the end of the text may be cut off.
+    /// The callers as text to show, newest first, because the end of the text may be cut off.
     static func callers(_ calls: [MissedCall], atMost limit: Int) -> ByteString {
         var names: [UInt8] = []
         for call in calls.reversed() where names.count < limit {

@@ -4,7 +4,7 @@ import Timekeeping
 
 /// The messages of ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
 enum ECSS10Payload {
-    /// How many bytes may stand between the quotes, so that with the rest a payload is always below its limit.
+    /// The maximum number of bytes between the quotes, so that a payload is always below its limit.
     private static let numberLimit = 2048
     private static let nameLimit = 1024
 
@@ -28,7 +28,7 @@ enum ECSS10Payload {
         var body: [UInt8] = []
         body.append("{\"aps\":{")
         if type == .background {
-            // Apple allows nothing beside it.
+            // Apple allows no other member.
             body.append("\"content-available\":1")
         } else {
             badge.append(to: &body)
@@ -62,7 +62,7 @@ enum ECSS10Payload {
         } else {
             body.append(jsonString: call.callerURI, atMost: numberLimit)
         }
-        // Spelled so by ECSS-10; its empty name is an empty list (A16).
+        // The spelling is ECSS-10's. An empty name is an empty list (A16).
         body.append(",\"dispaly_name\":")
         if call.isNameless || call.displayName.isEmpty {
             body.append("[]")

@@ -2,9 +2,9 @@ import Bytes
 import JSON
 import Timekeeping
 
-/// The messages that Flexisip sends, which Linphone apps understand.
+/// The messages of Flexisip, which Linphone apps understand.
 enum LinphonePayload {
-    /// Linphone's own name of its text "incoming call".
+    /// Linphone's own key for its text "incoming call".
     private static let callKey = "IC_MSG"
     static let uriLimit = 512
     static let nameLimit = 256
@@ -36,7 +36,7 @@ enum LinphonePayload {
         }
     }
 
-    /// Flexisip's texts for a call that a push has told of and that is over.
+    /// Flexisip's texts for a call that a push announced and that is over.
     private static func key(_ outcome: EndedCallNotice.Outcome) -> String {
         switch outcome {
         case .missed: "Missing call"
@@ -99,7 +99,7 @@ enum LinphonePayload {
         return body
     }
 
-    /// Flexisip knows no such list, so its text is written out: an app would show a key that it does not know as it is.
+    /// Flexisip has no such list, so its text is written out: an app would show an unknown key unchanged.
     private static func appleList(
         _ context: PayloadContext, _ calls: [MissedCall], _ type: ApplePushType, room: Int
     ) -> [UInt8] {

@@ -4,9 +4,9 @@ import JSON
 /// One key of a payload with its value, which is later written as JSON or, for Firebase, as a string.
 struct PayloadField {
     enum Value {
-        /// A text, which is cut between two characters if it is longer than so many bytes.
+        /// A text, which is cut between two characters at the limit.
         case text(ByteString, atMost: Int)
-        /// A text of the program's own.
+        /// A fixed text of the program.
         case word(StaticString)
         case number(Int64)
         /// JSON text of an array or object.
@@ -40,7 +40,7 @@ struct PayloadField {
 }
 
 extension Array<PayloadField> {
-    /// How many bytes all keys and values have. Texts are counted as they are after escaping.
+    /// The size in bytes of all keys and values. Texts are counted after escaping.
     var size: Int {
         var members: [UInt8] = []
         return append(membersTo: &members)
@@ -49,8 +49,8 @@ extension Array<PayloadField> {
     /// Appends the members of a JSON object, without its braces.
     ///
     /// - Parameters:
-    ///   - body: what they are appended to.
-    ///   - asStrings: whether numbers and JSON are written as strings, too, as Firebase wants them.
+    ///   - body: receives the members.
+    ///   - asStrings: whether numbers and JSON are also written as strings, as Firebase requires.
     /// - Returns: their ``size``.
     @discardableResult
     func append(membersTo body: inout [UInt8], asStrings: Bool = false) -> Int {

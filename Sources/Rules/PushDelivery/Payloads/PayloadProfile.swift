@@ -1,16 +1,16 @@
 import Bytes
 import Timekeeping
 
-/// How an app wants its pushes worded.
+/// The payload format of an app.
 package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     /// The messages of ECSS-10 (R12, R13, R24, R25).
     case ecss10
     /// The messages of the 10darts platform: a code, a text to show, and a destination in the app.
     case tenDarts = "10d"
-    /// The messages that Flexisip sends to Linphone.
+    /// The messages of Flexisip for Linphone.
     case linphone
 
-    /// Whether it has words of its own for the end of a call.
+    /// Whether it has its own words for the end of a call.
     var tellsEnds: Bool { self == .linphone }
 }
 
@@ -20,7 +20,7 @@ enum ApplePushType: String {
 }
 
 /// What a payload is made of.
-struct PayloadContext {
+package struct PayloadContext {
     let push: PushRequest
     /// The code by which the app names the device in its reports.
     var deviceCode: ByteString?
@@ -30,8 +30,7 @@ struct PayloadContext {
 
     var code: PushCode { push.code }
 
-    /// `time_to_live` of an incoming-call push (A12): what is left of the ring timeout in whole seconds, less the
-    /// margin.
+    /// `time_to_live` of an incoming-call push (A12): the rest of the ring timeout in whole seconds, less the margin.
     var inviteTTL: Int64 {
         let left = (push.deadline - now).components
         let seconds = left.seconds + (left.attoseconds > 0 ? 1 : 0)
@@ -42,12 +41,13 @@ struct PayloadContext {
 }
 
 extension PayloadProfile {
-    /// The data of a push for services that carry keys and values.
+    /// The data of a push for services that transport keys and values.
     ///
     /// - Parameters:
-    ///   - context: what to say.
-    ///   - room: how many bytes all keys and values may have. A list of missed calls loses its oldest entries to fit (A25).
-    /// - Returns: the fields in the order to write them.
+    ///   - context: the data.
+    ///   - room: the maximum size in bytes of all keys and values. A list of missed calls is shortened by its oldest
+    ///     entries (A25).
+    /// - Returns: the fields in the order in which to write them.
     func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         switch self {
         case .ecss10: ECSS10Payload.fields(context, room: room)
@@ -59,10 +59,10 @@ extension PayloadProfile {
     /// The whole payload for an Apple device.
     ///
     /// - Parameters:
-    ///   - context: what to say.
+    ///   - context: the data.
     ///   - type: how Apple will treat it.
-    ///   - badge: how to write the badge, in profiles where that is not fixed.
-    ///   - room: how many bytes the payload may have.
+    ///   - badge: the form of the badge, in profiles where it is not fixed.
+    ///   - room: the maximum size of the payload in bytes.
     /// - Returns: JSON.
     func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {
         switch self {

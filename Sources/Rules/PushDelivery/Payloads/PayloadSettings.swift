@@ -1,6 +1,6 @@
 package import Settings
 
-/// What the messages of all providers have in common.
+/// Settings that the messages of all providers share.
 package struct PayloadSettings: Hashable, Sendable {
     package var inviteMargin: Duration = .seconds(2)
     package var missedCallsTTL: Duration = .seconds(120)
@@ -9,7 +9,7 @@ package struct PayloadSettings: Hashable, Sendable {
     package init() {}
 }
 
-/// Words that a phone shows as they are; only for profiles that carry text to show.
+/// Texts that a phone shows unchanged; only for profiles with text to show.
 package struct PushTexts: SettingsGroup, Hashable {
     package var incomingCall = "Incoming call"
     package var missedCalls = "Missed calls"
@@ -20,6 +20,6 @@ package struct PushTexts: SettingsGroup, Hashable {
     package static let schema: [Setting<PushTexts>] = [
         .string("incoming-call", \.incomingCall, "The title of a push for a call."),
         .string("missed-calls", \.missedCalls, "The title of a list of missed calls."),
-        .string("anonymous", \.anonymous, "The caller who does not want to be named."),
+        .string("anonymous", \.anonymous, "The name of an anonymous caller."),
     ]
 }

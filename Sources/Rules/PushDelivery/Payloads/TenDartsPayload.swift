@@ -4,10 +4,10 @@ import Timekeeping
 
 /// The messages of the 10darts platform: Android, iOS, and iOS silent.
 ///
-/// `id` is the push's code, by which the app reports that it was received, opened or read. `dst` and `dsc` say where in
-/// the app it leads. `ctm` has what a call needs, with the code by which the app names its device in reports.
+/// `id` is the push's code, by which the app reports that it was received, opened or read. `dst` and `dsc` are the
+/// destination in the app. `ctm` has the data of a call, with the code by which the app names its device in reports.
 enum TenDartsPayload {
-    /// How many bytes a text to show may have.
+    /// The maximum size in bytes of a text to show.
     private static let textLimit = 512
 
     static func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
@@ -55,7 +55,7 @@ enum TenDartsPayload {
 
     // MARK: Parts
 
-    /// What the phone shows.
+    /// The texts that the phone shows.
     private struct Words {
         let title: ByteString
         let text: ByteString
@@ -85,7 +85,7 @@ enum TenDartsPayload {
         }
     }
 
-    /// Whether the app is to report the push's arrival, and whether it shows nothing.
+    /// Whether the app must report the push's arrival, and whether it shows nothing.
     static func flags(confirms: Bool, isSilent: Bool) -> [PayloadField] {
         [PayloadField("cfm", confirms ? 1 : 0), PayloadField("sil", isSilent ? 1 : 0), PayloadField("org", "10d")]
     }
@@ -115,7 +115,7 @@ enum TenDartsPayload {
         return body
     }
 
-    /// Appends a member that is not the first, so that a comma stands before it.
+    /// Appends a member after another one, with a comma before it.
     private static func device(_ context: PayloadContext) -> [UInt8] {
         guard let code = context.deviceCode else { return [] }
         var member: [UInt8] = []

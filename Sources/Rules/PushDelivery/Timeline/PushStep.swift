@@ -1,30 +1,19 @@
-/// What happens to a push on its way to the provider, told as it happens.
+/// The steps of a push to the provider, reported as they happen.
 package enum PushStep: Hashable, Sendable {
     /// The push waits for its turn.
     ///
-    /// - Parameter app: the name of the app whose way it goes.
+    /// - Parameter app: the name of its app.
     case queued(app: String)
-    /// The push cannot even wait; ``finished(_:)`` follows.
+    /// The push is not even queued; ``finished(_:)`` follows.
     case refused(PushRefusal)
-    /// A try was handed to HTTP: the first one, or one after a pause.
+    /// A try was passed to HTTP: the first one, or one after a pause.
     case sent
-    /// What became of that try: the status if there was an answer, otherwise what the HTTP client says.
+    /// The result of that try: the status of an answer, otherwise the error of the HTTP client.
     case answered(PushOutcome, status: Int?, problem: String?)
-    /// The outcome of the push. There are no more tries.
+    /// The outcome of the push. No more tries follow.
     case finished(PushOutcome)
-    /// The push was taken back before it had an outcome.
+    /// The push was withdrawn before it had an outcome.
     case withdrawn
-}
-
-/// A step of one push.
-package struct PushNote: Sendable {
-    package let push: PushID
-    package let step: PushStep
-
-    package init(_ push: PushID, _ step: PushStep) {
-        self.push = push
-        self.step = step
-    }
 }
 
 /// Why a push is not even queued.

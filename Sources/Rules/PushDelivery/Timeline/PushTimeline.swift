@@ -2,13 +2,13 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The records under way. Each begins when a push is asked for or is left out, and ends when nothing more can happen.
+/// The open records. Each begins when a push is requested or omitted, and ends when nothing more can happen.
 ///
-/// It does no input or output itself: it is told the steps, and returns the records that are complete. Steps of records
-/// that it does not know are passed over.
+/// It does no input or output itself: it receives the steps, and returns the complete records. Steps of unknown records
+/// are ignored.
 package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
-    /// The records by what apps call a push.
+    /// The records by the codes of their pushes.
     private var receipts = SlotIndex()
     /// How many records may be under way at a time. Further ones are not kept. With 0 there are none at all.
     private let limit: Int
@@ -19,12 +19,12 @@ package struct PushTimeline: ~Copyable {
 
     package var isOn: Bool { limit > 0 }
 
-    /// A record was not begun, since its caller has had enough of them.
+    /// A record was not begun, because its caller reached the limit.
     package mutating func leftOut() { omitted += 1 }
 
     package var count: Int { entries.count }
 
-    /// The records that a question is about, oldest first. This looks at all records.
+    /// The open records that match a question, oldest first. This examines all records.
     package func underWay(_ isAsked: (TimelineRecord) -> Bool) -> [TimelineRecord] {
         entries.all.compactMap(\.value?.record).filter(isAsked).sorted { $0.id.rawValue < $1.id.rawValue }
     }
@@ -41,7 +41,7 @@ package struct PushTimeline: ~Copyable {
         entries[place] = OpenRecord(record: record, began: now)
     }
 
-    /// An app says something of a push. Returns false when the record of the push is not under way.
+    /// An app reports something about a push. Returns false if the record of the push is not open.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         let place = receipts.find(hash: Self.hash(code, device)) {
             entries[$0]?.record.code == code && entries[$0]?.record.device == device
@@ -51,7 +51,7 @@ package struct PushTimeline: ~Copyable {
         return true
     }
 
-    /// A step of the push on its way to the provider.
+    /// A step of the push to the provider.
     package mutating func noted(_ id: RecordID, _ step: PushStep, now: Instant) -> TimelineRecord? {
         switch step {
         case .queued(let app):
@@ -77,25 +77,25 @@ package struct PushTimeline: ~Copyable {
         }
     }
 
-    /// The run that has sent the push has ended, and what became of it is not known.
+    /// The run that sent the push has ended, and its result is unknown.
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
-    /// A REGISTER of the phone came. It is not noted if the phone has shown life before, as it is not for the call
-    /// then.
+    /// A REGISTER of the phone arrived. It is ignored if the phone showed a sign of life before, because it does not
+    /// belong to the call then.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
-    /// The phone showed life where it had registered, and the INVITE goes to it.
+    /// A sign of life arrived on the phone's registered flow, and the INVITE is sent there.
     package mutating func showedLife(_ id: RecordID, by sign: TimelineRecord.SignOfLife) {
         entry(id)?.showedLife(by: sign)
     }
 
-    /// The INVITE went to the phone.
+    /// The INVITE was sent to the phone.
     package mutating func invited(_ id: RecordID, now: Instant) { entry(id)?.invited(now: now) }
 
-    /// The phone answered 180 or more, and the call goes on. It is not noted before this record's INVITE has gone.
+    /// The phone answered 180 or more, and the call continues. It is ignored before this record's INVITE was sent.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
-    /// The phone is out of the call, or has answered it.
+    /// The phone left the call, or answered it.
     package mutating func ended(
         _ id: RecordID, _ end: TimelineRecord.End, status: UInt16? = nil, now: Instant
     ) -> TimelineRecord? {
@@ -121,7 +121,7 @@ package struct PushTimeline: ~Copyable {
 
     private func entry(_ id: RecordID) -> OpenRecord? { entries[id] ?? nil }
 
-    /// One push on one device. Many devices may have the same push.
+    /// One push on one device. Many devices may get the same push.
     private static func hash(_ code: PushCode, _ device: DeviceID) -> UInt32 {
         code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
@@ -136,7 +136,7 @@ package struct PushTimeline: ~Copyable {
     }
 }
 
-/// The steps of one record. It is a class, so that noting a step writes a few bytes and moves nothing.
+/// The steps of one record. A class, so that recording a step writes a few bytes and moves nothing.
 private final class OpenRecord {
     var record: TimelineRecord
     let began: Instant
@@ -177,7 +177,7 @@ private final class OpenRecord {
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // There are no more tries or no time, so the last answer counts.
+        // No more tries or time are left, so the last answer counts.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
             .noConnection,
@@ -193,7 +193,7 @@ private final class OpenRecord {
     }
 
     func showedLife(by sign: TimelineRecord.SignOfLife) {
-        // A phone that had the INVITE and was silent was let in by nothing.
+        // A phone that got the INVITE and stayed silent was not released by a sign of life.
         if record.sign == nil, record.steps.invited == nil { record.sign = sign }
     }
 
@@ -205,7 +205,7 @@ private final class OpenRecord {
         if record.steps.rang == nil, record.steps.invited != nil { record.steps.rang = offset(now) }
     }
 
-    /// Notes a time unless there is one already.
+    /// Records a time unless one is already recorded.
     func ended(_ end: TimelineRecord.End, _ status: UInt16?, now: Instant) {
         guard record.end == nil else { return }
         record.end = end

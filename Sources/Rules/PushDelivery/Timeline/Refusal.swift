@@ -1,62 +1,62 @@
-/// Why a request was refused here, before anybody was woken or called.
+/// Why the daemon refused a request before it woke or called any phone.
 package enum Refusal: String, Hashable, Sendable, CaseIterable {
     // 403
-    /// The Request-URI names a domain that is none of ours.
+    /// The Request-URI's domain is not one of ours.
     case foreignDomain = "foreign-domain"
-    /// From is not the user whose password was shown.
+    /// From is not the user whose password was sent.
     case otherIdentity = "other-identity"
-    /// Its Route holds a token that was not made here.
+    /// Its Route contains a token that this daemon did not make.
     case forgedRoute = "forged-route"
     /// Outside a dialog only a trusted peer may send that method.
     case needsTrust = "needs-trust"
     /// Only a trusted peer may send a NOTIFY of that event.
     case command
-    /// A phone names somebody else in From than at the beginning of its dialog.
+    /// The From of a phone's request differs from the request that began its dialog.
     case otherName = "other-name"
     // 404
     case unknownUser = "unknown-user"
     // 407
-    /// The sender was asked for a password, and showed none. So it goes to a PBX that is not listed under `trusted`.
+    /// The sender was challenged and sent no password. This happens to a PBX that is not listed under `trusted`.
     case notTrusted = "not-trusted"
     // 401, 407
     case wrongPassword = "wrong-password"
     // 480
     case noContact = "no-contact"
-    /// It is for a `sips:` address, and there is no protected hop.
+    /// It is for a `sips:` address, and no hop uses TLS.
     case notSecure = "not-secure"
     // 481
     /// The method needs a dialog, and To has no tag.
     case needsDialog = "needs-dialog"
     // 486
-    /// As many calls to this user are under way as there may be.
+    /// The limit of active calls to this user is reached.
     case calleeLimit = "callee-limit"
     // 503
-    /// As much of this caller is under way as there may be.
+    /// The limit of active requests of this caller is reached.
     case callerLimit = "caller-limit"
-    /// As many calls are under way as the daemon serves at a time.
+    /// The limit of calls that the daemon serves at a time is reached.
     case tooManyCalls = "too-many-calls"
-    /// As many bytes or transactions are kept as there may be.
+    /// The limit of stored bytes or transactions is reached.
     case noRoom = "no-room"
-    /// More comes than can be served in time.
+    /// Overload: more requests arrive than can be served in time.
     case overload
     /// A phone's request, whose upstream does not answer.
     case upstreamAway = "upstream-away"
-    /// The daemon is about to end.
+    /// The daemon is shutting down.
     case draining
-    /// Too many wrong passwords came from there, or for this user.
+    /// Too many wrong passwords came from this source, or for this user.
     case wrongLogins = "wrong-logins"
-    /// A REGISTER that was refused for another reason, which ``TimelineRecord/reason`` says.
+    /// A REGISTER that was refused for another reason, in ``TimelineRecord/reason``.
     case register
 }
 
-/// Who caused a record that anybody can cause. Each has a part of the store that the others cannot take.
+/// The cause of a record that anybody can cause. Each kind has its own part of the store, which others cannot fill.
 package enum RefusalShare: String, Hashable, Sendable, CaseIterable {
     case trusted
-    /// A user who has shown a password.
+    /// A user who sent the right password.
     case user
     case stranger
 
-    /// How many records of each are kept.
+    /// The maximum number of records of each kind.
     package var records: Int {
         switch self {
         case .trusted, .user: 5000

@@ -9,43 +9,42 @@ package struct RecordID: SerialID, Absentable, Sendable {
     package static var absent: RecordID { RecordID(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Written out, since what Swift makes of it for other modules goes through a table of witnesses.
+    /// Written by hand, because the synthesized version uses a witness table in other modules.
     @inlinable
     package static func == (left: RecordID, right: RecordID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// What was done so that one phone learns of one call, or of the calls that it missed: each step with its time.
+/// The steps that inform one phone about one call, or about its missed calls, each with its time.
 ///
-/// It is a row of the store, for whoever asks why a phone did not ring. Calls for which no push was sent have a record,
-/// too, and so have requests that were refused and calls that phones make: those say where they came from, and who the
-/// other party is. It holds no token.
+/// It is a row of the store, which explains why a phone did not ring. Calls without a push, refused requests and calls
+/// that phones make have a record, too; the latter two also have the source and the other party. It contains no token.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
         /// Ordered by an application server.
         case notification
-        /// A call that a phone makes. `user` and `host` are the caller's, ``TimelineRecord/peer`` is whom it calls.
+        /// A call that a phone makes. `user` and `host` are the caller's; ``TimelineRecord/peer`` is the callee.
         case outgoing
-        /// A REGISTER. It has a record when it was refused.
+        /// A REGISTER. It has a record if it was refused.
         case register
     }
 
-    /// Why no push was asked for.
+    /// Why no push was requested.
     package enum Omission: String, Hashable, Sendable, CaseIterable {
-        /// There is no such user, so the caller gets 404.
+        /// The user does not exist, so the caller gets 404.
         case unknownUser = "unknown-user"
         /// The user has no contact, so the caller gets 480.
         case noContact = "no-contact"
-        /// There are as many calls as the daemon serves at a time, so the caller gets 503.
+        /// The limit of calls that the daemon serves at a time is reached, so the caller gets 503.
         case tooManyCalls = "too-many-calls"
-        /// The contact has no push parameters that can be used, so it got the INVITE at once.
+        /// The contact has no usable push parameters, so it got the INVITE immediately.
         case ordinaryContact = "ordinary-contact"
-        /// Its provider is switched off, so it got the INVITE at once.
+        /// Its provider is switched off, so it got the INVITE immediately.
         case providerOff = "provider-off"
-        /// The phone had just registered, so it got the INVITE at once.
+        /// The phone had just registered, so it got the INVITE immediately.
         case justRegistered = "just-registered"
-        /// The phone had too many pushes. The call waited for it nevertheless.
+        /// The phone got too many pushes. The call waited for it nevertheless.
         case deviceLimit = "device-limit"
         /// The caller woke too many phones. The call waited for this one nevertheless.
         case callerLimit = "caller-limit"
@@ -53,26 +52,26 @@ package struct TimelineRecord: Hashable, Sendable {
         case notCarried = "not-carried"
     }
 
-    /// How far the push came on its way to the provider.
+    /// How far the push came on the way to the provider.
     package enum Delivery: String, Hashable, Sendable {
-        /// No push was asked for.
+        /// No push was requested.
         case none
         case underWay = "under-way"
         /// The last try has its answer.
         case finished
-        /// It was taken back before that, because the phone had come or the call was over.
+        /// It was withdrawn before that, because the phone had registered or the call was over.
         case withdrawn
-        /// The daemon ended before it was written down.
+        /// The daemon ended before the result was recorded.
         case unknown
     }
 
-    /// What the provider said to the last try, or what stood in its way.
+    /// The provider's answer to the last try, or the reason for its failure.
     package enum Answer: String, Hashable, Sendable, CaseIterable {
         case accepted
-        /// The provider accepted it, and named another token to use from now on.
+        /// The provider accepted it, and returned another token for later pushes.
         case acceptedWithNewToken = "new-token"
         case tokenDead = "token-dead"
-        /// It could not be reached, or had trouble of its own.
+        /// The provider could not be reached, or failed.
         case failed
         case credentialsRefused = "credentials-refused"
         /// The token belongs to another app than ours.
@@ -80,20 +79,20 @@ package struct TimelineRecord: Hashable, Sendable {
         case noConnection = "no-connection"
         case payloadRefused = "payload-refused"
         case noSuitableToken = "no-suitable-token"
-        /// It was not sent, because too many pushes waited already.
+        /// It was not sent, because the queue was full.
         case queueFull = "queue-full"
-        /// It was not sent, because the token belongs to no app of the settings.
+        /// It was not sent, because the token belongs to no app in the settings.
         case noApp = "no-app"
     }
 
-    /// How it ended for this phone.
+    /// How the call ended for this phone.
     package enum End: String, Hashable, Sendable, CaseIterable {
         case answered
         case answeredElsewhere = "answered-elsewhere"
         case declinedElsewhere = "declined-elsewhere"
-        /// The phone gave the final answer ``TimelineRecord/endStatus``.
+        /// The phone sent the final response ``TimelineRecord/endStatus``.
         case refused
-        /// It got the INVITE and gave no final answer.
+        /// It got the INVITE and sent no final response.
         case noAnswer = "no-answer"
         /// The INVITE could not be sent to it.
         case unreachable
@@ -105,9 +104,9 @@ package struct TimelineRecord: Hashable, Sendable {
         case signedOut = "signed-out"
         case tokenDead = "token-dead"
         case providerOff = "provider-off"
-        /// The push could not be delivered, so nothing was left to wait for.
+        /// The push could not be delivered, so the call stopped waiting for the phone.
         case pushFailed = "push-failed"
-        /// The caller got ``TimelineRecord/endStatus`` at once.
+        /// The caller got ``TimelineRecord/endStatus`` immediately.
         case notOffered = "not-offered"
         /// The daemon was stopped.
         case stopped
@@ -115,7 +114,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case restarted
     }
 
-    /// What let a held call go on when no REGISTER did. It came on the very flow that the phone had registered on.
+    /// The sign of life that released a held call instead of a REGISTER. It arrived on the flow that the phone had
+    /// registered.
     package enum SignOfLife: String, Hashable, Sendable, CaseIterable {
         case keepAlive = "keep-alive"
         case request
@@ -127,18 +127,18 @@ package struct TimelineRecord: Hashable, Sendable {
     package let host: ByteString
     /// The Call-ID; empty for a list of missed calls.
     package let callID: ByteString
-    /// 0 when no phone was to be called.
+    /// 0 if no phone was to be called.
     package let device: DeviceID
-    /// The call; of a list of missed calls the oldest one.
+    /// The call; for a list of missed calls, the oldest one.
     @Packed package private(set) var callRef: CallRef?
     package let requestedAt: UnixTime
-    /// The code of the push; `nil` when no push was asked for.
+    /// The code of the push; `nil` if no push was requested.
     @Packed package private(set) var code: PushCode?
     /// The name of the app in logs and commands.
     package var app: String
     private var details = Rare<Details>()
     package var steps = Steps()
-    // What is small stands together: a call that waits keeps its records in memory.
+    // Small members are together, because a call that waits keeps its records in memory.
     private let callCount: Int32
     @Packed private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
@@ -147,21 +147,21 @@ package struct TimelineRecord: Hashable, Sendable {
     package let omission: Omission?
     package var delivery: Delivery
     package var answer: Answer?
-    /// What let the call go on; `nil` when the phone registered for it, got it in another way, or did not get it.
+    /// The sign that released the call; `nil` if the phone registered for it, got it in another way, or did not get it.
     package var sign: SignOfLife?
     package var end: End?
 
-    /// What is known of few pushes while their records are in memory.
+    /// Values of few pushes while their records are in memory.
     private struct Details: Hashable, Sendable {
         var reason = ""
         var providerID = ByteString.empty
         @Packed var deadSince: UnixTime?
         var marks = PushMarks()
-        // Each pushed call has details, and hardly any of these.
+        // Each pushed call has details, and hardly any has an origin.
         var origin = Rare<Origin>()
     }
 
-    /// What is known of requests that were refused, and of calls that phones make.
+    /// Values of refused requests and of calls that phones make.
     private struct Origin: Hashable, Sendable {
         var source = ByteString.empty
         var peer = ByteString.empty
@@ -175,7 +175,7 @@ package struct TimelineRecord: Hashable, Sendable {
         details.change(orNew: Details()) { $0.origin.change(orNew: Origin(), body) }
     }
 
-    /// How many calls are in the list of missed calls.
+    /// The number of calls in the list of missed calls.
     package var calls: Int { Int(callCount) }
 
     package var tries: Int {
@@ -189,57 +189,56 @@ package struct TimelineRecord: Hashable, Sendable {
         set { httpStatus = newValue.map { Int32(clamping: $0) } }
     }
 
-    /// What the provider or the HTTP client said to the last try that did not succeed.
+    /// The message of the provider or the HTTP client about the last failed try.
     package var reason: String {
         get { details.value?.reason ?? "" }
         set { if reason != newValue { details.change(orNew: Details()) { $0.reason = newValue } } }
     }
 
-    /// Since when the token is dead, by the provider's word.
+    /// Since when the token is dead, as the provider reported.
     package var deadSince: UnixTime? {
         get { details.value?.deadSince }
         set { if deadSince != newValue { details.change(orNew: Details()) { $0.deadSince = newValue } } }
     }
 
-    /// The provider's own name of the push.
+    /// The provider's own id of the push.
     package var providerID: ByteString {
         get { details.value?.providerID ?? .empty }
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// What the app said of the push. That it was read may be known without the app, too.
+    /// The app's reports about the push. That it was read may be known without the app, too.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
     }
 
-    /// Where it came from, as address and port; empty when nobody needs to know.
+    /// The source, as address and port; empty if the record does not need it.
     package var source: ByteString {
         get { origin?.source ?? .empty }
         set { if source != newValue { changeOrigin { $0.source = newValue } } }
     }
 
-    /// The URI of the other party, as it came: the caller of a call that was refused, whom a phone calls.
+    /// The URI of the other party, unchanged: the caller of a refused call, or the callee of a phone's call.
     package var peer: ByteString {
         get { origin?.peer ?? .empty }
         set { if peer != newValue { changeOrigin { $0.peer = newValue } } }
     }
 
-    /// Whether it is that of a call to this number, or user, in whatever domain.
+    /// Whether it belongs to a call to this number or user, in any domain.
     package func isFor(_ number: ByteString) -> Bool {
         guard !number.isEmpty, let peer = origin?.peer, !peer.isEmpty else { return false }
         let text = peer.string
         return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
     }
 
-    /// Why the request was refused at once; `nil` for one that was not. Such records stand in a part of the store that has
-    /// no room for others.
+    /// Why the request was refused immediately; `nil` if it was not. Such records are in a separate part of the store.
     package var refusal: Refusal? { origin?.refusal }
 
-    /// Who caused the refusal.
+    /// The cause of the refusal.
     package var share: RefusalShare { origin?.share ?? .stranger }
 
-    /// Makes it the record of a request that was refused.
+    /// Makes it the record of a refused request.
     package mutating func refused(_ refusal: Refusal, _ status: UInt16, share: RefusalShare) {
         changeOrigin {
             $0.refusal = refusal
@@ -255,9 +254,9 @@ package struct TimelineRecord: Hashable, Sendable {
     package struct Steps: Hashable, Sendable {
         /// When the first try was sent.
         @Packed package var sent: Int32?
-        /// When the last answer came.
+        /// When the last answer arrived.
         @Packed package var answered: Int32?
-        /// A REGISTER of the phone came.
+        /// A REGISTER of the phone arrived.
         @Packed package var registered: Int32?
         @Packed package var invited: Int32?
         /// The phone answered 180 or more.
@@ -267,7 +266,7 @@ package struct TimelineRecord: Hashable, Sendable {
         package init() {}
     }
 
-    /// Begins a record, in which nothing has happened yet. Without an omission a push is asked for, and has a code.
+    /// Begins a record without steps. Without an omission a push is requested, and has a code.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -308,7 +307,7 @@ extension TimelineRecord {
         case .retry: answer = .failed
         case .renewCredential:
             answer = .credentialsRefused
-            reason = "the credential is out of date"
+            reason = "the credential has expired"
         case .credentialsRefused(let text):
             answer = .credentialsRefused
             reason = text
@@ -326,7 +325,7 @@ extension TimelineRecord {
     }
 }
 
-/// No push comes from so long ago.
+/// No push is this old.
 extension UnixTime: Absentable {
     package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

@@ -1,9 +1,9 @@
 import Bytes
 package import Settings
 
-/// A host that web pushes may go to, or all hosts below a name.
+/// A host to which web pushes may go, or all hosts below a name.
 ///
-/// The URL of a web push comes from a phone, so a list of such hosts decides where requests may go, and not the URL
+/// The URL of a web push comes from a phone. Therefore a list of such hosts decides where requests may go, not the URL
 /// (T12).
 package struct WebPushHost: Hashable, Sendable {
     /// The name in lower case, without the `*.` of a suffix.
@@ -11,10 +11,10 @@ package struct WebPushHost: Hashable, Sendable {
     package let isSuffix: Bool
     package let port: UInt16
 
-    /// The port that URLs need not name.
+    /// The port that URLs may omit.
     static let standardPort: UInt16 = 443
 
-    /// The hosts of the push services of today's browsers.
+    /// The hosts of the push services of current browsers.
     static let known = [
         WebPushHost("fcm.googleapis.com"), WebPushHost("updates.push.services.mozilla.com"),
         WebPushHost("push.services.mozilla.com", isSuffix: true), WebPushHost("notify.windows.com", isSuffix: true),
@@ -56,9 +56,9 @@ package struct WebPushHost: Hashable, Sendable {
     }
 }
 
-/// Host names in the one form that all programs read alike.
+/// Host names in a form that all programs read the same way.
 enum HostName {
-    /// Labels of lower-case letters, digits and hyphens with dots between them, none at the end (RFC 1123).
+    /// Labels of lower-case letters, digits and hyphens, separated by dots, without a dot at the end (RFC 1123).
     static func isValid(_ name: ByteString) -> Bool {
         guard (1...253).contains(name.count) else { return false }
         return name.parts(separatedBy: UInt8(ascii: ".")).allSatisfy(isLabel)
@@ -72,7 +72,7 @@ enum HostName {
         return label.allSatisfy { ($0.isASCIILetter && $0 == $0.asciiLowercased) || $0.isASCIIDigit || $0 == hyphen }
     }
 
-    /// Reads a port as it is usually written, without leading zeros.
+    /// Reads a port in its usual form, without leading zeros.
     static func port(_ digits: ByteString) -> UInt16? {
         guard !digits.isEmpty, digits[0] != UInt8(ascii: "0") else { return nil }
         return digits.decimal()

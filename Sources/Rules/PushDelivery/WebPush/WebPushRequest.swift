@@ -1,10 +1,10 @@
 import Bytes
 
-/// A push as the service of a browser or app wants it (RFC 8030). It carries the data of any profile as a JSON object
-/// that only the device can read, or nothing at all for a device that gave no keys.
+/// A push in the form of the service of a browser or app (RFC 8030). It has the data of any profile as a JSON object
+/// that only the device can read, or no payload for a device without keys.
 enum WebPushRequest {
-    /// How many bytes a payload may have before it is encrypted: what services must take, less what encryption adds
-    /// (RFC 8291).
+    /// The maximum size in bytes of a payload before encryption: the minimum that services must accept, less the
+    /// overhead of encryption (RFC 8291).
     private static let limit = 3993
 
     static func make(_ context: PayloadContext, _ settings: WebPushSettings) -> PushRendering {
@@ -25,7 +25,7 @@ enum WebPushRequest {
         case .incomingCall(let call):
             life = context.inviteTTL
             urgency = "high"
-            // A second try replaces the first, which the service may have accepted without our knowing.
+            // A retry replaces the first try, which the service may have accepted although the answer was lost.
             topic = Self.topic(of: call.callRef)
         case .missedCalls:
             life = context.missedCallsTTL
@@ -33,8 +33,8 @@ enum WebPushRequest {
             topic = context.push.collapseKey
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
-            // Without keys for a payload the message would be lost on the way; a wake-up would not, and would be taken
-            // for a call where it means the end of one.
+            // Without keys the message would be lost. A wake-up would not be, and the app would take it for a call even
+            // if it means the end of one.
             guard token.keys != nil || context.isSilentNotification else { return .impossible(.noSuitableToken) }
             life = context.life(of: notification)
             urgency = notification.endedCall != nil ? "high" : notification.isSilent ? "low" : "normal"
@@ -53,7 +53,7 @@ enum WebPushRequest {
 
     private static func topic(of call: CallRef) -> String { "call-\(call)" }
 
-    /// The payload. It may be too long nevertheless, if it is not a list that can be cut.
+    /// The payload. It may exceed the limit, if it is not a list that can be cut.
     private static func payload(_ context: PayloadContext, _ profile: PayloadProfile) -> [UInt8] {
         var room = limit
         while true {
@@ -62,7 +62,7 @@ enum WebPushRequest {
             profile.fields(context, room: room).append(membersTo: &body)
             body.append("}")
             guard body.count > limit, room > 0 else { return body }
-            // The room does not count quotes and commas, and a list can only lose whole calls.
+            // The limit does not count quotes and commas, and a list can only lose whole calls.
             room -= max(body.count - limit, leastStep)
         }
     }

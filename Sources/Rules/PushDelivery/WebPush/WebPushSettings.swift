@@ -1,7 +1,7 @@
 import Bytes
 package import Settings
 
-/// Web push: browsers and apps with a subscription of their own (RFC 8030).
+/// Web push: browsers, and apps with their own subscription (RFC 8030).
 package struct WebPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var hosts = WebPushHost.known
@@ -17,29 +17,29 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<WebPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Whether devices with a web push subscription are pushed. Switched off, their contacts become ordinary ones and expire."
+            "Send pushes to devices with a web push subscription. If false, their contacts are ordinary ones and expire."
         ),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
-            "The push services that subscriptions may be at: host, host:port, or *.suffix for all hosts below a name. A device with a subscription elsewhere is answered like one whose provider is unknown: its URL makes this daemon send requests."
+            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. A device with another push service gets the answer for an unknown provider, because its URL would make this daemon send requests to any host."
         ),
         .choice(
             "payload", \.payload,
-            "The messages that the app understands: ecss10, 10d (10darts), or linphone (as Flexisip writes them). They go to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url; others are woken without a message."
+            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip). Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Other devices are woken without a payload."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "What a phone gets that was pushed for a call and has not come before its end: invite-cancel (if it is back within a minute, the INVITE and at once its CANCEL, so that an app that had to show a call learns how it ended), push (at once one that says so, for an app that knows it: docs/Providers.md), or none."
+            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
-            "The key that signs our requests, PEM, on the curve P-256 (RFC 8292). Apps subscribe for its public key, which registrations announce as +sip.vapid."
+            "The key that signs requests, PEM, on the curve P-256 (RFC 8292). Apps need its public key to subscribe; the answer to a REGISTER has it as +sip.vapid."
         ),
         .value(
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
-            "Whom a push service may tell when our requests make trouble: a mailto: or https: URI."),
+            "The contact for push services in case of problems: a mailto: or https: URI."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
-        .group("limits", \.limits, "How much is sent to each push service at a time."),
+        .group("limits", \.limits, "Limits of parallel requests to each push service."),
     ]
 
     private static let contactType = SettingType<String>.parsed("URI") { text throws(SettingComplaint) in

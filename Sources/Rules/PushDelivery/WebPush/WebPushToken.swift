@@ -3,27 +3,28 @@ package import Bytes
 /// A web push subscription, read from `pn-prid` (RFC 8599 section 12: the URL of the push resource) and from
 /// `pn-param`, where devices may put the keys for payloads: `<p256dh>.<auth>`, both in base64url.
 package struct WebPushToken: Hashable, Sendable {
-    /// The keys as the device sent them, without padding. Whether the first is a point on the curve is not known here.
+    /// The keys as the device sent them, without padding. Whether the first is a point on the curve is not checked
+    /// here.
     package struct Keys: Hashable, Sendable {
         package let publicKey: ByteString
         package let authSecret: ByteString
     }
 
-    /// Where to send pushes. The host is allowed, and there is nothing in it that two programs could read differently.
+    /// The URL for pushes. Its host is allowed, and no two programs could read it differently.
     package let url: String
     /// `https://host`, with the port unless it is the standard one (RFC 6454).
     package let origin: String
     /// The keys for payloads; `nil` if only pushes without payload are possible.
     package let keys: Keys?
 
-    /// How many bytes a URL may have.
+    /// The maximum length of a URL in bytes.
     private static let longest = 2048
 
-    /// Reads the decoded parameters; `nil` when the URL is anything but `https` to one of the hosts.
+    /// Reads the decoded parameters; `nil` if the URL is not `https` to one of the hosts.
     ///
     /// - Parameters:
-    ///   - token: its provider is not looked at.
-    ///   - hosts: where pushes may go.
+    ///   - token: its provider is not checked.
+    ///   - hosts: the allowed hosts.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
         let prid = token.prid
         let scheme: StaticString = "https://"
@@ -46,11 +47,11 @@ package struct WebPushToken: Hashable, Sendable {
 }
 
 extension WebPushToken.Keys {
-    /// How many characters 65 bytes and 16 bytes have in base64url.
+    /// The lengths in characters of 65 bytes and 16 bytes in base64url.
     private static let publicKeyLength = 87
     private static let authSecretLength = 22
 
-    /// Reads a `pn-param`; `nil` for one of another form, which RFC 8599 gives no meaning.
+    /// Reads a `pn-param`; `nil` for another form, which has no meaning in RFC 8599.
     init?(_ param: ByteString) {
         let parts = param.parts(separatedBy: UInt8(ascii: "."))
         guard parts.count == 2, let publicKey = Self.text(parts[0], of: Self.publicKeyLength),
@@ -70,8 +71,8 @@ extension WebPushToken.Keys {
 }
 
 extension ByteString {
-    /// Whether all of it may stand in a URL without a fragment (RFC 3986): visible ASCII without the characters that
-    /// some readers change, and each `%` with its two digits.
+    /// Whether every character is allowed in a URL without a fragment (RFC 3986): visible ASCII without the characters
+    /// that some programs change, and each `%` with its two digits.
     var isURLText: Bool {
         withSpan { span in
             for index in span.indices {

@@ -3,30 +3,31 @@ package import Bytes
 package import SIPGrammar
 package import Timekeeping
 
-/// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): challenges and the check of answers.
+/// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): creates challenges and checks answers.
 ///
-/// An answer does not tell whether the user exists, because the same is computed for unknown users.
+/// An answer does not reveal whether the user exists, because the same computation is done for unknown users.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         case authenticated(DigestUser)
         /// Answer 401 or 407 with ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)``.
         case challenge(Reason)
-        /// The user has proved who they are, but may not do this: answer 403.
+        /// The user is authenticated, but may not do this: answer 403.
         case forbidden(DigestUser)
-        /// Too many wrong passwords were shown, so this one was not looked at. The time says how long to wait.
+        /// Too many wrong passwords were sent, so this one was not checked. The duration is the time to wait.
         case limited(Duration)
     }
 
     package enum Reason: Hashable, Sendable {
-        /// The request has no credentials that fit one of our challenges.
+        /// The request has no credentials for one of our challenges.
         case nothingShown
-        /// The nonce is not ours, was made for another holder, is too old or was used. The phone need not ask its user.
+        /// The nonce is not ours, was made for another holder, is too old or was already used. The phone need not ask
+        /// its user.
         case stale
-        /// The response to our nonce is wrong. The user of this name need not exist.
+        /// The response to our nonce is wrong. The user of this name may not exist.
         case wrong(ByteString)
     }
 
-    /// As what we ask for a password, which decides on the header fields.
+    /// The daemon's role in the challenge. It selects the header fields.
     package enum Role: Hashable, Sendable {
         /// WWW-Authenticate and Authorization, with 401.
         case registrar
@@ -36,9 +37,9 @@ package struct DigestAuthenticator: Sendable {
 
     package let settings: DigestSettings
     private let functions: DigestFunctions
-    private var ledger: NonceLedger
+    private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
-    /// Stands in for the HA1 of users that do not exist; nobody knows a password for it.
+    /// Replaces the HA1 of users that do not exist. No password matches it.
     private let dummy: [UInt8]
 
     package init(settings: DigestSettings, functions: DigestFunctions) {
@@ -53,22 +54,19 @@ package struct DigestAuthenticator: Sendable {
         settings.realm.map { ByteString($0) } ?? domain.lowercased()
     }
 
-    /// How many answered challenges are remembered; at most ``DigestSettings/nonceMemory``.
-    package var rememberedCount: Int { ledger.count }
-
     // MARK: Challenge
 
-    /// The header fields that ask for a password, one for each algorithm that is offered (RFC 8760 section 2.3). They
-    /// hold only what must be there, because a challenge goes to somebody who has proved nothing (T4.1).
+    /// The header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). They contain
+    /// only required parameters, because their receiver has not proved anything (T4.1).
     ///
     /// - Parameters:
-    ///   - realm: whose passwords are asked for.
+    ///   - realm: the realm of the password.
     ///   - stale: whether the phone may answer without asking its user.
-    ///   - role: which header field it becomes.
-    ///   - request: the request that is challenged. Its User-Agent decides on what is offered.
-    ///   - holder: who can answer it.
-    ///   - users: all users. An algorithm that one of them has no hash for is not offered.
-    ///   - now: the time from which the challenge ages.
+    ///   - role: selects the header field.
+    ///   - request: the challenged request. Its User-Agent selects the algorithms.
+    ///   - holder: the only peer that can answer the challenge.
+    ///   - users: all users. An algorithm is not offered if one of them has no hash for it.
+    ///   - now: the start of the challenge's lifetime.
     /// - Returns: the fields, all with the same nonce, the preferred algorithm first.
     package mutating func challenge(
         realm: ByteString, stale: Bool, as role: Role, of request: SIPRequest, for holder: NonceHolder,
@@ -91,15 +89,15 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The algorithms for one client, the preferred one first. They do not depend on who asks, nor on whether there is
-    /// such a user (T7).
+    /// The algorithms for one client, the preferred one first. They depend neither on the user nor on the user's
+    /// existence (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
         let common = settings.algorithms.filter { users.allHave($0) }
         return common.isEmpty ? settings.algorithms : common
     }
 
-    /// Whether the client fails when it is offered anything but MD5.
+    /// Whether the client fails when it is offered any algorithm except MD5.
     private func isOld(_ userAgent: ByteString?) -> Bool {
         settings.oldClients.contains { name in
             guard let userAgent else { return name == DigestSettings.namelessClients }
@@ -109,23 +107,23 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Check
 
-    /// Judges the credentials of a request: the first that answer a nonce of ours.
+    /// Checks the credentials of a request: the first ones that answer a nonce of ours.
     ///
-    /// No password is looked at before it is known that this holder has received the nonce. So nobody makes us hash
-    /// with an invented address, and a wrong password counts for whoever showed it (T8).
+    /// A password is checked only after the nonce proves that this holder received it. Thus nobody can make the daemon
+    /// compute hashes with a forged address, and a wrong password counts against the peer that sent it (T8).
     ///
     /// - Parameters:
-    ///   - request: the request as received.
-    ///   - role: which of its credentials to look at.
-    ///   - realm: credentials for other realms are not ours.
-    ///   - owner: the user that must have made the request: of a REGISTER the To user (RFC 3261 section 10.3 step 4);
+    ///   - request: the received request.
+    ///   - role: selects the credentials to check.
+    ///   - realm: credentials for other realms are ignored.
+    ///   - owner: the user that must have made the request, for a REGISTER the To user (RFC 3261 section 10.3 step 4);
     ///     `nil` when any user may.
-    ///   - flow: where the request came from. A retransmission comes on the flow of the original.
-    ///   - holder: who shows the credentials.
+    ///   - flow: the source of the request. A retransmission has the flow of the original.
+    ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
     ///   - now: the time, which the age of a nonce is counted to.
-    ///   - wait: how long to wait before a password of that user is looked at; `nil` if it may be looked at now.
-    /// - Returns: the verdict; a challenge when no credentials can be used.
+    ///   - wait: returns how long to wait before a password of that user is checked; `nil` if it may be checked now.
+    /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
         _ request: SIPRequest, as role: Role, realm: ByteString, owner: ByteString?, on flow: Flow,
         from holder: NonceHolder, users: UserDirectory, now: Instant, wait: (ByteString) -> Duration?
@@ -154,7 +152,7 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// The user whose password made the response. It takes as long when there is no such user.
+    /// The user whose password made the response. The time does not depend on the user's existence.
     private func user(
         showing credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
         _ users: UserDirectory
@@ -167,8 +165,8 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil ? user : nil
     }
 
-    /// A hash of the whole message. With the same nonce count only the very same request passes again, so that
-    /// credentials that somebody has overheard cannot be used for another Contact (T6).
+    /// A hash of the whole message. Only the very same request passes again with the same nonce count, so that
+    /// overheard credentials cannot be used for another Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
         hasher.combine(request.frame.bytes)
@@ -176,8 +174,8 @@ package struct DigestAuthenticator: Sendable {
         return hasher.finalize()
     }
 
-    /// Whether a password is the user's, for services that are given the password itself. It takes as long for users
-    /// who do not exist.
+    /// Whether the password is right, for services that receive the password itself. The time does not depend on the
+    /// user's existence.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
@@ -198,7 +196,7 @@ package struct DigestAuthenticator: Sendable {
         let count: UInt32?
     }
 
-    /// Reads credentials as far as that needs no user; `nil` when they fit none of our challenges.
+    /// Reads the parts of credentials that need no user; `nil` if they answer none of our challenges.
     private func answer(_ credentials: DigestCredentials, to request: SIPRequest) -> Answer? {
         guard let algorithm = algorithm(of: credentials), credentials.response.count == algorithm.digitCount,
             isUsable(credentials.uri, for: request.uri)
@@ -229,8 +227,8 @@ package struct DigestAuthenticator: Sendable {
         return count
     }
 
-    /// Whether the URI of the credentials may stand for that of the request. Only user and host have to be the same,
-    /// since proxies and phones disagree about parameters and ports.
+    /// Whether the URI of the credentials matches the URI of the request. Only user and host must be the same, because
+    /// proxies and phones disagree about parameters and ports.
     private func isUsable(_ text: ByteString, for uri: SIPURI) -> Bool {
         if text == uri.text { return true }
         guard let given = SIPURI(text) else { return false }

@@ -1,11 +1,11 @@
 import Bytes
 package import SIPGrammar
 
-/// The cryptography of digest authentication. It is handed in from outside, because this module has none.
+/// The cryptography of digest authentication. The caller provides it, because this module has none.
 package struct DigestFunctions: Sendable {
-    /// The binary digest of some bytes.
+    /// The binary digest of the bytes.
     package let hash: @Sendable (DigestAlgorithm, [UInt8]) -> [UInt8]
-    /// At least 16 bytes that nobody can make without a random key of this process; SHA-256 based HMAC.
+    /// At least 16 bytes that nobody can compute without a random key of this process; HMAC based on SHA-256.
     package let code: @Sendable ([UInt8]) -> [UInt8]
 
     package init(
@@ -15,10 +15,10 @@ package struct DigestFunctions: Sendable {
         self.code = code
     }
 
-    /// The digest in lower-case hexadecimal, as it goes into the next hash and over the wire.
+    /// The digest in lower-case hexadecimal, as the next hash and the protocol use it.
     func hexHash(_ algorithm: DigestAlgorithm, _ bytes: [UInt8]) -> [UInt8] { Hex.encode(hash(algorithm, bytes)) }
 
-    /// What a user with that HA1 answers to the challenge of these credentials (RFC 7616 section 3.4.1).
+    /// The correct response of a user with that HA1 to the challenge of these credentials (RFC 7616 section 3.4.1).
     package func response(
         to credentials: DigestCredentials, _ algorithm: DigestAlgorithm, method: Method, ha1: [UInt8]
     ) -> [UInt8] {
@@ -44,7 +44,7 @@ package struct DigestFunctions: Sendable {
     }
 }
 
-/// Compares in the same time wherever the first difference stands. The lengths are no secret.
+/// Compares in constant time for equal lengths. The lengths are not secret.
 func equalInConstantTime(_ left: [UInt8], _ right: ByteString) -> Bool {
     guard left.count == right.count else { return false }
     var difference: UInt8 = 0

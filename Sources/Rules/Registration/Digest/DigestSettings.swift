@@ -6,11 +6,11 @@ package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
     case sha256 = "SHA-256"
     case md5 = "MD5"
 
-    /// How many hexadecimal digits a response or HA1 has.
+    /// The number of hexadecimal digits in a response or HA1.
     package var digitCount: Int { self == .md5 ? 32 : 64 }
 }
 
-/// How digest credentials are asked for and judged.
+/// How the daemon challenges phones and checks their answers.
 package struct DigestSettings: SettingsGroup, Hashable {
     package var realm: String?
     package var algorithms: [DigestAlgorithm] = [.sha256, .md5]
@@ -19,7 +19,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var allowsMissingQop = false
     package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
 
-    /// Stands for clients that do not say what they are.
+    /// Clients without a User-Agent.
     static let namelessClients = "-"
 
     package init() {}
@@ -27,23 +27,23 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<DigestSettings>] = [
         .string(
             "realm", \.realm, example: "example.org",
-            "Name of the password space shown to users and part of every stored password hash. Without it each domain "
+            "The realm that users see in the password dialog. It is part of every stored hash. Default: each domain "
                 + "is its own realm."),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 when every phone knows SHA-256. One that a user has no stored hash for is not offered until the user's password is set again."
+            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. A function is not offered while some user has no hash for it; set the user's password again."
         ),
         .list(
             "old-clients", \.oldClients,
-            "Clients that fail when they are offered anything but MD5, by the beginning of their User-Agent; \"-\" stands for those that send none. They are offered MD5 alone, when it is in algorithms."
+            "Clients that support only MD5, by the beginning of their User-Agent; \"-\" means clients without one. They are offered only MD5, if it is in algorithms."
         ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
-            "How long a challenge can be answered. A phone that reuses an older one is asked again with stale=true, "
+            "How long a challenge can be answered. A phone that reuses an older one gets a new one with stale=true, "
                 + "which it answers without asking its user."),
         .integer(
             "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
-            "How many answered challenges are remembered, so that none is answered twice with the same count. When "
+            "How many answered challenges are remembered, so that no answer is accepted twice. When "
                 + "more are answered within their lifetime, the oldest ones become stale early."),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,

@@ -2,32 +2,32 @@ package import Addressing
 import PushDelivery
 package import Timekeeping
 
-/// Limits how many wrong passwords a source may show, and how many may be shown for a user, before none is looked at
-/// any more (T8). SIP and HTTP share one limit.
+/// Limits the wrong passwords from a source and for a user. Beyond the limit no password is checked (T8). SIP and HTTP
+/// share one limit.
 ///
-/// Its memory is bounded: the keys of the tables are seeded hashes, and each table holds only so many. Users count
-/// whether they exist or not. A right password does not make up for wrong ones, so that whoever has one user's password
-/// gets no more tries at another's.
+/// Its memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Unknown users
+/// count too. A right password does not reset the count, so that a person with one user's password gets no further
+/// guesses for another's.
 ///
-/// But a user is not locked out by others: at a place where the user has shown the right password before, only wrong
-/// passwords from that place count, and only for that user.
+/// Strangers cannot lock out a user: at a source where the user has authenticated before, only wrong passwords from
+/// that source count, and only for that user.
 package struct LoginLimit: Sendable {
     private var sources: RateLimit<Int>
     private var users: RateLimit<Int>
-    /// The wrong passwords by user and source, for users who are known at that source.
+    /// The wrong passwords by user and source, for users who have authenticated at that source.
     private var known: RateLimit<Int>
-    /// Which users have shown their password from where: the newer half, and the older.
+    /// The users and sources of right passwords: the newer half, and the older one.
     private var recentProofs = Set<Int>()
     private var olderProofs = Set<Int>()
 
-    /// How many keys each table remembers.
+    /// The maximum number of keys in each table.
     package static let capacity = 65_536
 
-    /// One password that somebody shows.
+    /// One attempt to authenticate.
     package struct Attempt: Sendable {
-        /// Who asks; `nil` for a trusted peer, which speaks for many.
+        /// The source; `nil` for a trusted peer, which represents many phones.
         package let source: IPAddress?
-        /// Whose password it would be; `nil` for what is no user's.
+        /// The owner of the password; `nil` for a key or token, which has no user.
         package let user: AddressOfRecord?
         /// Whether the user has a contact at that source.
         package let isAtHome: Bool
@@ -47,15 +47,15 @@ package struct LoginLimit: Sendable {
     }
 
     /// - Parameters:
-    ///   - perSource: how many wrong passwords a minute one IPv4 address or IPv6 /64 may show; 0 for any number.
-    ///   - perUser: how many wrong passwords a minute may be shown for one user; 0 for any number.
+    ///   - perSource: how many wrong passwords a minute one IPv4 address or IPv6 /64 may send; 0 for any number.
+    ///   - perUser: how many wrong passwords a minute may be sent for one user; 0 for any number.
     package init(perSource: Int, perUser: Int) {
         sources = RateLimit(perMinute: perSource, capacity: Self.capacity)
         users = RateLimit(perMinute: perUser, capacity: Self.capacity)
         known = RateLimit(perMinute: perUser, capacity: Self.capacity)
     }
 
-    /// How long to wait until a password is looked at; `nil` if it may be looked at now.
+    /// How long to wait until a password is checked; `nil` if it may be checked now.
     package func wait(for attempt: Attempt, now: Instant) -> Duration? {
         if isKnown(attempt) { return known.wait(for: attempt.pair, now: now) }
         let waits = [
@@ -75,7 +75,7 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// A password was right. If a trusted peer has shown it, it does not tell where the user is.
+    /// A password was right. From a trusted peer it does not show the user's source.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
             recentProofs.count >= Self.capacity / 2

@@ -2,7 +2,8 @@ package import Addressing
 import Bytes
 import Timekeeping
 
-/// Whom a nonce is made for. Whoever shows it has received it, so that the source address is not forged (T8).
+/// The peer for which a nonce is made. A peer that sends it back has received it, so its source address is not forged
+/// (T8).
 ///
 /// All trusted peers count as one holder, because several of them may carry the requests of one phone.
 package enum NonceHolder: Hashable, Sendable {
@@ -11,10 +12,10 @@ package enum NonceHolder: Hashable, Sendable {
     case source(IPAddress)
 }
 
-/// A challenge's nonce: when it was made, its number, and a code that only this process can make, for one holder.
+/// A challenge's nonce: its creation time, its number, and a code that only this process can compute, for one holder.
 ///
-/// So no nonce has to be remembered before it is answered, and none survives a restart (RFC 7616 section 3.3). It is
-/// short, because it is sent to somebody who has proved nothing (T4.1).
+/// Thus no nonce must be remembered before it is answered, and none survives a restart (RFC 7616 section 3.3). It is
+/// short, because its receiver has not proved anything (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
@@ -34,7 +35,7 @@ struct Nonce {
         self.issued = Instant(nanoseconds: Int64(milliseconds % Self.part) * 1_000_000)
     }
 
-    /// - Returns: `nil` when this process has not made it for that holder.
+    /// - Returns: `nil` if this process did not make it for that holder.
     init?(_ text: ByteString, for holder: NonceHolder, _ functions: DigestFunctions) {
         guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
             bytes.count == Self.bodyLength + Self.codeLength
@@ -70,14 +71,14 @@ struct Nonce {
     }
 }
 
-/// Remembers how far each answered nonce has been counted, so that no answer is good twice.
+/// Remembers the highest count of each answered nonce, so that no answer is accepted twice.
 ///
-/// Its memory is bounded by two generations of entries: the older one is dropped when the newer one has half the limit
+/// Its memory is limited to two generations of entries. The older one is dropped when the newer one has half the limit
 /// of entries or is one lifetime old. A nonce that may have been dropped is refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32
-        /// The fingerprint of the request that was let through with that count.
+        /// The fingerprint of the request that was accepted with that count.
         var fingerprint: Int
     }
 
@@ -90,9 +91,9 @@ struct NonceLedger {
     private let lifetime: Duration
     private var current = Generation()
     private var previous = Generation()
-    /// When the present generation of nonces began.
+    /// When the current generation of nonces began.
     private var began: Instant?
-    /// Nonces up to this number that are not in a generation may have been used.
+    /// Nonces up to this number that are in no generation may have been used.
     private var forgotten: UInt64 = 0
 
     init(limit: Int, lifetime: Duration) {
@@ -102,9 +103,9 @@ struct NonceLedger {
 
     var count: Int { current.uses.count + previous.uses.count }
 
-    /// Whether a request with that nonce count may pass; if so, the count is used up.
+    /// Whether a request with that nonce count may pass. If so, the count is used up.
     ///
-    /// The same count passes again for the same `fingerprint`: a retransmission.
+    /// The same count passes again for the same `fingerprint`, which is a retransmission.
     mutating func admit(_ serial: UInt64, count: UInt32, fingerprint: Int, now: Instant) -> Bool {
         rotate(now: now)
         if let use = current.uses[serial] ?? previous.uses[serial] {

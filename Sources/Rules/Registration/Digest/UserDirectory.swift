@@ -35,7 +35,7 @@ package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(name) in \(realm)" }
 }
 
-/// The users in memory. Names are compared with case, realms as they are.
+/// The users in memory. Names are case-sensitive, realms are compared unchanged.
 package struct UserDirectory: Sendable {
     private struct Key: Hashable {
         let name: ByteString
@@ -48,14 +48,14 @@ package struct UserDirectory: Sendable {
 
     package init() {}
 
-    /// Adds the user, or replaces the one of that name and realm.
+    /// Adds the user, or replaces the user with that name and realm.
     package mutating func add(_ user: DigestUser) {
         let old = users.updateValue(user, forKey: Key(name: user.name.compacted(), realm: user.realm.compacted()))
         count(old, by: -1)
         count(user, by: 1)
     }
 
-    /// - Returns: the user that was there.
+    /// - Returns: the removed user.
     @discardableResult
     package mutating func remove(name: ByteString, realm: ByteString) -> DigestUser? {
         let old = users.removeValue(forKey: Key(name: name, realm: realm))
@@ -63,7 +63,7 @@ package struct UserDirectory: Sendable {
         return old
     }
 
-    /// Whether everybody could answer a challenge with that algorithm.
+    /// Whether all users could answer a challenge with that algorithm.
     package func allHave(_ algorithm: DigestAlgorithm) -> Bool { hashCounts[algorithm, default: 0] == users.count }
 
     private mutating func count(_ user: DigestUser?, by change: Int) {

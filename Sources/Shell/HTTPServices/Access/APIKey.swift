@@ -4,17 +4,17 @@ package import Persistence
 package import ProxyRuntime
 package import Timekeeping
 
-/// A key of the HTTP API as the daemon keeps it: only the hash of its text is known.
+/// A key of the HTTP API in the form that the daemon keeps: only the hash of its text.
 package struct APIKey: Hashable, Sendable {
-    /// The name that operators gave it; it stands in the audit log.
+    /// The name that operators gave it, for the audit log.
     package let name: String
     /// SHA-256 of the key's text, 32 bytes.
     package let hash: [UInt8]
     package let scopes: Set<APIScope>
     package let createdAt: UnixTime
 
-    /// - Returns: `nil` when the name could not stand in a path or a log line, the hash is not 32 bytes long, or there
-    ///   is no scope.
+    /// - Returns: `nil` if the name cannot be part of a path or a log line, the hash is not 32 bytes long, or the
+    ///   scopes are empty.
     package init?(name: String, hash: [UInt8], scopes: Set<APIScope>, createdAt: UnixTime) {
         guard Self.isName(name), hash.count == 32, !scopes.isEmpty else { return nil }
         self.name = name
@@ -23,7 +23,7 @@ package struct APIKey: Hashable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// Reads a row of the store; `nil` for one that this program cannot have written.
+    /// Reads a row of the store; `nil` for a row that this program cannot have written.
     package init?(_ stored: StoredKey) {
         guard let scopes = APIScope.set(stored.scopes) else { return nil }
         self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
@@ -44,26 +44,26 @@ package struct APIKey: Hashable, Sendable {
     }
 }
 
-/// The text that a client shows: 32 random bytes behind a prefix by which scanners of source code find lost keys.
+/// The text that a client sends: 32 random bytes after a prefix by which scanners of source code find leaked keys.
 package struct APIKeySecret {
     package let text: String
 
     private static let prefix = "spd_"
     private static let length = 47
 
-    /// A new one; it is shown once and kept nowhere.
+    /// Creates a new key. It is shown once and not kept.
     package static func make() throws(StartError) -> APIKeySecret {
         do throws(CryptoError) {
             let random = try RandomBytes.make(32)
             return APIKeySecret(text: prefix + String(decoding: Base64.url.encode(random), as: UTF8.self))
         } catch {
-            throw StartError("no random bytes: \(error)")
+            throw StartError("cannot get random bytes: \(error)")
         }
     }
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: `nil` for a text that does not look like a key, so that no long text is hashed in vain.
+    /// - Returns: `nil` for a text without the form of a key, so that no long text is hashed for nothing.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

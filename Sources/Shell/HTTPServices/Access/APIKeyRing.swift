@@ -2,7 +2,7 @@ import Crypto
 
 /// All keys in memory.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class APIKeyRing: @unchecked Sendable {
     private var keys: [String: APIKey] = [:]
 
@@ -20,7 +20,7 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// The key whose text this is. Takes as long for a key that is nearly right as for any other.
+    /// The key with this text. The time of the search does not depend on how similar the text is to a key.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

@@ -1,24 +1,24 @@
-/// What a key may do. Every route names one; new services add theirs.
+/// The permissions of a key. Every route names one; new services add their own.
 package enum APIScope: String, Hashable, Sendable, CaseIterable {
-    /// Report what became of tokens.
+    /// Report the outcome of pushes to tokens.
     case tokensReport = "tokens.report"
-    /// Read which tokens are dead.
+    /// Read the dead tokens.
     case tokensRead = "tokens.read"
-    /// See and change contacts.
+    /// Read and change contacts.
     case registrations
-    /// See and send pushes.
+    /// Read and send pushes.
     case pushes
-    /// Report what became of pushes on the device, and read how pushes fared.
+    /// Report what happened to pushes on the device, and read push statistics.
     case lifecycle
-    /// Report what became of pushes on the device, and read nothing: for keys that stand in apps, where anybody can
-    /// find them.
+    /// Report what happened to pushes on the device, and read nothing: for keys inside apps, where anybody can find
+    /// them.
     case lifecycleReport = "lifecycle.report"
-    /// Read the daemon's figures.
+    /// Read the daemon's metrics.
     case metrics
-    /// Everything, the other scopes included.
+    /// Everything, including the other scopes.
     case admin
 
-    /// Reads names with commas between them; `nil` when one is unknown or there is none.
+    /// Reads names separated by commas; `nil` for an unknown name or an empty list.
     package static func set(_ text: some StringProtocol) -> Set<APIScope>? {
         var scopes: Set<APIScope> = []
         for word in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -30,7 +30,7 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
 }
 
 extension Set<APIScope> {
-    /// In the order of the cases, with commas: what ``APIScope/set(_:)`` reads.
+    /// In the order of the cases, separated by commas, as ``APIScope/set(_:)`` reads them.
     package var names: String { APIScope.allCases.filter(contains).map(\.rawValue).joined(separator: ",") }
 
     func allows(_ scope: APIScope) -> Bool {

@@ -4,7 +4,7 @@ package import ProxyCore
 import Reactor
 package import Settings
 
-/// Where an HTTP service listens, and what it allows its clients.
+/// The addresses of an HTTP service, and the limits of its clients.
 package struct ServiceAccess {
     /// The name of its settings: `api` or `admin`.
     let name: String
@@ -29,14 +29,14 @@ extension HTTPListener.Limits {
     static let ofServices = {
         var limits = HTTPListener.Limits()
         limits.connectionsPerSource = 64
-        // So calls wait for one request at most.
+        // So calls wait for at most one request.
         limits.requestsPerTurn = 1
         limits.turn = .connections
         return limits
     }()
 }
 
-/// The operators' routes over TCP; the control socket has the same.
+/// The operators' routes over TCP. The control socket has the same routes.
 package struct AdminSettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?
@@ -47,17 +47,17 @@ package struct AdminSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<AdminSettings>] = [
         .list(
             "listen", of: .httpEndpoint, \.listen, example: "[127.0.0.1:8089]",
-            "Where the admin API listens: a list of address:port, others than those of api.listen. Empty: nowhere. Keys need the scope admin; limits are those of api."
+            "The addresses of the admin API: a list of address:port, different from api.listen. Empty: the admin API is off. Keys need the scope admin. The limits of api apply."
         ),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/admin-cert.pem",
-            "The certificate with its chain, PEM; the admin API is then spoken over TLS. Read again on SIGHUP."),
+            "The certificate with its chain, PEM. With it, the admin API uses TLS. Read again on SIGHUP."),
         .path("key-file", \.keyFile, example: "/etc/sippushd/admin-key.pem", "The certificate's private key, PEM."),
     ]
 
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 
-    /// Where the admin API listens. Its limits are those of the HTTP API.
+    /// The addresses of the admin API. Its limits are the limits of the HTTP API.
     package func access(like api: ServiceAccess) -> ServiceAccess {
         ServiceAccess(
             name: "admin", listen: listen, certFile: certFile, keyFile: keyFile, limits: api.limits,
@@ -66,11 +66,11 @@ package struct AdminSettings: SettingsGroup, Equatable {
 }
 
 extension SettingComplaint {
-    /// A complaint unless both files are named, or neither.
+    /// A complaint if only one of the two files is named.
     package static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
-        case (_?, nil): [SettingComplaint("expected key-file beside it", key: "cert-file")]
-        case (nil, _?): [SettingComplaint("expected cert-file beside it", key: "key-file")]
+        case (_?, nil): [SettingComplaint("expected key-file as well", key: "cert-file")]
+        case (nil, _?): [SettingComplaint("expected cert-file as well", key: "key-file")]
         case (nil, nil), (_?, _?): []
         }
     }

@@ -5,13 +5,13 @@ package import ProxyRuntime
 import Reactor
 import Registration
 
-/// Limits how often passwords, keys and the tokens of apps can be guessed over HTTP. All count alike against their
-/// source; passwords count against their user as well.
+/// Limits how often passwords, keys and app tokens can be guessed over HTTP. Each wrong guess counts against its
+/// source; a wrong password also counts against its user.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// Counts wrong logins until ``count(with:)`` leaves that to the engine.
+    /// Counts wrong logins until ``count(with:)`` hands this task to the engine.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -24,20 +24,21 @@ package final class WrongLogins: @unchecked Sendable {
     package func count(with door: ShardDoor) { self.door = door }
 
     enum Verdict: Sendable {
-        /// The password is that of this user.
+        /// The password belongs to this user.
         case right(AddressOfRecord)
         case wrong
-        /// Nothing was looked at: the source must wait for so long first.
+        /// Nothing was checked. The source must wait this long first.
         case refused(Duration)
     }
 
-    /// Judges a password, unless its source or its user has been wrong too often. It is one question to the engine, so
-    /// that guesses made at the same time cannot pass before the wrong ones are counted.
+    /// Checks a password, unless its source or its user has been wrong too often. The engine is asked once, so that
+    /// simultaneous guesses cannot pass before the wrong ones are counted.
     func verdict(on attempt: ServiceRouter.LoginAttempt, from source: IPAddress) async -> Verdict {
         guard let door else { return .wrong }
         return await door.ask(.everything) { engine, now in
             let known = engine.aor(of: attempt.user, in: attempt.domain)
-            // A domain that is not ours has no users, and costs as much. All spellings of a user count together.
+            // A domain that is not ours has no users, but the check takes the same time. All spellings of a user count
+            // together.
             let user =
                 known ?? AddressOfRecord(user: attempt.user, host: (attempt.domain ?? .empty).lowercased())
             if let wait = engine.loginWait(from: source, for: user, now: now) { return .refused(wait) }
@@ -50,10 +51,10 @@ package final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// Counts the wrong ones among several guesses that a source has made at once, until it has been wrong too often.
-    /// Without guesses it tells whether the source is heard at all.
+    /// Counts the wrong ones among several guesses of a source, until it has been wrong too often. Without guesses,
+    /// only reports whether the source may try.
     ///
-    /// - Returns: how many of the guesses were heard, and how long their source must wait if not all were.
+    /// - Returns: how many of the guesses were checked, and how long their source must wait if some were not.
     func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
         guard let door else {
             let attempt = LoginLimit.Attempt(from: source, for: nil)

@@ -1,8 +1,8 @@
-/// A type of bodies, with what its schema says beyond the names and types of its members.
+/// A type of bodies with additions to its schema beyond the names and types of its members.
 package protocol DescribedBody: Decodable {
-    /// The name under which the OpenAPI document has the schema once; `nil` to write it out at each use.
+    /// The name under which the OpenAPI document defines the schema once; `nil` to write it out at each use.
     static var schemaName: String? { get }
-    /// Words and rules to add to members, by their names. A note may name no other type than that of its member.
+    /// Words and rules to add to members, by their names. A note may not change the type of its member.
     static var notes: [String: JSONSchema] { get }
 }
 
@@ -11,7 +11,7 @@ extension DescribedBody {
     package static var notes: [String: JSONSchema] { [:] }
 }
 
-/// A type that JSON has as a single value, and no object.
+/// A type whose JSON is a single value instead of an object.
 package protocol DescribedValue: Decodable {
     static var schema: JSONSchema { get }
     /// An empty value.
@@ -19,13 +19,13 @@ package protocol DescribedValue: Decodable {
 }
 
 extension JSONSchema {
-    /// The schema of a type, found by decoding a value of it and noting what it asks for.
+    /// The schema of a type. It is found by decoding a value and recording each request of the decoder.
     init(of body: any Decodable.Type) {
         do { self = try BodyRecorder.read(body).schema } catch { preconditionFailure("\(body): \(error)") }
     }
 }
 
-/// A decoder that gives a type an empty value for whatever it asks for, and notes down what that was.
+/// A decoder that returns an empty value for each request of a type, and records the request.
 private final class BodyRecorder: Decoder {
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]
@@ -49,7 +49,7 @@ private final class BodyRecorder: Decoder {
         switch type {
         case is String.Type: ("", .text)
         case is Bool.Type: (false, .flag)
-        // Most numbers are counts, dates and cursors. Only distances in time have 32 bits, and may be negative.
+        // Most numbers are counts, dates and cursors. Only time differences have 32 bits, and they may be negative.
         case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
         case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))
         case let value as any DescribedValue.Type: (value.init(), value.schema)
@@ -69,7 +69,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let codingPath: [any CodingKey] = []
     let allKeys: [Key] = []
 
-    /// Called only for members that may be missing, before they are read.
+    /// Called only for optional members, before they are read.
     func contains(_ key: Key) -> Bool { recorder.optional.insert(key.stringValue).inserted }
     func decodeNil(forKey _: Key) -> Bool { false }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {

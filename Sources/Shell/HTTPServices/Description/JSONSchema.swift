@@ -1,9 +1,9 @@
 import JSON
 
-/// A JSON Schema (draft 2020-12), as far as descriptions of routes need one.
+/// A JSON Schema (draft 2020-12), to the extent that descriptions of routes need it.
 package struct JSONSchema: Hashable, Sendable {
     private(set) var value: JSONValue
-    /// The shared schemas it refers to, by name.
+    /// The shared schemas that it refers to, by name.
     private(set) var shared: [String: JSONValue]
 
     private init(_ members: [(String, JSONValue)], using others: [JSONSchema] = []) {
@@ -19,13 +19,13 @@ package struct JSONSchema: Hashable, Sendable {
     // MARK: Simple values
 
     package static let anything = JSONSchema([])
-    /// A schema that holds words alone, as a note on a member.
+    /// A schema with a description only, as a note on a member.
     package static func words(_ text: String) -> JSONSchema { .anything.described(text) }
     package static let text = typed("string")
     package static let flag = typed("boolean")
     package static let guid = typed("string", [("format", "uuid")])
 
-    /// A text with so many characters, which matches the expression (ECMA 262) if there is one.
+    /// A text of this length that matches the expression (ECMA 262), if one is given.
     package static func text(_ lengths: ClosedRange<Int>, pattern: String? = nil) -> JSONSchema {
         typed(
             "string",
@@ -73,8 +73,7 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// An object with members that are always there, and others that may be missing. It may have further members, which
-    /// nobody looks at.
+    /// An object with required and optional members. Further members are allowed and ignored.
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
@@ -105,8 +104,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// This schema with the members of a note, which replace its own of the same name. A note that names a type must
-    /// name the same one.
+    /// This schema with the members of a note, which replace its own members of the same name. A note that names a type
+    /// must name the same type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")
@@ -115,7 +114,7 @@ package struct JSONSchema: Hashable, Sendable {
         return copy
     }
 
-    /// A reference to a schema that stands in the document once, under this name.
+    /// A reference to a schema that the document defines once under this name.
     package static func shared(_ name: String, _ schema: JSONSchema) -> JSONSchema {
         var reference = JSONSchema([("$ref", .string("#/components/schemas/\(name)"))], using: [schema])
         reference.shared[name] = schema.value

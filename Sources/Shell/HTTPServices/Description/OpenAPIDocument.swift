@@ -108,7 +108,7 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // The server refuses some requests, as plain text, before it knows their route.
+        // The server refuses some requests as plain text, before it knows their route.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -116,9 +116,9 @@ struct OpenAPIDocument {
 
     private static let commonAnswers: JSONValue = [
         "Malformed": problem("The request is not well-formed.", plain: true),
-        "Unauthorized": problem("A key is needed, or the one shown is not known.", challenge: true),
-        "Forbidden": problem("The key may not do that.", challenge: true),
-        "TooManyLogins": problem("Too many wrong passwords, keys or tokens came from there; see Retry-After."),
+        "Unauthorized": problem("The request has no key, or an unknown one.", challenge: true),
+        "Forbidden": problem("The key lacks the scope of the operation.", challenge: true),
+        "TooManyLogins": problem("The source sent too many wrong passwords, keys or tokens; see Retry-After."),
         "TooLong": problem("The body is too long.", plain: true),
         "HeadTooLong": [
             "description": "Path, query and header fields are too long.",
@@ -141,7 +141,7 @@ struct OpenAPIDocument {
 
     private func security(of route: ServiceRouter.Route) -> JSONValue {
         guard let scope = route.scope else { return [] }
-        // OpenAPI 3.1 lets a requirement name roles where there is no OAuth.
+        // OpenAPI 3.1 allows role names in requirements without OAuth.
         let key: JSONValue = ["key": [.string(scope.rawValue)]]
         return !route.takesPassword ? [key] : [key, ["userPassword": []]]
     }
@@ -154,13 +154,13 @@ struct OpenAPIDocument {
         "userPassword": [
             "type": "apiKey", "in": "query", "name": "password",
             "description":
-                "The SIP password of the user that the request is about; a form or a JSON body may hold it too.",
+                "The SIP password of the user in the request. A form or a JSON body can contain it instead.",
         ],
     ]
 }
 
 extension ServiceRouter.Route {
-    /// The pattern as OpenAPI writes it. OpenAPI knows no parameter with slashes, so that `{*}` is described as one
+    /// The pattern in the form of OpenAPI. OpenAPI has no parameters with slashes, so `{*}` is described as one
     /// segment.
     var template: String {
         var names = (description?.parameters ?? []).filter { $0.place == .path }.map(\.name)[...]
@@ -171,7 +171,7 @@ extension ServiceRouter.Route {
 }
 
 extension ServiceRouter {
-    /// Adds `/openapi.json`, which tells of the routes that were added before, and of itself.
+    /// Adds `/openapi.json`, which describes itself and the routes that were added before.
     mutating func addDocument(title: String) {
         let description = RouteDescription("getDescription", "This document")
             .answer(200, "An OpenAPI 3.1 document", .object(["openapi": .text, "paths": .map(of: .anything)]))
@@ -182,7 +182,7 @@ extension ServiceRouter {
         document.bytes = OpenAPIDocument(title: title, routes: routes).value.bytes
     }
 
-    /// - `@unchecked Sendable` because it is written once, before anybody reads it.
+    /// - `@unchecked Sendable` because it is written once, before any read.
     private final class Served: @unchecked Sendable {
         var bytes: [UInt8] = []
     }

@@ -1,7 +1,8 @@
-/// What a client has to know of a route; stands beside its registration, and becomes an operation of `/openapi.json`.
+/// The description of a route for clients. It is declared beside the route's registration and becomes an operation of
+/// `/openapi.json`.
 ///
-/// What holds for all routes is not said here: 400 for requests that are not well-formed, and for routes with a scope 401
-/// and 403.
+/// Answers that all routes share are not repeated here: 400 for malformed requests, and 401 and 403 for routes with a
+/// scope.
 package struct RouteDescription: Sendable {
     package struct Parameter: Sendable {
         enum Place: String, Sendable {
@@ -27,7 +28,7 @@ package struct RouteDescription: Sendable {
         let bodies: [Body]
     }
 
-    /// The operation's name in generated clients, such as `listDeadTokens`. Routes that mean the same have the same
+    /// The operation's name in generated clients, such as `listDeadTokens`. Routes with the same meaning have the same
     /// name; the document adds numbers to it.
     let operation: String
     package let summary: String
@@ -37,7 +38,7 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
-    /// For a route that only says that something is not served; the document leaves it out.
+    /// For a route that only reports that a path is not served. The document leaves it out.
     static let leftOut = RouteDescription("", "")
 
     var isLeftOut: Bool { operation.isEmpty }
@@ -65,7 +66,7 @@ package struct RouteDescription: Sendable {
         adding(Parameter(name: name, place: .header, text: text, schema: schema, isRequired: false))
     }
 
-    /// Adds a request body; to be called again for each further media type.
+    /// Adds a request body. Call again for each further media type.
     package func body(
         _ schema: JSONSchema, type: String = "application/json", isRequired: Bool = true
     ) -> RouteDescription {
@@ -85,7 +86,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Answers
 
-    /// Adds an answer with a body; to be called again for each further media type of the same status.
+    /// Adds an answer with a body. Call again for each further media type of the same status.
     package func answer(
         _ status: Int = 200, _ text: String, _ schema: JSONSchema, type: String = "application/json"
     ) -> RouteDescription {
@@ -107,16 +108,16 @@ package struct RouteDescription: Sendable {
         return copy
     }
 
-    /// Adds the answer 200 with an empty object, which says that it is done.
+    /// Adds the answer 200 with an empty object, which reports success.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// Adds a problem of this route alone, or says what a common one means here.
+    /// Adds a problem of this route, or the meaning that a common problem has here.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }
 
     package func notStored() -> RouteDescription {
-        problem(503, "The store cannot be written now; nothing was changed.")
+        problem(503, "The store cannot be written now. Nothing was changed.")
     }
     package func notRead() -> RouteDescription { problem(503, "The store cannot be read now.") }
 }

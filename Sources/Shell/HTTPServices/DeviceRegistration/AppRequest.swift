@@ -5,8 +5,8 @@ package import ProxyRuntime
 package import Timekeeping
 
 extension StoredMobileApp {
-    /// The app as settings, which requests are checked against; `nil` when its name could not stand in a path or a log
-    /// line, or a part is missing or not well-formed.
+    /// The app as settings, against which requests are checked; `nil` if its name cannot be part of a path or a log
+    /// line, or a part is missing or malformed.
     var settings: MobileAppSettings? {
         guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
             let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
@@ -23,13 +23,13 @@ extension StoredMobileApp {
     }
 }
 
-/// An operator's request to add an app. It holds the hash of the ApiToken, never the token itself.
+/// An operator's request to add an app. It has the hash of the ApiToken, never the token itself.
 package struct AppRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
-        "name": .name, "id": .guid.described("What requests name as MobileAppId."),
-        "org": .text(1...256).described("The organisation in the requests' path."),
+        "name": .name, "id": .guid.described("The MobileAppId of requests."),
+        "org": .text(1...256).described("The organisation in the path of requests."),
         "hash": .hexadecimal(64).described("SHA-256 of the ApiToken."),
-        "user": .words("The address that a UserId stands for, with `{{user}}` in it once."),
+        "user": .words("The SIP address of a UserId. It contains `{{user}}` once."),
         "apnsProvider": .choice(AppleEnvironment.allCases.map(\.rawValue)), "apnsParam": .text(0...256),
         "fcmParam": .text(0...256),
     ]
@@ -55,17 +55,17 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 
     /// The app to store, if all parts are well-formed.
     ///
-    /// - Throws: a sentence for whoever asked.
+    /// - Throws: a sentence for the caller.
     package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
         guard user.map({ UserTemplate($0) != nil }) ?? true else {
-            throw StartError("user is an address with {{user}} in it once")
+            throw StartError("user must be an address that contains {{user}} once")
         }
         guard apnsProvider.map({ AppleEnvironment(rawValue: $0) != nil }) ?? true else {
-            throw StartError("apnsProvider is apns or apns.dev")
+            throw StartError("apnsProvider must be apns or apns.dev")
         }
         for text in [org, apnsParam ?? "", fcmParam ?? ""] {
             guard text.utf8.count <= Self.textLimit, text.isPlain(allowingSlash: true) || text.isEmpty else {
-                throw StartError("a text is too long or holds control characters")
+                throw StartError("a text is too long or contains control characters")
             }
         }
         let app = StoredMobileApp(
@@ -82,27 +82,27 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
     private static let textLimit = 256
 }
 
-/// The text that an app's server shows as ApiToken: 32 random bytes.
+/// The ApiToken that an app's server sends: 32 random bytes.
 package struct AppToken {
     package let text: String
 
-    /// A new one; it is shown once and kept nowhere.
+    /// Creates a new token. It is shown once and not kept.
     package static func make() throws(StartError) -> AppToken {
         do throws(CryptoError) {
             return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))
         } catch {
-            throw StartError("no random bytes: \(error)")
+            throw StartError("cannot get random bytes: \(error)")
         }
     }
 
     package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 }
 
-/// An app as lists show it.
+/// An app in lists.
 package struct AppReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "App"
     package static let notes: [String: JSONSchema] = [
-        "id": .guid, "isFixed": .words("It stands in the settings, so that no command removes it."),
+        "id": .guid, "isFixed": .words("The app is defined in the settings, and no command can remove it."),
     ]
 
     package var name: String
@@ -113,7 +113,7 @@ package struct AppReport: Codable, Sendable, DescribedBody {
     package var apnsParam: String?
     package var fcmParam: String?
     package var isFixed: Bool
-    /// Unix seconds; `nil` for one of the settings.
+    /// Unix seconds; `nil` for an app of the settings.
     package var createdAt: Int64?
 
     init(_ name: String, _ settings: MobileAppSettings, createdAt: UnixTime?) {
@@ -128,7 +128,7 @@ package struct AppReport: Codable, Sendable, DescribedBody {
         self.createdAt = createdAt?.seconds
     }
 
-    /// Whether the text is the app's name or its id, since lists show both.
+    /// Whether the text is the app's name or its id. Lists show both.
     package func isNamed(_ text: String) -> Bool {
         text == name || (!id.isEmpty && text.lowercased() == id.lowercased())
     }

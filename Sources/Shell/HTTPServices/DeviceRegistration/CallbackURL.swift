@@ -1,17 +1,17 @@
 import Addressing
 import ProxyRuntime
 
-/// A callback URL in the only form that is taken: ASCII, http or https, no user name, and a host that is a name or a
+/// A callback URL in the only accepted form: ASCII, http or https, no user name, and a host that is a name or a
 /// complete address.
 ///
-/// The URL of a request is put together from the parts that were read here, so that nobody can read it in another way.
+/// The URL of a request is built from the parts that were read here, so that no other program can read it differently.
 struct CallbackURL: Hashable {
     let isSecure: Bool
     /// In lower case, without brackets.
     let host: String
     let port: UInt16
     private let hasPort: Bool
-    /// Path and query; begins with a slash.
+    /// The path and query, beginning with a slash.
     private let target: String
 
     private static let limit = 2048
@@ -37,7 +37,7 @@ struct CallbackURL: Hashable {
         target = sent.hasPrefix("/") ? String(sent) : "/" + sent
     }
 
-    /// The URL that a request is sent to.
+    /// The URL of the request.
     var text: String {
         let address = IPAddress(host)?.uriHost ?? host
         return "\(isSecure ? "https" : "http")://\(address)\(hasPort ? ":\(port)" : "")\(target)"
@@ -64,8 +64,8 @@ struct CallbackURL: Hashable {
         return isName(host) ? (host.lowercased(), port) : nil
     }
 
-    /// Labels of letters, digits, hyphens and underscores. One that ends in a number would be an address to many readers:
-    /// decimal, octal, hexadecimal, in fewer than four parts.
+    /// Labels of letters, digits, hyphens and underscores. A name that ends in a number is refused: many programs read
+    /// it as an address in decimal, octal or hexadecimal, or with fewer than four parts.
     private static func isName(_ host: Substring) -> Bool {
         let labels = host.split(separator: ".", omittingEmptySubsequences: false)
         guard host.utf8.count <= 253,
@@ -84,19 +84,19 @@ struct CallbackURL: Hashable {
     }
 }
 
-/// The rules that say where webhooks may go.
+/// The destinations to which webhooks may go.
 struct CallbackGuard: Sendable {
     let allowsPlain: Bool
     /// Private addresses that the operator allows.
     let allowed: [AddressBlock]
 
-    /// The address that a webhook may be sent to.
+    /// The address to which a webhook may be sent.
     ///
     /// - Parameters:
-    ///   - addresses: all addresses of the URL's host; when one is not allowed, none is.
-    ///   - port: of the URL.
+    ///   - addresses: all addresses of the URL's host. If one of them is not allowed, the whole host is refused.
+    ///   - port: the port of the URL.
     ///   - own: the daemon's own listeners.
-    /// - Returns: the one address to connect to; `nil` when there is none, or it is not allowed.
+    /// - Returns: the one address to connect to; `nil` if the host has none or is refused.
     func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {
         guard addresses.allSatisfy({ isAllowed($0) && !isOwn($0, port, own) }) else { return nil }
         return addresses.first

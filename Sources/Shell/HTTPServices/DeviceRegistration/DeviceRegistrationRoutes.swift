@@ -1,7 +1,7 @@
 import Addressing
 import Bytes
 import Crypto
-import Foundation
+import FoundationEssentials
 import HTTPServer
 import JSON
 import Persistence
@@ -9,10 +9,10 @@ import Reactor
 import SIPGrammar
 import Telemetry
 
-/// The device registration API of Dynamics 365 Customer Insights: takes requests, and answers for what became of them.
+/// The device registration API of Dynamics 365 Customer Insights: accepts requests, and reports their outcomes.
 ///
-/// Whoever shows a wrong API token is answered like everybody else, and nothing is kept or sent: so nobody learns which
-/// apps and tokens there are, nobody fills the disk, and nobody makes us call a URL.
+/// A request with a wrong API token gets the same answer as any other, but nothing is stored or sent. Thus callers
+/// cannot find out apps and tokens, fill the disk, or make the daemon call a URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let store: any ProxyStore
@@ -53,7 +53,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
         add("/cleanup/batch", to: &router, .cleanups) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
-            // One object instead of an array stands in some versions of the documentation.
+            // Some versions of the documentation have one object instead of an array.
             if case .object = body { return try await self.accept([try CleanupBody(body)], of: call) }
             var bodies: [CleanupBody] = []
             for item in try body.items() { bodies.append(try CleanupBody(item)) }
@@ -61,7 +61,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
     }
 
-    /// The API token in the body takes the place of a key.
+    /// The API token in the body replaces a key.
     private func add(
         _ path: String, to router: inout ServiceRouter, _ description: RouteDescription, isChange: Bool = true,
         _ handler: @escaping ServiceRouter.Handler
@@ -72,10 +72,10 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: API tokens
 
-    /// The credentials that are an app's own; each is judged once. When the source has been wrong too often this
-    /// throws, and nothing of the request is done: a batch is not a hundred guesses.
+    /// Checks each app's credentials once. If the source has been wrong too often, this throws and nothing in the
+    /// request is carried out: a batch does not count as a hundred guesses.
     ///
-    /// The audit line names the users, and the apps that have shown who they are.
+    /// The audit line names the users and the apps whose token was right.
     private func judge(
         _ shown: [AppCredentials], changing users: [String] = [], of call: ServiceCall
     ) async throws(ServiceProblem) -> Set<AppCredentials> {
@@ -113,7 +113,7 @@ final class DeviceRegistrationRoutes: Sendable {
         for body in bodies {
             let id = RequestID.make()
             ids.append(id)
-            // A stranger's callback is called by nobody: the URL may be anyone's.
+            // A callback of a stranger is ignored: the URL may belong to somebody else.
             guard good.contains(body.credentials) else { continue }
             let callback = try callback(fields, signedWith: body.credentials.apiToken)
             requests.append(
@@ -163,7 +163,7 @@ final class DeviceRegistrationRoutes: Sendable {
     // MARK: Outcomes
 
     private func tell(_ body: StatusBody, to call: ServiceCall) async throws(ServiceProblem) {
-        // To a stranger all requests are unknown.
+        // Strangers learn that all requests are unknown.
         guard try await !judge([body.credentials], of: call).isEmpty else {
             return call.answer(body.requests.map { _ in DeviceOutcome.pending })
         }
@@ -192,7 +192,7 @@ extension DeviceOutcome: Encodable {
 }
 
 extension SignatureEncoding {
-    /// HMAC-SHA256 of the URL's bytes, as they came in the header.
+    /// HMAC-SHA256 of the URL's bytes in the header.
     func signature(of url: String, key: String) throws(CryptoError) -> String {
         var key = try HMACKey(Array(key.utf8).span)
         let code = key.code(for: Array(url.utf8))
@@ -206,6 +206,6 @@ extension SignatureEncoding {
 extension ServiceProblem {
     static var notWritten: ServiceProblem { ServiceProblem(503, "the store cannot be written now", retryAfter: 5) }
     static var tooManyRequests: ServiceProblem {
-        ServiceProblem(503, "too many registrations wait already", retryAfter: 5)
+        ServiceProblem(503, "the queue of registrations is full", retryAfter: 5)
     }
 }

@@ -11,25 +11,24 @@ import Telemetry
 /// The device registration API with all its parts.
 final class DeviceRegistrationService {
     private let routes: DeviceRegistrationRoutes
-    private let queue: DeviceRequestQueue
+    let queue: DeviceRequestQueue
     private let store: any ProxyStore
     private let webhooks: WebhookSender
 
     /// - Parameters:
-    ///   - settings: of the API.
-    ///   - apps: whose servers may ask.
+    ///   - settings: the settings of the API.
+    ///   - apps: the apps whose servers may send requests.
     ///   - loop: the shard's.
     ///   - directory: the users' devices.
     ///   - store: for requests and outcomes.
-    ///   - dryRuns: pushes that show whether a token is good.
     ///   - wrongLogins: counts API tokens that are no app's.
     ///   - log: for what goes wrong.
     ///   - ownEndpoints: the daemon's own listeners; webhooks never go there.
-    ///   - resolve: gives the addresses of webhook receivers.
-    /// - Throws: when there is no timer.
+    ///   - resolve: resolves the host names of webhook receivers.
+    /// - Throws: if a timer cannot be created.
     init(
         settings: APISettings, apps: MobileApps, loop: EventLoop, directory: DeviceDirectory, store: any ProxyStore,
-        dryRuns: DryRuns, wrongLogins: WrongLogins, log: Log,
+        wrongLogins: WrongLogins, log: Log,
         ownEndpoints: @escaping () -> [Endpoint],
         resolve: @escaping WebhookSender.Resolve
     ) throws(StartError) {
@@ -38,8 +37,8 @@ final class DeviceRegistrationService {
             settings: settings.deviceRegistration, loop: loop, log: log, ownEndpoints: ownEndpoints, resolve: resolve)
         do throws(SystemError) {
             queue = try DeviceRequestQueue(
-                store: store, loop: loop, apps: apps, directory: directory, dryRuns: dryRuns,
-                webhooks: webhooks, age: settings.deviceRegistration.historyAge, log: log)
+                store: store, loop: loop, apps: apps, directory: directory, webhooks: webhooks,
+                age: settings.deviceRegistration.historyAge, log: log)
         } catch {
             throw StartError("device registration: \(error)")
         }
@@ -48,15 +47,12 @@ final class DeviceRegistrationService {
             wrongLogins: wrongLogins)
     }
 
-    /// Takes up what was accepted before the last stop.
+    /// Resumes the requests that were accepted before the last stop.
     func resume() async throws(StartError) {
         queue.resume(try await StartError.wrapping(store.openDeviceRequests))
     }
 
     func register(in router: inout ServiceRouter) { routes.register(in: &router) }
-
-    /// How many requests are accepted and not done.
-    var openRequests: Int { queue.count }
 
     func prune() { queue.prune() }
 
@@ -64,7 +60,7 @@ final class DeviceRegistrationService {
 }
 
 extension DeviceDirectory {
-    /// Asks and orders the engine, through its door.
+    /// Uses the engine through its door.
     init(_ door: ShardDoor) {
         self.init(
             report: { device, aor in
@@ -77,6 +73,7 @@ extension DeviceDirectory {
                     engine.devicesWithdrawn(selection, of: aor, ticket, now: now)
                 }
             },
+            canBePushed: { await door.canBePushed($0) },
             tokens: { aor in
                 await door.ask(.user(aor)) { engine, now in
                     engine.targets(of: aor, now: now).compactMap(\.pushToken)

@@ -3,13 +3,13 @@ import ProxyCore
 import PushDelivery
 package import Settings
 
-/// How a webhook's signature is written.
+/// The encoding of a webhook's signature.
 package enum SignatureEncoding: String, Hashable, Sendable, CaseIterable {
     case base64
     case hex
 }
 
-/// What is common to all apps that register devices over HTTP.
+/// Settings that all apps with device registration share.
 package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
     package var historyAge: Duration = .seconds(7 * 86_400)
     package var signature = SignatureEncoding.base64
@@ -23,18 +23,19 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<DeviceRegistrationSettings>] = [
         .duration(
             "history", in: .seconds(60) ... .seconds(3650 * 86_400), \.historyAge,
-            "How long the outcome of a tracked request can be asked for."),
-        .choice("webhook-signature", \.signature, "How webhooks write their signature: base64 or hex."),
+            "How long the outcome of a tracked request is stored."),
+        .choice("webhook-signature", \.signature, "The encoding of the signature in webhooks: base64 or hex."),
         .list(
             "webhook-receivers", of: .addressBlock, \.privateReceivers, example: "[10.1.2.0/24]",
-            "Private addresses that webhooks may go to; all public ones are allowed. Never our own listeners."),
-        .bool("webhook-plain-http", \.allowsPlainWebhooks, "Whether callback URLs may be http."),
+            "Private addresses to which webhooks may go, besides all public addresses. The daemon's own listeners are never allowed."
+        ),
+        .bool("webhook-plain-http", \.allowsPlainWebhooks, "Allow callback URLs with http."),
         .path(
             "webhook-ca-file", \.webhookAuthorityFile, example: "/etc/sippushd/webhook-ca.pem",
-            "Certificate authorities for webhook receivers, PEM, in place of the system's."),
+            "Certificate authorities for webhook receivers, PEM. Default: the system's."),
         .value(
             "webhook-source-address", \.webhookSource, .address, example: "192.0.2.20",
-            "The address of this machine that webhooks leave from. Receivers are then reached over its family alone. Without it the system chooses."
+            "The source address of webhooks. Receivers are then reached only over its address family. Default: the system chooses."
         ),
     ]
 }

@@ -3,14 +3,14 @@ import HTTPServer
 import JSON
 import Persistence
 
-/// The app that asks, as the body says, and the API token that shows it: these calls show no key in a header.
+/// The app of a request and its API token, from the body: these requests have no key in a header.
 struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
 
     init(_ body: JSONValue) throws(ServiceProblem) {
         guard let app = RequestID(try body.text("MobileAppId")) else {
-            throw ServiceProblem(400, "MobileAppId is no GUID")
+            throw ServiceProblem(400, "MobileAppId is not a GUID")
         }
         self.app = app
         apiToken = try body.text("ApiToken")
@@ -35,7 +35,7 @@ struct RegistrationBody {
     }
 }
 
-/// The body that asks to forget devices of a user.
+/// A body that asks to remove devices of a user.
 struct CleanupBody {
     let credentials: AppCredentials
     let user: String
@@ -49,7 +49,7 @@ struct CleanupBody {
     }
 }
 
-/// The question of what became of requests.
+/// A question for the status of requests.
 struct StatusBody {
     let credentials: AppCredentials
     let requests: [RequestID]
@@ -64,7 +64,7 @@ struct StatusBody {
         var requests: [RequestID] = []
         for item in items {
             guard let id = item.string.flatMap({ RequestID($0) }) else {
-                throw ServiceProblem(400, "RegistrationRequestIds holds something that is no GUID")
+                throw ServiceProblem(400, "RegistrationRequestIds contains a text that is not a GUID")
             }
             requests.append(id)
         }
@@ -77,7 +77,7 @@ extension JSONValue {
         do throws(JSONError) {
             self = try JSONValue(request.body)
         } catch {
-            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+            throw ServiceProblem(400, "the body cannot be read as JSON", detail: "\(error)")
         }
     }
 
@@ -96,23 +96,22 @@ extension JSONValue {
         return text
     }
 
-    /// The text of a member; `nil` when it is missing, null or empty, since writers of JSON spell "none" in all three
-    /// ways.
+    /// The text of a member; `nil` if it is missing, null or empty, because clients write "none" in all three ways.
     fileprivate func optionalText(_ key: String) throws(ServiceProblem) -> String? {
         guard case .object = self else { throw ServiceProblem(400, "expected an object") }
         switch self[key] {
         case nil, .null: return nil
         case .string(let text): return text.isEmpty ? nil : text
-        case .bool, .number, .array, .object: throw ServiceProblem(400, "\(key) is no text")
+        case .bool, .number, .array, .object: throw ServiceProblem(400, "\(key) is not a text")
         }
     }
 }
 
-/// What the header fields of a registration say.
+/// The values in the header fields of a registration.
 struct RegistrationFields {
     let isTracked: Bool
     let callbackURL: String?
-    /// The fields to add to the webhook: a JSON object whose members can all be header fields, or empty for none.
+    /// The fields to add to the webhook: a JSON object whose members are all valid header fields, or empty for none.
     let callbackFields: String
 
     init(_ request: HTTPRequest) throws(ServiceProblem) {
@@ -120,11 +119,11 @@ struct RegistrationFields {
         callbackURL = Self.field(request, "callback-url")
         callbackFields = Self.field(request, "callback-url-headers") ?? ""
         if WebhookFields(callbackFields) == nil {
-            throw ServiceProblem(400, "x-ms-callback-url-headers is no JSON object of texts")
+            throw ServiceProblem(400, "x-ms-callback-url-headers is not a JSON object of texts")
         }
     }
 
-    /// The documentation spells these names in two ways; the first one counts.
+    /// The documentation has two spellings of these names. The first one has priority.
     private static func field(_ request: HTTPRequest, _ name: String) -> String? {
         for prefix in ["x-ms-", "x-ms-status-"] {
             if let value = request.field(prefix + name), !value.isEmpty { return value }
@@ -133,19 +132,19 @@ struct RegistrationFields {
     }
 }
 
-/// The header fields that the sender of a registration wants to see in its webhook.
+/// The header fields that the sender of a registration wants in its webhook.
 struct WebhookFields {
     let headers: [HTTPHeader]
 
     private static let limit = 32
-    /// Fields that only the daemon sets, because they say where a request ends and who it is for.
+    /// Fields that only the daemon sets, because they define the end and the target of a request.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
         "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",
     ]
 
-    /// `nil` for a text that is no JSON object of texts, or whose members cannot be header fields. Reserved ones are
-    /// left out.
+    /// `nil` for a text that is not a JSON object of texts, or whose members cannot be header fields. Reserved fields
+    /// are left out.
     init?(_ text: String) {
         guard !text.isEmpty else {
             headers = []

@@ -9,29 +9,31 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// What a registration or clean-up needs of the engine.
+/// The functions of the engine that registrations and clean-ups need.
 struct DeviceDirectory {
-    /// Gives a user a device; returns when that is on the disk, or refused.
+    /// Gives a user a device. Returns after that is persisted or refused.
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
-    /// Removes devices of a user; returns when that is on the disk, or refused.
+    /// Removes devices of a user. Returns after that is persisted or refused.
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
+    /// Whether the provider takes a push to that token.
+    let canBePushed: (PushToken) async -> Bool
     /// The tokens of all devices of a user, however they became known.
     let tokens: (AddressOfRecord) async -> [PushToken]
 }
 
-/// Does registrations and clean-ups, from their acceptance to their end: those of one user one after the other, in the
-/// order in which they came, whichever app they are of. Two apps that clean up one device at once would otherwise each
-/// leave it to the other.
+/// Carries out registrations and clean-ups. Requests of one user are carried out one after the other in the order of
+/// their arrival, even if they come from different apps. Otherwise two apps that remove one device at the same time
+/// would each leave it to the other.
 ///
-/// A request is accepted when it is on the disk, and over when its outcome is. One that is between the two when the
-/// daemon stops is done again after the next start.
+/// A request is accepted when it is persisted, and finished when its outcome is persisted. A request between the two is
+/// carried out again after the next start.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class DeviceRequestQueue: @unchecked Sendable {
     /// Requests for the same user wait in the same line.
     private enum Line: Hashable {
         case user(AddressOfRecord)
-        /// Nobody of that name can be here, or the app is gone.
+        /// The user cannot exist here, or the app was removed.
         case nobody(app: String, user: String)
     }
 
@@ -44,16 +46,15 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private let store: any ProxyStore
     private let apps: MobileApps
     private let directory: DeviceDirectory
-    private let dryRuns: DryRuns
     private let webhooks: WebhookSender
     private let age: Duration
     private let log: Log
 
-    /// What waits in each line. Its first request is being done, or the line stands in `ready` or `postponed`.
+    /// The requests in each line. The first request is in progress, or the line is in `ready` or `postponed`.
     private var lines: [Line: [Work]] = [:]
     private var ready = Queue<Line>()
     private var atWork = 0
-    /// How many requests are not done, with those that are still on their way to the disk.
+    /// The number of unfinished requests, including requests that are not persisted yet.
     private(set) var count = 0
     private var postponed: [Line] = []
     private var timer: LoopTimer?
@@ -69,13 +70,12 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     init(
         store: any ProxyStore, loop: EventLoop, apps: MobileApps, directory: DeviceDirectory,
-        dryRuns: DryRuns, webhooks: WebhookSender, age: Duration, log: Log
+        webhooks: WebhookSender, age: Duration, log: Log
     ) throws(SystemError) {
         self.store = store
         self.loop = loop
         self.apps = apps
         self.directory = directory
-        self.dryRuns = dryRuns
         self.webhooks = webhooks
         self.age = age
         self.log = log
@@ -88,13 +88,13 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: What comes
 
-    /// Takes up requests that were accepted before the last stop.
+    /// Resumes requests that were accepted before the last stop.
     func resume(_ requests: [DeviceRequest]) {
         for request in requests { enqueue(request) }
         loop.post { self.startWaiting() }
     }
 
-    /// Takes requests over. `done` is called once, on the loop, and told whether they are on the disk.
+    /// Accepts requests. `done` is called once on the loop; it says whether they were persisted.
     func accept(
         _ requests: [DeviceRequest], _ done: @escaping @Sendable (Bool) -> Void
     ) throws(ServiceProblem) {
@@ -145,7 +145,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         }
     }
 
-    /// Writes the outcome of a line's first request, and then tells it to the webhook.
+    /// Persists the outcome of a line's first request, and then sends it to the webhook.
     private func finish(
         _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [ServiceChange] = []
     ) {
@@ -170,13 +170,13 @@ final class DeviceRequestQueue: @unchecked Sendable {
         startWaiting()
     }
 
-    /// The store or the engine cannot serve a line's first request now, so that the line waits. After too many tries
-    /// the request ends with the failure; without one it is left for the next start.
+    /// The store or the engine cannot serve a line's first request now: the line waits. After too many tries the
+    /// request ends with the given failure, or is left for the next start if none is given.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
             if let failure { return finish(request, line, .failed(failure)) }
-            log.error("a device registration could not be finished; the next start takes it up again")
+            log.error("a device registration could not be finished; the next start retries it")
             return leave(line)
         }
         atWork -= 1
@@ -200,7 +200,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         lookUp(request, line, token: nil) { await self.lookedUp(request, line, token, aor, registered: $0) }
     }
 
-    /// Reads from the store the tokens that the app has registered for the user: all, or the given one if it is there.
+    /// Reads the tokens that the app registered for the user: all, or the given one if it exists.
     private func lookUp(
         _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) async -> Void
     ) {
@@ -216,12 +216,12 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private func lookedUp(
         _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
     ) async {
-        // Only a token that this app has registered, and that the engine still has, is a duplicate. Of one that is
-        // known by SIP or by a report alone, the app becomes one of those that have registered it.
+        // Only a token that this app registered, and that the engine still has, is a duplicate. For a token known from
+        // SIP or a report only, the app becomes one of its owners.
         if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
-        guard await dryRuns.canBePushed(token) else { return finish(request, line, .failed(.dryRunSendingFailed)) }
+        guard await directory.canBePushed(token) else { return finish(request, line, .failed(.dryRunSendingFailed)) }
         let result = await directory.report(ReportedDevice(token: token, label: .empty), aor)
         await reported(request, line, result, registered, aor)
     }
@@ -231,8 +231,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // Tokens that the engine has dropped meanwhile, mostly since the app was gone: nothing else would ever
-            // forget that they were registered.
+            // Forgets tokens that the engine has dropped, usually because the app was removed. Nothing else would
+            // remove these rows.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
@@ -242,7 +242,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
                 besides: [.mobileDevice(request)] + lost.map { .forgetMobileDevices(request.naming($0)) })
         case .notSupported(let problem):
             log.info(
-                "a registered device cannot be pushed",
+                "a registered device cannot receive pushes",
                 [.user: .text(request.user), .reason: .text("\(problem.sentence)")])
             finish(request, line, .failed(.dryRunSendingFailed))
         case .tooManyDevices, .malformed: finish(request, line, .failed(.failedToStoreDevice))
@@ -252,8 +252,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: Clean-ups
 
-    /// Removes devices that this app has registered, and no others of the user. One that another app has registered as well
-    /// stays until the last of them cleans it up.
+    /// Removes devices that this app registered, and no other devices of the user. A device with several apps stays
+    /// until the last of them removes it.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
             await self.withdraw(tokens, request, line, aor)
@@ -275,8 +275,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
         finish(request, line, .success, besides: [.forgetMobileDevices(request)])
     }
 
-    /// Whether another app that is still there has registered a device for that user. Letters' case says nothing of Google's
-    /// tokens, but two tokens that differ by it alone do not exist.
+    /// Whether another existing app registered a device for that user. Google's tokens are case-sensitive, but two
+    /// tokens that differ only in case do not occur.
     private func isOther(_ owner: MobileOwner, than app: String, for aor: AddressOfRecord) -> Bool {
         owner.app != app && apps[owner.app]?.address(of: owner.user) == aor
     }

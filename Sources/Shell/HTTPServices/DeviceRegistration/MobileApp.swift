@@ -9,7 +9,7 @@ struct MobileApp: Sendable {
     /// The MobileAppId in lower case.
     let id: String
     private let settings: MobileAppSettings
-    /// The daemon's domains in lower case. The first is meant when a UserId names none.
+    /// The daemon's domains in lower case. The first one is the default for a UserId without a domain.
     private let domains: [String]
 
     init?(_ settings: MobileAppSettings, domains: [String]) {
@@ -29,7 +29,7 @@ struct MobileApp: Sendable {
         return isKnown
     }
 
-    /// The address of record that a UserId stands for; `nil` when nobody of that address could register here.
+    /// The address-of-record for a UserId; `nil` if no user can register with that address here.
     func address(of user: String) -> AddressOfRecord? {
         guard let text = settings.user.text(for: user) else { return nil }
         let parts = text.split(separator: "@", omittingEmptySubsequences: false)
@@ -51,12 +51,12 @@ struct MobileApp: Sendable {
     }
 }
 
-/// All apps whose servers may register devices: those of the settings and those of the store.
+/// All apps whose servers may register devices, from the settings and from the store.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class MobileApps: @unchecked Sendable {
     private let domains: [String]
-    /// The apps of the settings by their names; they win over those of the store.
+    /// The apps of the settings by their names. They have priority over the apps of the store.
     private let fixed: [String: MobileAppSettings]
     private var stored: [String: StoredMobileApp] = [:]
     /// All apps by their identifiers.
@@ -78,7 +78,8 @@ package final class MobileApps: @unchecked Sendable {
 
     subscript(id: String) -> MobileApp? { apps[id] }
 
-    /// The app, if the token is its own. What is wrong is not told, so that nobody learns which apps there are.
+    /// The app, if the token is right. The reason of a failure is not reported, so that callers cannot find out which
+    /// apps exist.
     func app(_ id: RequestID, of organisation: String, showing apiToken: String) -> MobileApp? {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }
@@ -87,7 +88,7 @@ package final class MobileApps: @unchecked Sendable {
 
     // MARK: Those of the store
 
-    /// All apps as lists show them, by their names.
+    /// All apps in the form of lists, by their names.
     package var reports: [AppReport] {
         let all =
             fixed.map { AppReport($0.key, $0.value, createdAt: nil) }
@@ -95,26 +96,26 @@ package final class MobileApps: @unchecked Sendable {
         return all.sorted { $0.name < $1.name }
     }
 
-    /// Why an app cannot be added; `nil` when it can.
+    /// Why an app cannot be added; `nil` if it can.
     package func conflict(with app: StoredMobileApp) -> String? {
         if let conflict = Self.conflict(of: app, with: fixed) { return conflict }
-        if stored[app.name] != nil { return "an app is called \(app.name) already" }
+        if stored[app.name] != nil { return "an app named \(app.name) exists already" }
         if stored.values.contains(where: { $0.id == app.id }) {
-            return "an app has this id already"
+            return "an app with this id exists already"
         }
-        return stored.count < Self.limit ? nil : "there are \(Self.limit) apps already"
+        return stored.count < Self.limit ? nil : "the limit of \(Self.limit) apps is reached"
     }
 
-    /// Why an app of the store cannot be used beside those of the settings; `nil` when it can.
+    /// Why an app of the store conflicts with the apps of the settings; `nil` if it does not.
     package static func conflict(of app: StoredMobileApp, with fixed: [String: MobileAppSettings]) -> String? {
-        if fixed[app.name] != nil { return "an app of the settings is called \(app.name)" }
-        return fixed.values.contains { $0.id == app.id } ? "an app of the settings has this id" : nil
+        if fixed[app.name] != nil { return "the settings define an app named \(app.name)" }
+        return fixed.values.contains { $0.id == app.id } ? "the settings define an app with this id" : nil
     }
 
-    /// Adds an app of the store, unless it is not well-formed.
+    /// Adds an app of the store, unless it is malformed.
     package func add(_ app: StoredMobileApp) {
         guard let settings = app.settings else { return }
-        // Two apps of this name may have been asked for at the same time.
+        // Two requests for an app of this name may have arrived at the same time.
         remove(app.name)
         stored[app.name] = app
         use(settings)

@@ -3,7 +3,7 @@ import Crypto
 import Persistence
 package import Settings
 
-/// Which of Apple's services an app's tokens belong to, by its `pn-provider`.
+/// Apple's service for an app's tokens, by its `pn-provider`.
 package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
     case production = "apns"
     case development = "apns.dev"
@@ -26,27 +26,28 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<MobileAppSettings>] = [
         .value(
             "id", \.id, idType, example: "00000000-0000-0000-0000-000000000000",
-            "What requests name as MobileAppId, a GUID."
+            "The MobileAppId of requests, a GUID."
         ).required(),
         .string(
             "org", \.organisation, example: "example-org",
-            "The organisation in the requests' path; letters count the same in both cases."
+            "The organisation in the path of requests. Upper and lower case are the same."
         ).required(),
         .list(
             "api-token-sha256", of: hashType, \.tokenHashes,
             example: "[0000000000000000000000000000000000000000000000000000000000000000]",
-            "SHA-256 of the text that requests show as ApiToken, hexadecimal: printf %s TOKEN | sha256sum. Two while it is replaced."
+            "SHA-256 of the ApiToken in requests, hexadecimal: printf %s TOKEN | sha256sum. List two while you replace the token."
         ).required(),
         .value(
             "user", \.user, UserTemplate.settingType,
-            "The address of record that a UserId stands for. Without a domain it is the first of domains."),
+            "The address-of-record for a UserId. Without a domain, the first of domains is used."),
         .choice(
-            "apns-provider", \.appleEnvironment, "Where ApnsDeviceTokens belong to: apns, or apns.dev for development."),
+            "apns-provider", \.appleEnvironment, "The service of ApnsDeviceTokens: apns, or apns.dev for development."),
         .string(
             "apns-param", \.appleParam, example: "TEAM123456.com.example.phone.voip",
-            "The pn-param of ApnsDeviceTokens: team, bundle and, after the last dot, remote or voip."),
+            "The pn-param of ApnsDeviceTokens: team, bundle and, after the last dot, voip or remote."),
         .string(
-            "fcm-param", \.googleParam, example: "my-project", "The pn-param of FcmDeviceTokens: the sender or project."
+            "fcm-param", \.googleParam, example: "my-project",
+            "The pn-param of FcmDeviceTokens: the sender id or the project."
         ),
     ]
 
@@ -61,7 +62,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         $0
     }
 
-    /// A value that does not fit is not quoted, since it may be the token itself.
+    /// The error does not quote a malformed value, because it may be the token itself.
     private static let hashType = SettingType<[UInt8]>(name: "SHA-256") { node throws(SettingMismatch) in
         guard let text = node.text, let hash = Hex.decode(Array(text.utf8)), hash.count == 32 else {
             throw SettingMismatch("expected 64 hexadecimal digits", at: node.position)
@@ -72,7 +73,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
     }
 }
 
-/// How a `UserId` becomes an address of record: a text with `{{user}}` in it.
+/// The rule that turns a `UserId` into an address-of-record: a text that contains `{{user}}`.
 package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
     private let before, after: String
 
@@ -100,7 +101,7 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
         return nil
     }
 
-    /// The address that a UserId stands for; `nil` when the UserId holds what could mean something else in a SIP URI.
+    /// The address for a UserId; `nil` if the UserId contains characters with another meaning in a SIP URI.
     package func text(for user: String) -> String? {
         guard !user.isEmpty, user.utf8.count <= DeviceRequest.userLimit, user.utf8.allSatisfy(\.isPlainInAddress) else {
             return nil
@@ -110,7 +111,7 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
 
     static let settingType = SettingType<UserTemplate>.parsed("template") { text throws(SettingComplaint) in
         guard let template = UserTemplate(text) else {
-            throw SettingComplaint("expected an address with {{user}} in it once")
+            throw SettingComplaint("expected an address that contains {{user}} once")
         }
         return template
     } print: {

@@ -1,5 +1,4 @@
 import Addressing
-import Bytes
 import Collections
 import HTTP1Connections
 import HTTPClient
@@ -10,17 +9,16 @@ import Resolver
 import SIPGrammar
 import Telemetry
 
-/// Posts outcomes to callback URLs: each once, whatever comes of it.
+/// Posts outcomes to callback URLs, each exactly once, without retries.
 ///
-/// The host's name is looked up here, and the connection goes to the address that was checked; redirects are not
-/// followed.
+/// The host name is resolved here, and the connection goes to the checked address. Redirects are not followed.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class WebhookSender: @unchecked Sendable {
-    /// Gives all addresses of a name; called back once, on the loop.
+    /// Resolves a name to all of its addresses. Calls back once, on the loop.
     typealias Resolve = (String, @escaping @Sendable ([IPAddress]) -> Void) -> Void
 
-    private struct Webhook {
+    struct Webhook {
         let callback: DeviceCallback
         let outcome: DeviceOutcome
     }
@@ -33,8 +31,8 @@ final class WebhookSender: @unchecked Sendable {
     private let resolve: Resolve
     private let log: Log
     private var logLimit = LogRateLimit()
-    private var waiting = Queue<Webhook>()
-    private var inFlight = 0
+    private(set) var waiting = Queue<Webhook>()
+    private(set) var inFlight = 0
     private let timeout: Duration
 
     private static let concurrency = 32
@@ -42,12 +40,12 @@ final class WebhookSender: @unchecked Sendable {
     private static let answerLimit = 64 << 10
 
     /// - Parameters:
-    ///   - settings: where webhooks may go.
+    ///   - settings: the allowed destinations of webhooks.
     ///   - timeout: from the connection to the end of the answer.
     ///   - loop: the shard's.
-    ///   - log: for webhooks that are lost.
+    ///   - log: receives lost webhooks.
     ///   - ownEndpoints: the daemon's own listeners.
-    ///   - resolve: gives the addresses of receivers.
+    ///   - resolve: resolves the host names of receivers.
     init(
         settings: DeviceRegistrationSettings, timeout: Duration = .seconds(10), loop: EventLoop, log: Log,
         ownEndpoints: @escaping () -> [Endpoint], resolve: @escaping Resolve
@@ -65,13 +63,10 @@ final class WebhookSender: @unchecked Sendable {
     }
 
     func post(_ outcome: DeviceOutcome, to callback: DeviceCallback) {
-        guard waiting.count < Self.waitingLimit else { return note("too many wait") }
+        guard waiting.count < Self.waitingLimit else { return note("the queue is full") }
         waiting.append(Webhook(callback: callback, outcome: outcome))
         sendWaiting()
     }
-
-    /// How many webhooks wait to be sent, or for their answer.
-    var openWebhooks: Int { waiting.count + inFlight }
 
     func close() {
         waiting = Queue()
@@ -87,7 +82,7 @@ final class WebhookSender: @unchecked Sendable {
 
     private func begin(_ webhook: Webhook) {
         guard let url = CallbackURL(webhook.callback.url), url.isSecure || rules.allowsPlain else {
-            return ended("the callback URL is not taken")
+            return ended("the callback URL has a form that is not accepted")
         }
         if let address = IPAddress(url.host) { return post(webhook, to: url, at: [address]) }
         resolve(url.host) { [weak self] addresses in self?.post(webhook, to: url, at: addresses) }
@@ -118,26 +113,19 @@ final class WebhookSender: @unchecked Sendable {
     }
 
     private static func body(_ webhook: Webhook) -> [UInt8] {
-        var body: [UInt8] = []
-        body.append(#"{"Status":"#)
         var failure: DeviceFailure?
         if case .failed(let reason) = webhook.outcome { failure = reason }
-        body.append(jsonString: failure == nil ? "Success" : "Failed")
-        body.append(#","Signature":"#)
-        body.append(jsonString: webhook.callback.signature)
-        if let failure {
-            body.append(#","FailureReason":"#)
-            body.append(jsonString: failure.rawValue)
-        }
-        body.append("}")
-        return body
+        let members: [(String, JSONValue)] = [
+            ("Status", failure == nil ? "Success" : "Failed"), ("Signature", .string(webhook.callback.signature)),
+        ]
+        return JSONValue.members(members + (failure.map { [("FailureReason", .string($0.rawValue))] } ?? [])).bytes
     }
 
-    /// To be called once for each webhook when it is over. `problem` is `nil` when it was delivered.
+    /// Called once for each webhook at its end. `problem` is `nil` if it was delivered.
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
-        // Posted, since a long queue of URLs that are not taken would otherwise make as deep a stack.
+        // Posted to the loop, because a long queue of refused URLs would otherwise need as deep a stack.
         if !waiting.isEmpty { loop.post { self.sendWaiting() } }
     }
 
@@ -149,9 +137,9 @@ final class WebhookSender: @unchecked Sendable {
 }
 
 extension DNSResolver {
-    /// Asks for all addresses of a host.
+    /// Resolves all addresses of a host.
     func addresses(of host: String, _ done: @escaping @Sendable ([IPAddress]) -> Void) {
-        // A query with a port asks for addresses alone, not for NAPTR and SRV.
+        // A query with a port asks only for addresses, not for NAPTR and SRV.
         resolve(ServerQuery(host: host, port: 443, transport: .tls)) { outcome in
             done(((try? outcome.get()) ?? []).map(\.endpoint.address))
         }

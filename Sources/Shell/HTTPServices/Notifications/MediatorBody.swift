@@ -4,10 +4,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// What the sender of a push is told, as Acrobits' mediator would say it: a code, which is 200 when the push was taken.
-/// All other answers are thrown where they arise.
+/// The answer to the sender of a push, in the form of Acrobits' mediator: a code, which is 200 if the push was
+/// accepted. All other answers are thrown by the code that finds the error.
 struct MediatorAnswer: Error {
-    /// Whether HTTP's own status is an error too; otherwise that is 200, whatever the code.
+    /// Whether HTTP's own status is an error too. Otherwise the status is 200, with any code.
     var isHTTP = false
     let code: Int
     let response: String
@@ -19,7 +19,7 @@ struct MediatorAnswer: Error {
     static func refused(_ response: String) -> MediatorAnswer { MediatorAnswer(code: 400, response: response) }
 }
 
-/// The body that asks for one push, in the form of Acrobits' mediator.
+/// A request for one push, in the form of Acrobits' mediator.
 struct MediatorBody {
     let verb: MediatedMessage.Verb
     let appID, deviceToken: ByteString
@@ -32,7 +32,7 @@ struct MediatorBody {
         case badge = "Badge", sound = "Sound", userName = "UserName", userDisplayName = "UserDisplayName"
         case contentType = "ContentType", id = "Id", threadID = "ThreadId"
 
-        /// How many bytes the field may have.
+        /// The maximum length of the field in bytes.
         var limit: Int {
             switch self {
             case .deviceToken: 2000
@@ -54,7 +54,7 @@ struct MediatorBody {
         "NotifyIncomingCall", "NotifyIncomingCallMissed", "NotifyIncomingCallAnsweredElsewhere",
     ]
 
-    /// Reads a form, as the older interface has it, or JSON.
+    /// Reads a form, as in the older interface, or JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
         let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"
@@ -72,7 +72,7 @@ struct MediatorBody {
         self.verb = verb
         self.texts = texts
         appID = bytes(.appID)
-        // A space here was a plus that was not encoded: base64 holds no space.
+        // A space here was a plus that was not encoded: base64 contains no space.
         deviceToken = ByteString((texts[.deviceToken] ?? "").replacing(" ", with: "+"))
         selector = bytes(.selector).isEmpty ? nil : bytes(.selector)
         if verb == .text, selector == nil { throw .refused("Selector is missing") }
@@ -127,7 +127,7 @@ struct MediatorBody {
         message.id = bytes(.id)
         message.threadID = bytes(.threadID)
         notification.mediated = message
-        // What follows is for devices that the daemon pushes to without the mediator.
+        // The following fields are for devices to which the daemon pushes without the mediator.
         notification.title = message.userDisplayName.isEmpty ? message.userName : message.userDisplayName
         notification.text = bytes(.message)
         notification.sound = bytes(.sound)

@@ -6,9 +6,9 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Takes messages in the form of Acrobits' mediator, from servers that know a device by the token that it has reported.
+/// Accepts messages in the form of Acrobits' mediator, from servers that know a device by its reported token.
 ///
-/// Only devices that are known here get pushes, so that nobody can use us, or our credentials, to push to others.
+/// Only known devices get pushes, so that nobody can use the daemon or its credentials to push to others.
 struct MediatorRoutes {
     let service: NotificationService
 
@@ -27,7 +27,7 @@ struct MediatorRoutes {
 
     private func received(_ call: ServiceCall, isForm: Bool) async {
         do throws(MediatorAnswer) {
-            call.changes("a device that is not known")
+            call.changes("an unknown device")
             let body = try MediatorBody(call.request, isForm: isForm)
             guard let name = ReportedTokens.name(of: body.deviceToken, service.reported.form),
                 let device = try await device(called: name, body.selector)
@@ -80,7 +80,7 @@ struct MediatorRoutes {
 
     struct Text: Codable {
         let code: Int
-        /// What older clients read in place of `code`.
+        /// The field that older clients read instead of `code`.
         let status: Int?
         let response: String
     }

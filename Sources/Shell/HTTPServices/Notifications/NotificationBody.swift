@@ -3,10 +3,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// A notification as the 10darts platform words it, and whom it is for.
+/// A notification in the form of the 10darts platform, with its recipients.
 struct NotificationBody {
     let notification: PushNotification
-    /// The names of users, as they came.
+    /// The names of users, unchanged.
     let users: [String]
     /// The codes of devices.
     let devices: [Substring]
@@ -16,7 +16,7 @@ struct NotificationBody {
     private static let typeLimit = 256
     private static let contentLimit = 1024
     private static let imageLimit = 2048
-    /// How many users there may be, and how many devices.
+    /// The limits of users and of devices.
     private static let recipientLimit = 100
     private static let userNameLimit = 512
     private static let life: Int64 = 86_400

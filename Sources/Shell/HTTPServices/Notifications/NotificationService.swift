@@ -5,30 +5,28 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
-import PushSending
 import Reactor
 import Registration
 import Timekeeping
 
-/// Lets application servers send messages and silent pushes to devices, through the same service that pushes calls.
+/// Sends messages and silent pushes of application servers to devices, through the same service that sends pushes for
+/// calls.
 ///
-/// Lives on the shard's loop.
+/// Used only on the shard's loop.
 struct NotificationService {
     let door: ShardDoor
     let loop: EventLoop
-    let push: PushService
     let reported: ReportedDevices
     private let store: any ProxyStore
     private let codes: DeviceCodes
     private let recent = RecentOrders()
 
     init(
-        door: ShardDoor, loop: EventLoop, push: PushService, store: any ProxyStore, codes: DeviceCodes,
+        door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes,
         search: DeviceSearch, form: ReportedTokens.Form
     ) {
         self.door = door
         self.loop = loop
-        self.push = push
         self.store = store
         self.codes = codes
         reported = ReportedDevices(door: door, search: search, form: form)
@@ -58,9 +56,9 @@ struct NotificationService {
         static let notes: [String: JSONSchema] = ["code": .guid]
 
         let code: String
-        /// How many devices the push goes to, and how many were left out.
+        /// How many devices the push goes to, and how many are skipped.
         let sentTo, skipped: Int
-        /// The users and devices that are not known, as the request named them.
+        /// The unknown users and devices, in the words of the request.
         let unknown: [String]
 
         enum CodingKeys: String, CodingKey {
@@ -73,7 +71,7 @@ struct NotificationService {
     private func ordered(_ call: ServiceCall) async throws(ServiceProblem) {
         let body = try NotificationBody(try RequestObject(bodyOf: call.request), now: loop.moment.date)
         let devices = body.devices.map { (name: $0, device: codes.device(of: $0)) }
-        // The code of a device is not for the log: apps show it.
+        // The code of a device is not logged, because apps use it as a credential.
         let meant = body.users + devices.map { $0.device.map { "device \($0.name)" } ?? "an unknown device" }
         call.changes(meant)
         let named = await users(body.users)
@@ -88,7 +86,7 @@ struct NotificationService {
             case .payload(let reason): throw ServiceProblem(422, "it does not fit into a push", detail: reason)
             case .noRoom:
                 return call.answer(
-                    ServiceProblem(503, "too many notifications are under way").response(fields: [
+                    ServiceProblem(503, "too many notifications are being sent").response(fields: [
                         HTTPField("Retry-After", "5")
                     ]))
             }
@@ -112,7 +110,7 @@ struct NotificationService {
         var unknown: [String] = []
     }
 
-    /// The users that are named, each once.
+    /// The named users, each once.
     private func users(_ names: [String]) async -> Users {
         let aors = await door.ask(.everything) { engine, _ in
             names.map { name in
@@ -159,7 +157,7 @@ struct NotificationService {
         }
     }
 
-    /// How many records are read; the recipients of an order never have more devices.
+    /// How many records are read. The recipients of an order never have more devices.
     private static let deviceLimit = 2000
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -170,7 +168,7 @@ struct NotificationService {
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
             loop.post {
-                // A record may have been written between the two questions, and be in both answers.
+                // A record that was written between the two questions is in both answers.
                 var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
                 let order = recent[code]
@@ -182,18 +180,14 @@ struct NotificationService {
 
     // MARK: All forms
 
-    /// Has the engine send a notification to all devices of the recipients that can get it. Throws, and sends it to
-    /// none, when it does not fit into a push to one of them, or too many pushes are under way.
+    /// Orders the engine to send a notification to all devices of the recipients that can receive it. Throws without
+    /// sending anything if it does not fit into a push to one of them, or if too many pushes are being sent.
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
     ) async throws(NotificationRefusal) -> NotificationReceipt {
-        let push = push
         let result: Result<NotificationReceipt, NotificationRefusal> = await door.ask(.everything) { engine, now in
             do throws(NotificationRefusal) {
-                return .success(
-                    try engine.notificationOrdered(
-                        notification, for: recipients, room: push.notificationRoom,
-                        verdict: { push.verdict(on: $0) }, now: now))
+                return .success(try engine.notificationOrdered(notification, for: recipients, now: now))
             } catch {
                 return .failure(error)
             }

@@ -10,11 +10,11 @@ package struct NotificationSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<NotificationSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Whether application servers may send messages and silent pushes to devices. Off, the paths are not served."
+            "Let application servers send messages and silent pushes to devices. If false, the paths are not served."
         ),
         .integer(
             "per-device", in: 0...10_000, \.perDevice,
-            "Notifications that one device gets in a minute; the rest is skipped. They take nothing of call.pushes-per-device, and stop while calls have used that up. 0: no limit."
+            "The maximum number of notifications to one device in a minute; further ones are skipped. They do not count for call.pushes-per-device, but are skipped while calls have used up that limit. 0: no limit."
         ),
     ]
 }

@@ -1,10 +1,9 @@
 import PushDelivery
 import Timekeeping
 
-/// Remembers the orders of the last minutes, because their records are in the store only some time after they are
-/// complete.
+/// Remembers the orders of the last minutes, because the store gets their records only some time after they end.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class RecentOrders: @unchecked Sendable {
     struct Order {
         let sent, skipped: Int

@@ -5,14 +5,14 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Finds devices by the tokens that they have reported: each is searched for once, then remembered.
+/// Finds devices by the tokens that they reported: each is searched for once, then remembered.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class ReportedDevices: @unchecked Sendable {
     struct Wanted: Hashable, Sendable {
-        /// The name of the token that the device has reported, see `ReportedTokens.name(of:_:)`.
+        /// The name of the token that the device reported, see `ReportedTokens.name(of:_:)`.
         let name: ByteString
-        /// The account on the device, where it is asked for.
+        /// The account on the device, if the request names one.
         let selector: ByteString?
 
         func matches(_ token: PushToken) -> Bool {
@@ -41,7 +41,7 @@ final class ReportedDevices: @unchecked Sendable {
             }
     }
 
-    /// The device that has that token; `nil` when there is none.
+    /// The device that has that token, or `nil`.
     func find(_ wanted: Wanted) async throws(DeviceSearch.Overload) -> DeviceSearch.FoundDevice? {
         if let id = known[wanted] {
             let device = await door.ask(.device(id)) { engine, now in engine.device(id, now: now) }

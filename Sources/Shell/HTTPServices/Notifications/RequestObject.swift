@@ -1,9 +1,9 @@
 import HTTPServer
 import JSON
 
-/// A request's body, which must be one JSON object. Each member is read as the type that it must have.
+/// A request's body, which must be one JSON object. Each member is read as its required type.
 ///
-/// Unknown members are ignored, as the services do whose form this is; but no member may come twice.
+/// Unknown members are ignored, as in the services that defined this form. A member may not occur twice.
 struct RequestObject {
     private var members: [String: JSONValue] = [:]
 
@@ -20,7 +20,7 @@ struct RequestObject {
         do throws(JSONError) {
             value = try JSONValue(request.body, limits: limits)
         } catch {
-            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+            throw ServiceProblem(400, "the body cannot be read as JSON", detail: "\(error)")
         }
         guard case .object(let list) = value else { throw ServiceProblem(400, "expected a JSON object") }
         for member in list {
@@ -30,7 +30,7 @@ struct RequestObject {
         }
     }
 
-    /// The value of a member; `nil` when it is missing or `null`.
+    /// The value of a member; `nil` if it is missing or `null`.
     subscript(_ name: String) -> JSONValue? {
         switch members[name] {
         case nil, .null: nil
@@ -38,7 +38,7 @@ struct RequestObject {
         }
     }
 
-    /// Reads a text; an empty one when it is missing or `null`.
+    /// Reads a text; an empty one if it is missing or `null`.
     func text(_ name: String, atMost limit: Int) throws(ServiceProblem) -> String {
         guard let value = self[name] else { return "" }
         guard let text = value.string else { throw ServiceProblem(400, "expected a text", detail: name) }
@@ -48,7 +48,7 @@ struct RequestObject {
         return text
     }
 
-    /// Reads `true`, `false`, 1 or 0; `nil` when it is missing or `null`.
+    /// Reads `true`, `false`, 1 or 0; `nil` if it is missing or `null`.
     func flag(_ name: String) throws(ServiceProblem) -> Bool? {
         switch self[name] {
         case nil: return nil

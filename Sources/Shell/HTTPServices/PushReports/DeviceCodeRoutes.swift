@@ -7,10 +7,10 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Tells apps how to name their devices, in the form of the 10darts platform. Devices are not made here: they register by
-/// SIP, or are reported.
+/// Returns the codes of devices to apps, in the form of the 10darts platform. Devices are not created here: they
+/// register by SIP, or are reported.
 ///
-/// Lives on the shard's loop.
+/// Used only on the shard's loop.
 struct DeviceCodeRoutes {
     let door: ShardDoor
     let codes: DeviceCodes
@@ -44,20 +44,20 @@ struct DeviceCodeRoutes {
         do throws(JSONError) {
             body = try JSONValue(call.request.body)
         } catch {
-            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+            throw ServiceProblem(400, "the body cannot be read as JSON", detail: "\(error)")
         }
         guard let text = body["token"]?.string, (1...4096).contains(text.utf8.count) else {
             throw ServiceProblem(400, "expected token as a text of at most 4096 bytes")
         }
         guard let providers = body["platform"]?.string.flatMap(Self.providers) else {
-            throw ServiceProblem(400, "platform is android, ios, ios_sandbox, web or messenger")
+            throw ServiceProblem(400, "platform must be android, ios, ios_sandbox, web or messenger")
         }
         let token = ByteString(text)
         let found: DeviceSearch.FoundDevice?
         do throws(DeviceSearch.Overload) {
             found = try await search.find(token, of: providers) { $0.isNamed(token) }
         } catch {
-            throw ServiceProblem(503, "too many look for their devices", retryAfter: 5)
+            throw ServiceProblem(503, "too many searches for devices wait", retryAfter: 5)
         }
         guard let device = found else { throw .noSuchDevice }
         let code = codes.code(of: device.id)
@@ -66,15 +66,15 @@ struct DeviceCodeRoutes {
 
     private static func providers(_ platform: String) -> Set<PushProvider>? {
         switch platform {
-        case "android": [.fcm, .http]
-        case "ios", "ios_sandbox": [.apns, .apnsDevelopment, .http]
-        case "web": [.webPush, .http]
+        case "android": PushSettings.providers(on: .android)
+        case "ios", "ios_sandbox": PushSettings.providers(on: .apple)
+        case "web": PushSettings.providers(on: .web)
         case "messenger": []
         default: nil
         }
     }
 
-    /// The app was opened. Nothing is counted, but the app wants to hear that all is well.
+    /// The app was opened. Nothing is counted, but the app expects a successful answer.
     private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
         guard await door.ask(.device(device), { engine, _ in engine.isKnown(device) }) else { throw .noSuchDevice }

@@ -4,21 +4,21 @@ import Crypto
 import Persistence
 import ProxyRuntime
 
-/// Makes the codes by which apps name their devices: texts that nobody can make without the daemon's key, and that tell
-/// nothing of the device (T7).
+/// Creates the codes by which apps name their devices. Nobody can create a code without the daemon's key, and a code
+/// reveals nothing about the device (T7).
 ///
-/// A code is the device's number under a synthetic initialisation vector: a tag of 128 bits made from the number, and
-/// the number masked with what the tag gives. So the same device always has the same code, and nothing has to be
+/// A code is the device's number under a synthetic initialisation vector: a tag of 128 bits computed from the number,
+/// and the number masked with a keystream from the tag. Thus a device always has the same code, and nothing needs to be
 /// stored.
 ///
-/// - `@unchecked Sendable` because it lives on the shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class DeviceCodes: @unchecked Sendable {
     private var key: HMACKey
 
-    /// How many characters a code has: tag and masked number in base64url.
+    /// The length of a code in characters: tag and masked number in base64url.
     static let length = 32
     private static let tagLength = 16
-    /// Where the key stands in the store.
+    /// The name of the key in the store.
     static let noteKey = "device-code-key"
     static let keyLength = 32
 
@@ -30,7 +30,7 @@ final class DeviceCodes: @unchecked Sendable {
         return String(decoding: Base64.url.encode(tag + masked), as: UTF8.self)
     }
 
-    /// The device that a code names; `nil` for a text that is no code of this daemon.
+    /// The device with this code; `nil` for a text that is not a code of this daemon.
     func device(of code: some StringProtocol) -> DeviceID? {
         guard code.utf8.count == Self.length, let bytes = Base64.url.decode(Array(code.utf8)) else { return nil }
         let given = Array(bytes.prefix(Self.tagLength))
@@ -53,7 +53,7 @@ final class DeviceCodes: @unchecked Sendable {
 }
 
 extension DeviceCodes {
-    /// Makes codes with the key in the store. The first time a key is made, and is on the disk before any code is.
+    /// Loads the key from the store. At the first start a key is created and persisted before any code is made.
     static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
         let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
         var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []
@@ -63,7 +63,7 @@ extension DeviceCodes {
             if isNew { key = try RandomBytes.make(keyLength) }
             codes = try DeviceCodes(key: key)
         } catch {
-            throw StartError("no key for device codes: \(error)")
+            throw StartError("cannot create a key for device codes: \(error)")
         }
         guard isNew else { return codes }
         let change = ServiceChange.note(key: noteKey, value: String(decoding: Hex.encode(key), as: UTF8.self))

@@ -1,8 +1,8 @@
 import JSON
 
-/// What an app sends with a mark: `{"device":"/api/v1/devices/CODE/"}`.
+/// The body of an app's report about a push: `{"device":"/api/v1/devices/CODE/"}`.
 struct MarkBody {
-    /// The code of the device, as the app sent it. Whether it is that of a device is not known yet.
+    /// The code of the device as the app sent it. It is not verified yet.
     let deviceCode: Substring
 
     private static let path = "/api/v1/devices/"
@@ -12,7 +12,7 @@ struct MarkBody {
         do throws(JSONError) {
             value = try JSONValue(body)
         } catch {
-            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+            throw ServiceProblem(400, "the body cannot be read as JSON", detail: "\(error)")
         }
         guard case .object(let members) = value else { throw ServiceProblem(400, "expected a JSON object") }
         let devices = members.filter { $0.key == "device" }
@@ -20,13 +20,13 @@ struct MarkBody {
             throw ServiceProblem(400, "expected device once, as a text")
         }
         guard let code = Self.code(in: text) else {
-            throw ServiceProblem(400, "device is no device", detail: "expected /api/v1/devices/CODE/")
+            throw ServiceProblem(400, "device is not a device", detail: "expected /api/v1/devices/CODE/")
         }
         deviceCode = code
     }
 
-    /// The code in a relative or absolute URI, whatever its host, or in a text that is the code alone; `nil` for
-    /// anything else.
+    /// The code in a relative or absolute URI with any host, or in a text that is only the code; `nil` for anything
+    /// else.
     static func code(in text: String) -> Substring? {
         var rest = text[...]
         for scheme in ["https://", "http://"] where rest.lowercased().hasPrefix(scheme) {

@@ -9,9 +9,9 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Takes what apps say of the pushes they got (received, followed, read), in the form of the 10darts platform.
+/// Accepts reports of apps about their pushes (received, followed, read), in the form of the 10darts platform.
 ///
-/// Lives on the shard's loop. Pushes are not made here: what is sent is decided by calls and by the other services.
+/// Used only on the shard's loop. Pushes are not created here: calls and other services do that.
 struct MarkRoutes {
     let door: ShardDoor
     let store: any ProxyStore
@@ -21,12 +21,12 @@ struct MarkRoutes {
     private static let marks: [(word: String, mark: PushMark)] = [
         ("received", .received), ("follow", .followed), ("read", .read),
     ]
-    /// The platform's documents and its apps differ in the method.
+    /// The platform's documents and its apps use different methods.
     private static let methods = ["PATCH", "PUT", "POST"]
 
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
-            // This stands where other paths have the code of a push; no code is spelt like that.
+            // Other paths have the code of a push at this place. No code has this spelling.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
                 router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
@@ -51,7 +51,7 @@ struct MarkRoutes {
 
     private func marked(_ call: ServiceCall, _ mark: PushMark) async throws(ServiceProblem) {
         let code = PushCode(call.parameter().lowercased())
-        call.changes(code.map { "push \($0)" } ?? "a push that is not known")
+        call.changes(code.map { "push \($0)" } ?? "an unknown push")
         let body = try MarkBody(call.request.body)
         guard let code, let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
         call.changes("push \(code)", "device \(device.name)")
@@ -66,7 +66,7 @@ struct MarkRoutes {
     }
 
     private func allRead(_ call: ServiceCall) async throws(ServiceProblem) {
-        call.changes("a device that is not known")
+        call.changes("an unknown device")
         let body = try MarkBody(call.request.body)
         guard let device = codes.device(of: body.deviceCode) else { throw .noSuchPush }
         call.changes("device \(device.name)")
@@ -77,7 +77,7 @@ struct MarkRoutes {
         submit(.allPushesRead(device: device, at: date), of: call)
     }
 
-    /// Writes the change, and answers when it is on the disk; success has no body.
+    /// Persists the change, then answers. Success has no body.
     private func submit(_ change: ServiceChange, of call: ServiceCall) {
         store.commit([change]) { result in
             if !result.isStored {
@@ -95,6 +95,7 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer for pushes that do not exist, and for those of other devices: nobody learns which there are.
+    /// The answer for pushes that do not exist and for pushes of other devices: callers cannot find out which pushes
+    /// exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

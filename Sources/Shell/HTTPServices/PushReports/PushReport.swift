@@ -3,12 +3,12 @@ import Bytes
 import PushDelivery
 import Timekeeping
 
-/// What became of one push, for application servers. It holds nothing by which anybody could reach its devices.
+/// The outcome of one push, for application servers. It has nothing by which its devices could be reached.
 struct PushReport: Codable, Sendable, DescribedBody {
     static let notes: [String: JSONSchema] = ["push": .guid]
 
     struct Device: Codable, Sendable {
-        /// The device, as its app names it.
+        /// The device's code, as its app knows it.
         let device: String
         let app: String
         let sent: Bool
@@ -17,7 +17,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
         let received: Bool
         let followed: Bool
         let read: Bool
-        // Unix seconds: when the app said so, if it did.
+        // Unix seconds: the time of the app's report, if it sent one.
         let receivedAt: Int64?
         let followedAt: Int64?
         let readAt: Int64?
@@ -29,7 +29,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
     let date: Int64
     let devices: [Device]
 
-    /// `records` are those of one push, one for each device; `nil` when there are none.
+    /// `records` are the records of one push, one for each device; `nil` if it is empty.
     init?(_ records: [TimelineRecord], deviceCode: (DeviceID) -> String) {
         guard let first = records.first, let code = first.code else { return nil }
         push = code.description
@@ -40,7 +40,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
 }
 
 extension PushReport.Device {
-    /// Reads a record by the rules by which the store counts statistics.
+    /// Reads a record with the same rules as the store's statistics.
     init(_ record: TimelineRecord, _ code: String) {
         device = code
         app = record.app

@@ -1,33 +1,36 @@
-/// What apps report of their pushes, and figures, for whoever writes a client.
+/// Apps' reports about their pushes, and statistics, for authors of clients.
 extension RouteDescription {
-    private static let schemes = "The key may stand behind `Token` or `AppToken` as well as behind `Bearer`."
+    private static let schemes = "The key may follow `Bearer`, `Token` or `AppToken`."
 
     static func mark(_ word: String) -> RouteDescription {
-        RouteDescription("mark_\(word)", "An app says: push \(word)", detail: schemes)
-            .push().device().answer(200, "It is kept; the same again is counted once.")
-            .problem(404, "No such push, it did not go to that device, or no such device.").notStored()
+        RouteDescription("mark_\(word)", "An app reports: push \(word)", detail: schemes)
+            .push().device().answer(200, "The report is stored. Repeated reports count once.")
+            .problem(404, "The push or the device does not exist, or the push did not go to that device.").notStored()
     }
 
     static let allRead = RouteDescription("markAllRead", "All pushes of the device are read", detail: schemes)
-        .device().answer(200, "It is kept.").problem(404, "No such device.").notStored()
+        .device().answer(200, "The report is stored.").problem(404, "No such device.").notStored()
 
-    static let push = RouteDescription("getPush", "What became of one push").push()
+    static let push = RouteDescription("getPush", "The outcome of one push").push()
         .answer(200, "For each device", PushReport.self).problem(404, "There is no such push.").notRead()
 
-    /// `isByPush` for the path whose rows are always one for each push, and which therefore takes no `by`.
+    /// `isByPush` is for the path whose rows are always one per push, and which therefore has no `by`.
     static func statistics(isByPush: Bool) -> RouteDescription {
-        var description = RouteDescription("getPushStatistics", "How pushes have fared, in numbers of devices")
+        var description = RouteDescription("getPushStatistics", "Push statistics, in numbers of devices")
         if !isByPush {
-            description = description.query("by", "A row for each; day without it.", .choice(["day", "app", "push"]))
+            description = description.query("by", "One row for each. Default: day.", .choice(["day", "app", "push"]))
         }
         return
             description
-            .query("from", "Unix seconds, or a day as 2026-11-21: pushes asked for then or later.", .time)
+            .query("from", "Unix seconds or a day such as 2026-11-21: pushes requested at that time or later.", .time)
             .query("to", "Unix seconds, exclusive, or a day, inclusive.", .time)
-            .query("app", "Of that app alone.")
-            .query("limit", "Pushes on a page.", .number(1...Int64(PushStatistics.pageLimits.upperBound)))
-            .query("after", "The `next` of the page before.", .number(0...Int64.max))
-            .query("format", "The form of the answer; without it the Accept field says.", .choice(["json", "csv"]))
+            .query("app", "Only pushes of this app.")
+            .query(
+                "limit", "The maximum number of pushes on a page.",
+                .number(1...Int64(PushStatistics.pageLimits.upperBound))
+            )
+            .query("after", "The `next` of the previous page.", .number(0...Int64.max))
+            .query("format", "The form of the answer. Default: from the Accept field.", .choice(["json", "csv"]))
             .answer(
                 200, "Rows",
                 .object(["by": .text, "statistics": .list(of: .map(of: .anything))], optional: ["next": .number])
@@ -35,23 +38,23 @@ extension RouteDescription {
             .answer(200, "Rows", .text, type: "text/csv").notRead()
     }
 
-    static let deviceCode = RouteDescription("findDevice", "The code of a device, by its token", detail: schemes)
+    static let deviceCode = RouteDescription("findDevice", "Find the code of a device by its token", detail: schemes)
         .body(
             .object([
                 "token": .text(1...4096),
                 "platform": .choice(["android", "ios", "ios_sandbox", "web", "messenger"]),
             ])
         )
-        .answer(201, "It is known", DeviceCodeRoutes.Answer.self).problem(404, "It is not known.")
-        .problem(503, "Too many look for their devices.")
+        .answer(201, "The device is known", DeviceCodeRoutes.Answer.self).problem(404, "The device is unknown.")
+        .problem(503, "Too many searches for devices wait.")
 
     static let deviceAccess = RouteDescription("noteDeviceAccess", "The app was opened; nothing is counted")
-        .path("device", "Its code.").answer(200, "It is known.").problem(404, "It is not known.")
+        .path("device", "The device's code.").answer(200, "The device is known.").problem(404, "The device is unknown.")
 
     private func push() -> RouteDescription { path("push", "The push's code, a GUID.") }
 
     private func device() -> RouteDescription {
-        body(.object(["device": .text(1 ... .max).described("`/api/v1/devices/CODE/`, or the code alone.")]))
+        body(.object(["device": .text(1 ... .max).described("`/api/v1/devices/CODE/`, or only the code.")]))
     }
 }
 

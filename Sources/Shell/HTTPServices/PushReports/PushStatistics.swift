@@ -1,9 +1,10 @@
+import Collections
 import HTTPServer
 import JSON
 import Persistence
 import Timekeeping
 
-/// A question of an application server about how pushes fared, and its answer as JSON or CSV.
+/// An application server's question for push statistics, and its answer as JSON or CSV.
 struct PushStatistics: Sendable {
     static let pageLimits = 1...10_000
 
@@ -17,25 +18,25 @@ extension PushStatistics {
     init(_ call: ServiceCall) throws(ServiceProblem) {
         if let text = call.request.query("by") {
             guard let by = StatisticsQuestion.Grouping(rawValue: text) else {
-                throw ServiceProblem(400, "by is push, app or day")
+                throw ServiceProblem(400, "by must be push, app or day")
             }
             question.by = by
         }
         question.from = try Self.date("from", call, isEnd: false) ?? question.from
         question.to = try Self.date("to", call, isEnd: true) ?? question.to
         question.app = call.request.query("app") ?? ""
-        question.after = PageCursor(try call.number("after", in: 0...Int64.max) ?? 0)
+        question.after = try call.cursor()
         question.limit = try call.number("limit", in: Self.pageLimits) ?? question.limit
         switch call.request.query("format") {
         case "csv": isCSV = true
         case "json": isCSV = false
         case nil: isCSV = (call.request.field("accept") ?? "").lowercased().contains("text/csv")
-        case _?: throw ServiceProblem(400, "format is json or csv")
+        case _?: throw ServiceProblem(400, "format must be json or csv")
         }
     }
 
-    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21, which stands for its beginning, or with
-    /// `isEnd` for its end.
+    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21, which means its start, or its end if
+    /// `isEnd`.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
         let latest: Int64 = 253_402_300_800  // the year 10000
@@ -46,12 +47,13 @@ extension PushStatistics {
             let year = Int64(parts[0]), year >= 1970,
             let month = Int64(parts[1]), let day = Int64(parts[2])
         else {
-            throw ServiceProblem(400, "\(name) is no time", detail: "expected Unix seconds, or a day as 2026-11-21")
+            throw ServiceProblem(
+                400, "\(name) is not a time", detail: "expected Unix seconds, or a day such as 2026-11-21")
         }
         let days = CivilDate.days(year, month, day)
         let civil = UnixTime(seconds: days * 86_400).civil
         guard civil.year == year, civil.month == month, civil.day == day else {
-            throw ServiceProblem(400, "\(name) is no day of the calendar")
+            throw ServiceProblem(400, "\(name) is not a day of the calendar")
         }
         return UnixTime(seconds: (days + (isEnd ? 1 : 0)) * 86_400)
     }
@@ -73,7 +75,7 @@ extension PushStatistics {
         return response
     }
 
-    private func target(after next: Int64) -> String {
+    private func target(after next: UInt64) -> String {
         var target = "/v1/push-statistics?by=\(question.by.rawValue)&after=\(next)&limit=\(question.limit)"
         if question.from.milliseconds > 0 { target += "&from=\(question.from.seconds)" }
         if question.to.milliseconds < .max { target += "&to=\(question.to.seconds)" }
@@ -94,27 +96,19 @@ extension PushStatistics {
         return out
     }
 
-    /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the order of the members is always this.
-    private func json(_ rows: [StatisticsRow], next: Int64?) -> [UInt8] {
-        var out = Array("{\"by\":\"\(question.by.rawValue)\",\"statistics\":[".utf8)
-        for (index, row) in rows.enumerated() {
-            out += Array((index > 0 ? ",{" : "{").utf8)
-            for (name, value) in row.subject.columns {
-                out.append(jsonString: name)
-                out.append(UInt8(ascii: ":"))
+    /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the members always have this order.
+    private func json(_ rows: [StatisticsRow], next: UInt64?) -> [UInt8] {
+        let rows = rows.map { row in
+            let subject = row.subject.columns.map { name, value -> (String, JSONValue) in
                 switch value {
-                case .text(let text): out.append(jsonString: text)
-                case .number(let number): out += Array("\(number)".utf8)
+                case .text(let text): (name, .string(text))
+                case .number(let number): (name, .number(number))
                 }
-                out.append(UInt8(ascii: ","))
             }
-            out += Array(zip(StatisticsRow.names, row.figures).map { "\"\($0)\":\($1)" }.joined(separator: ",").utf8)
-            out.append(UInt8(ascii: "}"))
+            return JSONValue.members(subject + zip(StatisticsRow.names, row.figures.map { .number($0) }))
         }
-        out.append(UInt8(ascii: "]"))
-        if let next { out += Array(",\"next\":\(next)".utf8) }
-        out.append(UInt8(ascii: "}"))
-        return out
+        let page: [(String, JSONValue)] = [("by", .string(question.by.rawValue)), ("statistics", .array(rows))]
+        return JSONValue.members(page + (next.map { [("next", .number("\($0)"))] } ?? [])).bytes
     }
 
     /// RFC 4180, with a header.
@@ -138,7 +132,7 @@ extension PushStatistics {
         return Array(out.utf8)
     }
 
-    /// Quoted where it must be. What a spreadsheet would take for a formula gets an apostrophe, which makes it text.
+    /// Quoted if necessary. A field that a spreadsheet would read as a formula gets an apostrophe, which makes it text.
     static func csvField(_ text: String) -> String {
         var field = text
         if let first = text.unicodeScalars.first, "=+-@\t\r\n".unicodeScalars.contains(first) { field = "'" + field }
@@ -153,7 +147,7 @@ extension StatisticsRow.Subject {
         case number(Int64)
     }
 
-    /// The columns that tell what the figures of a row are about.
+    /// The columns that name the subject of a row.
     var columns: [(name: String, value: Value)] {
         switch self {
         case .push(let push):

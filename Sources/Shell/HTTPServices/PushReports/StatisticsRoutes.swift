@@ -8,16 +8,16 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Tells application servers what became of pushes.
+/// Reports the outcomes of pushes to application servers.
 ///
-/// Lives on the shard's loop.
+/// Used only on the shard's loop.
 final class StatisticsRoutes: Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
-    /// How many records are read; a push never goes to more devices.
+    /// How many records are read. A push never goes to more devices.
     private static let deviceLimit = 1000
 
     init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
@@ -35,7 +35,7 @@ final class StatisticsRoutes: Sendable {
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // Pushes cannot be made under these paths: whoever tries is told the methods that are served.
+        // These paths cannot create pushes. A client that tries gets the list of served methods.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(
@@ -77,7 +77,7 @@ final class StatisticsRoutes: Sendable {
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
             loop.post { [self] in
-                // A record may have been written between the two questions, and be in both answers.
+                // A record that was written between the two questions is in both answers.
                 var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }

@@ -1,15 +1,16 @@
 import Bytes
-import Foundation
+import Collections
 import HTTPServer
+import JSON
 import Persistence
 import PushDelivery
 import Reactor
 import Telemetry
 import Timekeeping
 
-/// Tells application servers which tokens are dead, and forgets old ones.
+/// Reports dead tokens to application servers, and deletes old ones.
 ///
-/// Asking takes nothing away, unlike Apple's feedback service: each client remembers what it has seen.
+/// Unlike with Apple's feedback service, reading deletes nothing: each client remembers its position.
 final class DeadTokenService {
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -19,7 +20,7 @@ final class DeadTokenService {
     private static let pageLimit = 10_000
     private static let defaultPage = 1000
     private static let pruneInterval: Duration = .seconds(3600)
-    /// How many dead tokens are kept at most, whatever their age.
+    /// The maximum number of stored dead tokens, of any age.
     private static let rowLimit = 1_000_000
 
     init(store: any ProxyStore, loop: EventLoop, age: Duration) throws(SystemError) {
@@ -48,13 +49,13 @@ final class DeadTokenService {
     }
 
     private static let description = RouteDescription(
-        "listDeadTokens", "Tokens whose contacts were dropped because the app is gone",
-        detail: "In the order in which they were dropped. Asking takes nothing away."
+        "listDeadTokens", "Tokens whose contacts were removed because the provider no longer knows the app",
+        detail: "In the order of their removal. Reading deletes nothing."
     )
     .query("since", "Unix seconds: only tokens recorded at that time or later.", .number(0...Int64.max / 1000))
-    .query("after", "The `next` of the page before.", .number(0...Int64.max))
-    .query("limit", "Tokens on a page.", .number(1...Int64(pageLimit)))
-    .query("format", "The form of the answer; without it the Accept field says.", .choice(["json", "binary"]))
+    .query("after", "The `next` of the previous page.", .number(0...Int64.max))
+    .query("limit", "The maximum number of tokens on a page.", .number(1...Int64(pageLimit)))
+    .query("format", "The form of the answer. Default: from the Accept field.", .choice(["json", "binary"]))
     .answer(200, "A page of tokens", DeadTokenPage.Report.self)
     .answer(200, "A page of tokens", .text, type: "application/octet-stream")
     .notRead()
@@ -82,26 +83,26 @@ struct DeadTokenPage: Sendable {
         }
 
         let tokens: [Token]
-        let next: Int64?
+        let next: UInt64?
     }
 
-    /// Tokens that were recorded then or later.
+    /// Tokens that were recorded at this time or later.
     let since: UnixTime
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     let after: PageCursor
     let limit: Int
     private let isBinary: Bool
 
     init(_ call: ServiceCall, defaultLimit: Int, limits: ClosedRange<Int>) throws(ServiceProblem) {
         since = UnixTime(seconds: try call.number("since", in: 0...Int64.max / 1000) ?? 0)
-        after = PageCursor(try call.number("after", in: 0...Int64.max) ?? 0)
+        after = try call.cursor()
         limit = try call.number("limit", in: limits) ?? defaultLimit
         switch call.request.query("format") {
         case "binary": isBinary = true
         case "json": isBinary = false
         case nil:
             isBinary = (call.request.field("accept") ?? "").lowercased().contains("application/octet-stream")
-        case _?: throw ServiceProblem(400, "format is json or binary")
+        case _?: throw ServiceProblem(400, "format must be json or binary")
         }
     }
 
@@ -124,13 +125,13 @@ struct DeadTokenPage: Sendable {
         return response
     }
 
-    private static func json(_ tokens: [DeadToken], next: Int64?) -> [UInt8] {
+    private static func json(_ tokens: [DeadToken], next: UInt64?) -> [UInt8] {
         let tokens = tokens.map { dead in
             Report.Token(
                 token: dead.token.prid.string, provider: dead.token.provider.rawValue,
                 param: dead.token.param.string, since: dead.since.seconds, recorded: dead.recordedAt.seconds,
                 source: dead.source.rawValue)
         }
-        return Array((try? JSONEncoder().encode(Report(tokens: tokens, next: next))) ?? Data())
+        return (try? JSONValue(of: Report(tokens: tokens, next: next)))?.bytes ?? []
     }
 }

@@ -5,14 +5,15 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Lets apps tell of their tokens and of accounts that were removed, in Acrobits' forms.
+/// Accepts reports of apps about their tokens and removed accounts, in Acrobits' forms.
 ///
-/// Lives on the shard's loop.
+/// Used only on the shard's loop.
 struct PushTokenService {
     let door: ShardDoor
     let form: ReportedTokens.Form
 
-    /// The daemon's own path and those of the vendor's examples; operators write one of them into the app's settings.
+    /// The daemon's own path and the paths of the vendor's examples. Operators write one of them into the app's
+    /// settings.
     private static func patterns(_ roots: [String]) -> [String] {
         roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
             + roots.map { "\($0)/{}/{}/{*}" }
@@ -20,7 +21,7 @@ struct PushTokenService {
 
     func register(in router: inout ServiceRouter) {
         for pattern in Self.patterns(["/v1/push-tokens", "/token", "/pushToken"]) {
-            add(pattern, to: &router, RouteDescription("reportPushTokens", "An app tells of its push tokens")) {
+            add(pattern, to: &router, RouteDescription("reportPushTokens", "An app reports its push tokens")) {
                 report, call throws(ServiceProblem) in
                 try await reported(report, call)
             }
@@ -50,7 +51,7 @@ struct PushTokenService {
         }
     }
 
-    /// The login that a report shows: the password of the user it is about; `nil` when it shows none.
+    /// The login of a report: the user that it is about, and the password; `nil` if it has none.
     private func login(by report: TokenReport) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
         guard let password = report.password else { return nil }
         let (user, domain) = try report.account()
@@ -62,7 +63,7 @@ struct PushTokenService {
     private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
-        // An app that has no token yet reports again when it has one, provided that it hears of success now.
+        // An app without a token reports again when it has one, provided that it gets a successful answer now.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
         let device = ReportedDevice(tokens)
         let result = await door.report(of: aor) { engine, ticket, now in
@@ -75,7 +76,7 @@ struct PushTokenService {
         let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
         guard !tokens.selector.isEmpty || !tokens.isEmpty else {
-            throw ServiceProblem(400, "neither a selector nor a token says which device is meant")
+            throw ServiceProblem(400, "expected a selector or a token to identify the device")
         }
         let result = await door.report(of: aor) { engine, ticket, now in
             engine.devicesWithdrawn(.told(tokens), of: aor, ticket, now: now)

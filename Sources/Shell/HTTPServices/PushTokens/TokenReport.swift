@@ -3,10 +3,10 @@ import HTTPServer
 import JSON
 import PushDelivery
 
-/// What an app's Push Token Reporter or Account Removal Reporter says, from path, query and body together.
+/// The report of an app's Push Token Reporter or Account Removal Reporter, read from path, query and body together.
 ///
-/// Operators choose names, places and media type in the app's settings, so all of them are looked at; a value that is
-/// said twice must be the same.
+/// Operators choose names, places and media type in the app's settings, so all of them are searched. A value that is
+/// given twice must be the same.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector
@@ -15,7 +15,7 @@ struct TokenReport {
         case otherToken = "token_msgs"
         case otherApp = "appid_msgs"
 
-        /// Reads a field's name in upper or lower case; the app's own variables count as names too.
+        /// Reads a field's name in upper or lower case. The app's own variables count as names too.
         init?(named name: String) {
             let name = name.lowercased()
             switch name {
@@ -27,23 +27,24 @@ struct TokenReport {
             }
         }
 
-        /// How many bytes the field may have.
+        /// The maximum length of the field in bytes.
         var limit: Int { isToken ? 2000 : 256 }
         var isToken: Bool { self == .callsToken || self == .otherToken }
 
         var meaning: String {
             switch self {
-            case .username: "`user`, `user@domain` or `sip:user@domain`; without a domain the first of ours is meant."
-            case .password: "The user's password, instead of a key."
+            case .username:
+                "`user`, `user@domain` or `sip:user@domain`. Without a domain, the daemon's first domain is used."
+            case .password: "The user's password, if no key is sent."
             case .selector: "The account on the device."
             case .callsToken: "The token for calls; also `pushTokenIncomingCall`."
             case .callsApp: "The app id of the token for calls; also `pushappid_incoming_call`."
-            case .otherToken: "The token for everything else; also `pushTokenOther`, `pushToken`, `token`."
-            case .otherApp: "Its app id; also `pushappid_other`, `pushappid`, `appid`."
+            case .otherToken: "The token foreverything else; also `pushTokenOther`, `pushToken`, `token`."
+            case .otherApp: "The app id of that token; also `pushappid_other`, `pushappid`, `appid`."
             }
         }
 
-        /// Whether `null` and `(null)` mean no value. A user's name or a password may be such a word.
+        /// Whether `null` and `(null)` mean no value. A user name or a password can be such a word.
         var mayBeNull: Bool { self != .username && self != .password }
     }
 
@@ -53,8 +54,8 @@ struct TokenReport {
     private var values: [Field: String] = [:]
     private var itemCount = 0
 
-    /// Reads a GET, or a POST with its body. `parameters` are those of the path: user name, selector, and the token
-    /// with what is joined to it by `&`.
+    /// Reads a GET, or a POST with its body. `parameters` are the parameters of the path: user name, selector, and the
+    /// token with the fields that `&` joins to it.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
@@ -64,7 +65,7 @@ struct TokenReport {
 
     // MARK: Reading
 
-    /// Reads the last parameter of the path: `<token>&appid=...`, decoded already.
+    /// Reads the last parameter of the path: `<token>&appid=...`, already decoded.
     private mutating func take(rest: String) throws(ServiceProblem) {
         let items = rest.split(separator: "&", omittingEmptySubsequences: false)
         try take(.otherToken, String(items.first ?? ""))
@@ -91,7 +92,7 @@ struct TokenReport {
         do throws(JSONError) {
             value = try JSONValue(json)
         } catch {
-            throw ServiceProblem(400, "the body is no JSON that is taken", detail: "\(error)")
+            throw ServiceProblem(400, "the body cannot be read as JSON", detail: "\(error)")
         }
         guard case .object(let members) = value else { throw ServiceProblem(400, "expected a JSON object") }
         for member in members {
@@ -119,7 +120,7 @@ struct TokenReport {
 
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
-        // A space here was a plus that was not encoded: base64 holds no space, and a telephone number begins with a
+        // A space here was a plus that was not encoded: base64 contains no space, and a telephone number begins with a
         // plus.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
@@ -138,7 +139,7 @@ struct TokenReport {
 
     // MARK: Its description
 
-    /// Describes a route that takes reports: which value may stand where.
+    /// Describes a route that accepts reports: which value is allowed at which place.
     static func described(_ base: RouteDescription, method: String, pattern: String) -> RouteDescription {
         var description = base
         let names: [(String, Field)] = [("username", .username), ("selector", .selector), ("token", .otherToken)]
@@ -155,7 +156,7 @@ struct TokenReport {
                 description = description.body(body, type: type, isRequired: inPath.isEmpty)
             }
         }
-        return description.answer(200, "It is stored, or there was nothing to store.")
+        return description.answer(200, "The report is stored, or had nothing to store.")
             .problem(404, "The user's domain is not served here.")
             .problem(409, "The push service of this token is switched off here.")
             .problem(422, "The tokens cannot be used.").notStored()
@@ -172,12 +173,12 @@ struct TokenReport {
 
     var password: ByteString? { bytes(.password) }
 
-    /// The user without domain, and the domain when one is named.
+    /// The user without domain, and the domain if one is named.
     func account() throws(ServiceProblem) -> (user: ByteString, domain: ByteString?) {
         guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
         for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
             text = text.dropFirst(scheme.count)
-            // This space was a plus too, as before a number without a scheme.
+            // This space was a plus too, as in a number without a scheme above.
             if text.first == " " { text = "+" + text.dropFirst() }
         }
         guard let at = text.lastIndex(of: "@") else { return (ByteString(text.utf8), nil) }
@@ -197,7 +198,7 @@ struct TokenReport {
 }
 
 extension TokenReport.Field {
-    /// What ``accepts(_:)`` accepts, or an empty text.
+    /// The schema of the values that ``accepts(_:)`` accepts, and the empty text.
     fileprivate var schema: JSONSchema {
         switch self {
         case .username, .password: .text(0...limit)

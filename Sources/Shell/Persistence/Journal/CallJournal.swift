@@ -3,45 +3,46 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// Calls that wait or ring, and what became of missed calls, for the next run of the program: changes one after the other in
-/// files of a folder, which are written on the loop's own thread.
+/// The journal of calls that wait or ring and of changes to missed calls, for the next run of the program. Changes are
+/// appended to files in a folder, on the loop's own thread.
 ///
-/// So an entry is with the kernel before the message leaves that follows from it, and nobody waits for a thread or a disk to
-/// sync. The end of the process takes nothing away; a power failure may take the last seconds. When a file is full, the next
-/// is begun. The oldest one is removed when the store has its missed calls, and those of its calls that go on are written
-/// once more at the end: together the files are never much more than twice as large as what goes on.
+/// Thus the kernel has an entry before the message leaves that depends on it, and nothing waits for a thread or a sync.
+/// Entries survive the end of the process. A power failure can lose the last seconds. When a file is full, the next one
+/// is begun. The oldest file is removed after the store has its missed calls; the entries of its active calls are first
+/// written again to the last file. All files together are never much larger than twice the entries in use.
 ///
-/// A failure stops no call. What could not be written is tried again, and when it is too much, only the ends of calls are
-/// kept, so that no later run takes up a call that is over.
+/// A failure stops no call. Entries that cannot be written are retried. When too many wait, only the ends of calls are
+/// kept, so that no later run resumes a call that is over.
 final class CallJournal {
     private let folder: String
     private let key: JournalKey
     private let log: Log
     private let settings: CallJournalSettings
-    /// What is noted and not written yet, as entries.
+    /// Entries that are not written yet.
     private var pending: [UInt8] = []
     private var current: AppendedFile?
-    /// The oldest first; the last one is being written.
+    /// The files, oldest first. The last one is being written.
     private var files: [File] = []
-    /// How many bytes of the files, and of what waits, each call has that goes on; and all of them.
+    /// How many bytes of the files and of waiting entries belong to each active call, and to all of them.
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The store has been told of all missed calls up to this one: it is told of each after the turn's flush.
+    /// The store was notified of all missed calls up to this number. It is notified of each after the turn's flush.
     private var toldSerial: UInt64
-    /// The store has the missed calls up to this one.
+    /// The store has persisted the missed calls up to this number.
     private var storedSerial: UInt64 = 0
-    /// That missed calls are given up which the store does not have.
+    /// Whether a warning was logged that missed calls are dropped before the store has them.
     private var hasWarned = false
-    /// When to write again what could not be written; `nil` when all is written.
+    /// When to retry failed writes; `nil` if everything is written.
     private(set) var retryAt: Instant?
     private var failingSince: Instant?
-    /// Called with a serial number, which is to come back to ``stored(_:)`` when the store has all that it was told before.
+    /// Called with a serial number. Pass it back to ``stored(_:)`` when the store has persisted everything that it got
+    /// before.
     var askStore: (UInt64) -> Void = { _ in }
-    /// How often a write has failed.
+    /// How many writes have failed.
     private(set) var failures: UInt64 = 0
 
-    /// What earlier runs have left, until it is taken.
+    /// The entries of earlier runs, until they are taken.
     private var found: JournalContents
 
     private struct File {
@@ -52,12 +53,13 @@ final class CallJournal {
     }
 
     /// - Parameters:
-    ///   - folder: where the files are, or will be.
-    ///   - key: seals what is written; what has no seal of it is not read.
-    ///   - isFirstSealed: whether this is the first run that seals. Then the files of the runs before are read as they are,
+    ///   - folder: the folder of the files; created if necessary.
+    ///   - key: seals entries. Entries without a seal of this key are not read.
+    ///   - isFirstSealed: whether this is the first run that seals. Then the files of earlier runs are read without
+    ///     seals,
     ///     and sealed; later such files are anybody's.
     ///   - settings: when files are begun and removed.
-    ///   - log: for what goes wrong.
+    ///   - log: receives failures.
     init(
         folder: String, key: JournalKey, isFirstSealed: Bool = false,
         settings: CallJournalSettings = CallJournalSettings(), log: Log
@@ -71,10 +73,10 @@ final class CallJournal {
         for (number, path) in Self.files(in: folder) {
             let bytes = Self.contents(of: path, log)
             let length = found.read(bytes, key)
-            // What was under way at a power failure is zeros.
+            // Bytes that were being written at a power failure are zeros.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
-                    "what is kept of calls is not read to its end: it was cut, was changed, or belongs to another store",
+                    "the call journal is not read to its end: it was cut, was changed, or belongs to another store",
                     [.path: .text(path), .bytes: .number(bytes.count - length)])
             }
             files.append(File(number: number, size: bytes.count, last: found.lastSerial))
@@ -89,12 +91,12 @@ final class CallJournal {
         do {
             return try AppendedFile.contents(of: path)
         } catch {
-            log.error("what is kept of calls cannot be read", [.path: .text(path), .error: .described(error)])
+            log.error("the call journal cannot be read", [.path: .text(path), .error: .described(error)])
             return []
         }
     }
 
-    /// Seals what earlier versions of the program have left.
+    /// Seals the files of earlier versions of the program.
     private static func seal(in folder: String, _ key: JournalKey, _ log: Log) {
         for (number, path) in files(in: folder) {
             let bytes = contents(of: path, log)
@@ -111,7 +113,7 @@ final class CallJournal {
                 try AppendedFile(creating: other).append(sealed)
                 try AppendedFile.move(other, to: path)
             } catch {
-                log.error("calls of the version before are lost", [.path: .text(path), .error: .described(error)])
+                log.error("calls of the previous version are lost", [.path: .text(path), .error: .described(error)])
             }
         }
     }
@@ -127,25 +129,25 @@ final class CallJournal {
 
     private func path(of number: Int) -> String { "\(folder)/\(number)\(Self.suffix)" }
 
-    /// Bytes in all files.
+    /// The size of all files in bytes.
     var size: Int { files.reduce(0) { $0 + $1.size } }
 
     // MARK: The start
 
-    /// To be asked once.
+    /// Called once.
     ///
-    /// - Parameter serial: the last one that ``askStore`` has left in the store.
+    /// - Parameter serial: the last number that ``askStore`` persisted in the store.
     /// - Returns: the changes of missed calls that the store does not have yet, in their order.
     func missedCalls(after serial: UInt64) -> [StoredBucketChange] {
         storedSerial = serial
-        // Somebody has removed the files, and the numbers begin anew.
+        // Somebody removed the files. The numbers start after those in the store.
         lastSerial = max(lastSerial, serial)
         toldSerial = lastSerial
         defer { found.missed = [] }
         return found.missed.filter { $0.serial > serial }.map(\.change)
     }
 
-    /// The calls of earlier runs that follow, in the order of their numbers; empty when there are no more.
+    /// The next calls of earlier runs, in the order of their numbers; empty at the end.
     func calls(after id: UInt64, limit: Int) -> [StoredCall] { found.calls(after: id, limit: limit) }
 
     // MARK: What happens
@@ -168,7 +170,7 @@ final class CallJournal {
         }
     }
 
-    /// Writes what was noted. To be called before anything leaves that follows from it.
+    /// Writes waiting entries. Call before sending anything that depends on them.
     func flush(now: Instant) {
         defer { toldSerial = lastSerial }
         guard !pending.isEmpty else {
@@ -182,7 +184,8 @@ final class CallJournal {
         do throws(AppendedFile.Failure) {
             try write()
             if let since = failingSince {
-                log.notice("calls are kept again", [.path: .text(folder), .duration: .duration(now - since)])
+                log.notice(
+                    "the call journal is written again", [.path: .text(folder), .duration: .duration(now - since)])
                 (failingSince, retryAt) = (nil, nil)
             }
         } catch {
@@ -190,7 +193,7 @@ final class CallJournal {
             if failingSince == nil {
                 failingSince = now
                 log.error(
-                    "calls cannot be written and would not survive a crash",
+                    "the call journal cannot be written: calls would not survive a crash",
                     [.path: .text(folder), .error: .described(error)])
             }
             retryAt = now + settings.retryInterval
@@ -222,7 +225,7 @@ final class CallJournal {
         askStore(toldSerial)
     }
 
-    /// More than this waits to be written: the calls that it is about would not be whole any more.
+    /// Too many entries wait. The calls that they belong to would be incomplete, so only the ends of calls are kept.
     private func keepEndsOnly() {
         let all = pending
         pending = []
@@ -231,30 +234,30 @@ final class CallJournal {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
-        // It would be taken for room again and again.
+        // Otherwise room would be made for it again and again.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
-        // Rows of missed calls are among it: what stands in the files before must not be taken for newer than the store.
+        // Dropped entries include rows of missed calls. Older files must not be taken for newer than the store.
         askStore(toldSerial)
-        log.error("what was to be kept of calls is given up", [.path: .text(folder), .count: .number(all.count)])
+        log.error("entries of the call journal are dropped", [.path: .text(folder), .count: .number(all.count)])
     }
 
     // MARK: Room
 
-    /// The store has all that it was told before it was asked with this number.
+    /// The store has persisted everything that it got before this number.
     func stored(_ serial: UInt64) {
         storedSerial = max(storedSerial, serial)
         hasWarned = false
     }
 
-    /// Once for each time that the store is away.
+    /// Once for each outage of the store.
     private func warnOfUnstored() {
         guard !hasWarned else { return }
         hasWarned = true
-        log.warning("missed calls that the store does not take would not survive a crash", [.path: .text(folder)])
+        log.warning("missed calls that the store cannot write would not survive a crash", [.path: .text(folder)])
     }
 
-    /// Removes the oldest files while more than half of all is of no use. What they have of calls that go on is noted again.
-    /// Their missed calls may be nowhere else while the store takes none; there is an end to that as well.
+    /// Removes the oldest files while more than half of all bytes are useless. Entries of active calls in them are
+    /// written again. While the store fails, their missed calls exist only here; they are kept up to a limit.
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
             guard let oldest = files.first, files.count > 1 else { return }
@@ -269,11 +272,11 @@ final class CallJournal {
             if let bytes = try? AppendedFile.contents(of: path) {
                 var place = 0
                 while let entry = JournalEntry(in: bytes, at: place, key) {
-                    // An end is that of a call before, which had the same number.
+                    // The end may belong to an earlier call with the same number.
                     if entry.kind != .over, live[entry.call] != nil { pending += bytes[entry.range] }
                     place = entry.range.upperBound
                 }
-                // The file goes when what it had stands in another one.
+                // The file is removed after its entries are in another one.
                 guard (try? append()) != nil else { return }
             }
             AppendedFile.remove(path)
@@ -281,12 +284,12 @@ final class CallJournal {
         }
     }
 
-    /// Each run begins a file, so that runs that end at once leave many small ones.
+    /// Each run begins a file, so many short runs leave many small files.
     private func isOneOfMany(_ file: File) -> Bool {
         files.count > settings.manyFiles && file.size < settings.fileSize / 8
     }
 
-    /// The last call. When the store has all and no call goes on, nothing is left.
+    /// The last call. If the store has everything and no call is active, no file remains.
     func close(isStored: Bool, now: Instant) {
         retryAt = nil
         flush(now: now)
@@ -299,17 +302,17 @@ final class CallJournal {
 
 /// Not for operators: the defaults suit a laptop and a server.
 struct CallJournalSettings: Hashable, Sendable {
-    /// From how many bytes on the next file is begun.
+    /// The size in bytes at which the next file is begun.
     var fileSize = 1 << 20
-    /// How many bytes may be of no use besides as many as are of use.
+    /// How many useless bytes are allowed in addition to as many useful ones.
     var slack = 4 << 20
-    /// The same while the store does not have their missed calls.
+    /// The same limit while the store does not have the files' missed calls.
     var unstoredLimit = 256 << 20
     /// How many files are cleaned at once.
     var filesAtOnce = 2
-    /// From how many files on small ones are cleaned whatever is of use in them.
+    /// The number of files from which small files are cleaned even if all their entries are useful.
     var manyFiles = 16
-    /// How many bytes may wait while they cannot be written.
+    /// How many bytes may wait while writes fail.
     var pendingLimit = 8 << 20
     var retryInterval: Duration = .seconds(1)
 

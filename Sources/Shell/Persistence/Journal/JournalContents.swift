@@ -1,20 +1,20 @@
 import ProxyCore
 
-/// What the journal of calls holds when the program starts.
+/// The contents of the call journal at the start of the program.
 struct JournalContents {
     private(set) var lastSerial: UInt64 = 0
     var missed: [(serial: UInt64, change: StoredBucketChange)] = []
-    /// What happened to each call that goes on. Entries that were copied to a later file stand there behind later ones, and
-    /// perhaps twice.
+    /// The changes of each active call. Entries that were copied to a later file come after later entries, and perhaps
+    /// twice.
     private var changes: [UInt64: [(serial: UInt64, change: CallChange)]] = [:]
-    /// How many bytes each of them has.
+    /// The number of bytes of each call.
     private(set) var sizes: [UInt64: Int] = [:]
-    /// The calls in the order of their numbers, when somebody has asked for them.
+    /// The calls in the order of their numbers, after the first request for them.
     private var calls: [StoredCall]?
 
-    /// Takes in the next file, as far as it can be read.
+    /// Adds the next file, as far as it can be read.
     ///
-    /// - Returns: how many bytes of it could be.
+    /// - Returns: how many bytes could be read.
     mutating func read(_ bytes: [UInt8], _ key: JournalKey) -> Int {
         var place = 0
         while let entry = JournalEntry(in: bytes, at: place, key) {
@@ -34,7 +34,7 @@ struct JournalContents {
         return place
     }
 
-    /// Calls whose beginning is not there are none.
+    /// A call whose first entry is missing is ignored.
     mutating func calls(after id: UInt64, limit: Int) -> [StoredCall] {
         let all = calls ?? changes.values.compactMap(Self.call).sorted { $0.id < $1.id }
         calls = all
@@ -50,7 +50,7 @@ struct JournalContents {
         for (serial, change) in changes.sorted(by: { $0.serial < $1.serial }) where serial > last {
             last = serial
             if case .begun(let call) = change {
-                // A call of an earlier run may have had the same number.
+                // An earlier run may have used the same number for another call.
                 found = call
             } else {
                 found?.apply(change)

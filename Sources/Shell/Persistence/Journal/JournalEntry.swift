@@ -6,7 +6,7 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// One change in the journal of calls, as bytes:
+/// One change in the call journal, as bytes:
 ///
 ///     length of the rest     4 bytes, the highest first, as all numbers; the first bit is set
 ///     seal of the rest       28, see ``JournalKey``
@@ -15,14 +15,14 @@ import Timekeeping
 ///     kind                   1
 ///     its values
 ///
-/// A change that is cut or damaged, or was made by somebody else, ends what can be read of a file.
+/// A change that is cut, damaged or written by somebody else ends the readable part of a file.
 ///
-/// Before there were seals, the first bit was not set, and in the seal's place stood a checksum of 4 bytes.
+/// Before seals existed, the first bit was not set, and a checksum of 4 bytes was in the seal's place.
 struct JournalEntry {
     let serial: UInt64
     let call: UInt64
     let kind: Kind
-    /// With length and checksum, in the bytes that it was found in.
+    /// The range of the entry in its bytes, with length and checksum.
     let range: Range<Int>
 
     enum Kind: UInt8 {
@@ -34,10 +34,10 @@ struct JournalEntry {
     fileprivate static let prefix = lengthCount + JournalKey.sealCount
     fileprivate static let sealMark: UInt32 = 1 << 31
     private static let head = 17
-    /// What is sealed, in the bytes that it was found in.
+    /// The range of the sealed part in its bytes.
     fileprivate let content: Range<Int>
 
-    /// The entry at a place; `nil` when there is no whole one that was sealed with the key.
+    /// The entry at this place; `nil` if it is incomplete or not sealed with this key.
     init?(in bytes: [UInt8], at place: Int, _ key: JournalKey) {
         guard place >= 0, bytes.count - place >= Self.prefix + Self.head else { return nil }
         var reader = JournalReader(bytes, place..<place + Self.lengthCount)
@@ -49,7 +49,7 @@ struct JournalEntry {
         self.init(bytes, from: place, content: place + Self.prefix..<place + Self.prefix + length)
     }
 
-    /// The entry at a place as it was before there were seals.
+    /// The entry at this place, in the format without seals.
     init?(unsealedIn bytes: [UInt8], at place: Int) {
         let prefix = Self.lengthCount + 4
         guard place >= 0, bytes.count - place >= prefix + Self.head else { return nil }
@@ -79,7 +79,7 @@ struct JournalEntry {
         sealed.sealJournalEntry(at: start, key)
     }
 
-    /// The change; `nil` when this program cannot have written it.
+    /// The change; `nil` if this program cannot have written it.
     func change(in bytes: [UInt8]) -> CallChange? {
         var reader = JournalReader(bytes, content.lowerBound + Self.head..<content.upperBound)
         let change: CallChange? =
@@ -90,7 +90,7 @@ struct JournalEntry {
             case .over: .over(call: call)
             case .missed: reader.missedCall().map { .missed($0) }
             }
-        return reader.isBroken ? nil : change
+        return reader.isBroken || !reader.isAtEnd ? nil : change
     }
 }
 
@@ -137,7 +137,7 @@ extension CallChange {
         bytes.sealJournalEntry(at: start, key)
     }
 
-    /// Nearly always enough.
+    /// Large enough in almost all cases.
     private var sizeHint: Int {
         switch self {
         case .begun(let call): 512 + call.request.count + 128 * call.branches.count
@@ -150,7 +150,7 @@ extension CallChange {
 }
 
 extension [UInt8] {
-    /// Writes length and seal of the entry that begins at `start` and ends with the bytes.
+    /// Writes length and seal of the entry that begins at `start` and ends with the last byte.
     mutating func sealJournalEntry(at start: Int, _ key: JournalKey) {
         let content = start + JournalEntry.prefix
         let mark = UInt32(clamping: count - content) | JournalEntry.sealMark
@@ -158,7 +158,7 @@ extension [UInt8] {
         key.seal(&self, from: content)
     }
 
-    /// The checksum of entries from before there were seals. FNV-1a over words of eight bytes.
+    /// The checksum of entries in the format without seals. FNV-1a over words of eight bytes.
     func journalChecksum(of range: Range<Int>) -> UInt32 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(range.count)
         func add(_ word: UInt64) {

@@ -1,9 +1,9 @@
 import Crypto
 
-/// The key that seals the entries of the journal of calls. It is kept in the store, so that nobody without the store can make
-/// a call that the next run would go on with.
+/// The key that seals the entries of the call journal. It is kept in the store. Without the store nobody can forge a
+/// call that the next run would resume.
 ///
-/// A class, since what is written and what is read share it; on the loop alone.
+/// A class, because writers and readers share it; used only on the loop.
 final class JournalKey {
     private var key: GMACKey
 
@@ -11,7 +11,7 @@ final class JournalKey {
     /// - Throws: for another number of bytes.
     init(_ secret: [UInt8]) throws(CryptoError) { key = try GMACKey(secret) }
 
-    /// Writes the seal of all bytes from `start` on into the places before them.
+    /// Computes the seal of all bytes from `start` on, and writes it into the places before them.
     func seal(_ bytes: inout [UInt8], from start: Int) { key.seal(&bytes, from: start) }
 
     func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool { key.isSealed(bytes, range) }

@@ -6,15 +6,17 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-// The values of the journal of calls. Each is written and read here, one below the other.
+// The values of the call journal. The writer and the reader of each value are next to each other.
 
-/// Reads what was written to the journal. What is not there reads as nothing, and breaks the reader.
+/// Reads values of the journal. A missing value reads as empty and marks the reader as broken.
 struct JournalReader {
     private let source: [UInt8]
     private var place: Int
     private let end: Int
-    /// Whether something was not there, or was no value.
+    /// Whether a value was missing or invalid.
     private(set) var isBroken = false
+    /// Whether everything was read.
+    var isAtEnd: Bool { place >= end }
 
     init(_ source: [UInt8], _ range: Range<Int>) {
         self.source = source
@@ -39,7 +41,7 @@ struct JournalReader {
 
     mutating func number32() -> UInt32 { UInt32(truncatingIfNeeded: number(bytes: 4)) }
 
-    /// A copy, so that nothing holds the file.
+    /// A copy, so that no value keeps the whole file in memory.
     mutating func bytes() -> ByteString {
         let count = Int(number32())
         guard count <= end - place else {
@@ -165,7 +167,9 @@ extension JournalReader {
         let device = flags[4] ? DeviceID(rawValue: number()) : nil
         let contact = flags[5] ? DeviceID(rawValue: number()) : nil
         let code = flags[6] ? PushCode(high: number(), low: number()) : nil
-        let (end, status) = (byte(), Status(code: UInt16(number(bytes: 2))))
+        let (endCode, status) = (byte(), Status(code: UInt16(number(bytes: 2))))
+        let end = ForkBranch.End(code: endCode, status)
+        guard endCode == 0 || end != nil else { return nil }
         var sent: StoredCall.SentINVITE?
         if flags[7] {
             guard let read = sentINVITE() else { return nil }
@@ -174,7 +178,7 @@ extension JournalReader {
         return StoredCall.Branch(
             stage: stage, device: device, contact: contact, wasPushed: flags[0], wasWoken: flags[1],
             deviceKnows: flags[2], hasMoved: flags[3], record: nil, code: code,
-            end: ForkBranch.End(code: end, status), sent: sent, former: list { $0.bytes() })
+            end: end, sent: sent, former: list { $0.bytes() })
     }
 
     private mutating func sentINVITE() -> StoredCall.SentINVITE? {
@@ -261,7 +265,7 @@ extension JournalReader {
         let (caller, date) = (bytes(), date())
         let devices = list { DeviceID(rawValue: $0.number()) }
         let told = list { DeviceID(rawValue: $0.number()) }
-        // What an earlier version has written does not say it, and counts for a caller of its own.
+        // Entries of earlier versions do not have this value. They count for a caller of their own.
         let broughtBy = flags[2] ? Caller(rawValue: number()) : Caller(hash: callRef.rawValue, isTrusted: true)
         let entry = BucketEntry(
             callRef: callRef, caller: caller, date: date, broughtBy: broughtBy, devices: devices, told: told,
@@ -278,7 +282,7 @@ extension ByteSink {
         append(counted: aor.host)
     }
 
-    /// Without the connection: that ends with the process that has it.
+    /// Without the connection, which ends with its process.
     fileprivate mutating func append(_ flow: Flow) {
         append(flow.transport.rawValue)
         append(JournalFlags(flow.isConnection || flow.isClosed, flow.remote.address.isV4))
@@ -312,7 +316,7 @@ extension JournalReader {
     fileprivate mutating func flags() -> JournalFlags { JournalFlags(bits: byte()) }
 }
 
-/// Eight answers in a byte.
+/// Eight flags in one byte.
 private struct JournalFlags {
     let bits: UInt8
 

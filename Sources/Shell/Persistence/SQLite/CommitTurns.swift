@@ -1,11 +1,11 @@
 import Timekeeping
 
-/// When commits may begin. Under load they have their turns, so that each carries more; a change that is alone is written
-/// at once, and so are as many as a commit had lately (``StoreIntake/Call/atOnce``).
+/// When commits may begin. Under load commits wait for their turn, so that each one carries more changes. A single
+/// change is written immediately; so is a group of changes as large as the last commits (``StoreIntake/Call/atOnce``).
 struct CommitTurns {
     private let interval: Duration
     private let company: Int
-    /// When the next commit may begin.
+    /// The time at which the next commit may begin.
     private(set) var next = Instant.distantPast
 
     init(_ settings: StoreWriterSettings) {
@@ -13,6 +13,6 @@ struct CommitTurns {
         company = settings.companyLimit
     }
 
-    /// A commit begins for which that many have waited.
+    /// A commit begins, for which this many changes waited.
     mutating func began(for tickets: Int, now: Instant) { next = tickets < company ? .distantPast : now + interval }
 }

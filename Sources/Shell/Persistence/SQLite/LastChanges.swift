@@ -1,12 +1,12 @@
 import ProxyCore
 import PushDelivery
 
-/// Which changes of one transaction need not be written, because a later one of it takes their row away or writes it anew:
-/// a call that is over soon costs one row, however much happened to it.
+/// Finds the changes of a transaction that need not be written, because a later change removes or replaces their row.
+/// Thus a short call costs one row, with any number of changes.
 struct LastChanges {
-    /// The places of these changes among all, the last one first.
+    /// The places of these changes in the transaction, the last one first.
     private var needless: [Int] = []
-    /// The place of the change that is asked for next.
+    /// The place of the next change.
     private var place = 0
 
     init(of parts: [StoreIntake.Entry]...) {
@@ -43,7 +43,7 @@ struct LastChanges {
         }
     }
 
-    /// Whether the next change, in their order, is to be written.
+    /// Whether the next change must be written. Asked in the order of the changes.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

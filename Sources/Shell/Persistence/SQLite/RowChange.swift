@@ -1,7 +1,7 @@
 package import ProxyCore
 package import Timekeeping
 
-/// One change to write. The byte strings in it must be compacted.
+/// One change to write. Its byte strings must be compacted.
 package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)
@@ -11,16 +11,16 @@ package enum RowChange: Sendable {
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
 }
 
-/// Names changes that were handed over together, and who waits for them.
+/// Names a group of changes that were submitted together, and who waits for them.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
-    /// The ticket of a service; ``SQLiteStore`` gives the number.
+    /// The ticket of a service. ``SQLiteStore`` assigns the number.
     case service(UInt64)
 }
 
-/// What became of changes that were handed over together.
+/// The result of changes that were submitted together.
 package struct StoreResult: Hashable, Sendable {
-    /// `nil` for changes that nobody waits for.
+    /// `nil` for changes without a ticket.
     package let ticket: StoreTicket?
     package let isStored: Bool
     /// See ``WriteResult``.

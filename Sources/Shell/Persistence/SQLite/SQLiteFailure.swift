@@ -4,9 +4,9 @@ package import Storage
 package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case sql(SQLError)
     case migration(MigrationError)
-    /// The store's path leads to another file now, or to none.
+    /// The store's path now leads to another file, or to none.
     case replaced
-    /// No thread or event loop could be made.
+    /// A thread or an event loop could not be created.
     case system(String)
 
     package var description: String {
@@ -14,14 +14,14 @@ package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case .sql(let error): error.description
         case .migration(let error): error.description
         case .replaced:
-            "the file was removed or replaced while the daemon uses it; put it back, or start the daemon anew"
+            "the file was removed or replaced while the daemon uses it; put it back, or restart the daemon"
         case .system(let problem): problem
         }
     }
 }
 
 extension SQLiteFailure {
-    /// Whether the system is at fault, and not the changes.
+    /// Whether the system caused the failure, and not the changes.
     var isOfSystem: Bool {
         switch self {
         case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem

@@ -1,18 +1,18 @@
 import Storage
 package import Registration
 
-/// The store's file, opened for a moment by a command while no daemon runs.
+/// The store's file, opened briefly by a command while no daemon runs.
 package final class SQLiteFile {
     private let path: String
     private let lock: StoreLock
     private let connection: Connection
 
-    /// Whether there is no such file yet.
+    /// Whether the file does not exist yet.
     package static func isMissing(at path: String) -> Bool { FileIdentity(path: path) == nil }
 
-    /// Takes the file, or makes it, and brings it to this program's schema.
+    /// Opens or creates the file, and migrates it to this program's schema.
     ///
-    /// - Throws: also when a daemon has the store.
+    /// - Throws: also if a daemon uses the store.
     package init(path: String) throws(StoreError) {
         self.path = path
         lock = try StoreLock(store: path, for: .command)
@@ -39,14 +39,14 @@ package final class SQLiteFile {
         try asked { try $0.mobileApps() }
     }
 
-    /// Writes, and returns when the disk has it.
+    /// Writes the changes and returns after they are persisted.
     package func keep(_ changes: [ServiceChange]) throws(StoreError) {
         try asked { try $0.keep(changes) }
     }
 
-    /// Copies the file as the daemon does, whatever schema it has.
+    /// Copies the file in the same way as the daemon, with any schema.
     ///
-    /// - Returns: the bytes of the copy.
+    /// - Returns: the size of the copy in bytes.
     package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {
         let lock = try StoreLock(store: path, for: .command)
         defer { lock.release() }

@@ -1,5 +1,6 @@
 package import Addressing
 package import Bytes
+package import Collections
 import Crypto
 package import ProxyCore
 package import PushDelivery
@@ -9,10 +10,10 @@ import Storage
 package import Telemetry
 package import Timekeeping
 
-/// The store in one SQLite file, for a daemon, which has it for itself: changes are written on one thread, questions are
-/// read on another, and backups on a third.
+/// The store in one SQLite file, for a daemon that uses it exclusively. One thread writes changes, a second one reads,
+/// and a third one writes backups.
 ///
-/// - `@unchecked Sendable` because what changes in it is used on its loop alone, or before that loop runs.
+/// - `@unchecked Sendable` because its mutable parts are used only on its loop, or before that loop runs.
 package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package var finished: ([CommitResult]) -> Void {
         get { outcomes.finished }
@@ -28,18 +29,18 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let backups: StoreBackups
     private let timeline: TimelineWriting
     private let journal: CallJournal
-    /// Tries again what could not be written.
+    /// Retries failed writes of the journal.
     private var journalTimer: LoopTimer?
-    /// Of a folder that has its own name, which two stores might share.
+    /// The lock of a calls folder with its own name, which two stores could share.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
     /// Brings results from the writer's thread to the loop.
     ///
-    /// - `@unchecked Sendable` because it is used on the loop alone.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     private final class Outcomes: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
-        /// What services want to be called when their changes are written, by the numbers of their tickets.
+        /// The callbacks of services for written changes, by the numbers of their tickets.
         var waiting: [UInt64: (WriteResult) -> Void] = [:]
         private let log: Log
 
@@ -53,7 +54,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
                 case .service(let number):
                     waiting.removeValue(forKey: number)?(
                         WriteResult(isStored: result.isStored, isFound: result.isFound))
-                case nil where !result.isStored: log.error("changes that nobody waits for were not stored")
+                case nil where !result.isStored: log.error("some changes were not stored")
                 case nil: break
                 }
             }
@@ -61,15 +62,15 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         }
     }
 
-    /// Takes the file, or makes it, and brings it to this program's schema.
+    /// Opens or creates the file, and migrates it to this program's schema.
     ///
     /// - Parameters:
     ///   - path: the file.
-    ///   - callsFolder: where calls are kept; beside the file when it is `nil`.
-    ///   - settings: of the timeline.
+    ///   - callsFolder: the folder of the call journal; beside the file if `nil`.
+    ///   - settings: the settings of the timeline.
     ///   - loop: the loop that the store is used on.
-    ///   - log: for what goes wrong later.
-    /// - Throws: also when another process has the store.
+    ///   - log: receives later failures.
+    /// - Throws: also if another process uses the store.
     package init(
         path: String, callsFolder: String? = nil, timeline settings: TimelineSettings = TimelineSettings(),
         loop: EventLoop, log: Log
@@ -82,7 +83,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.outcomes = outcomes
         do throws(SQLiteFailure) {
             writer = try StoreWriter(path: path, log: log) { results in
-                // Nobody is woken to hear that all is well with what nobody waits for.
+                // Success of changes without a ticket is not reported to the loop.
                 let told = results.filter { $0.ticket != nil || !$0.isStored }
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
@@ -91,13 +92,13 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             throw StoreError(path, error)
         }
         try lock.storeIsMade()
-        if lock.isNewStore { log.notice("made a new store", [.path: .text(path)]) }
+        if lock.isNewStore { log.notice("created a new store", [.path: .text(path)]) }
         timeline = TimelineWriting(settings, writer: writer, loop: loop)
         let folder = callsFolder ?? path + "-calls"
         do throws(AppendedFile.Failure) {
             try AppendedFile.checkFolder(folder)
         } catch {
-            throw StoreError("folder for calls \(folder): \(error)")
+            throw StoreError("cannot use the calls folder \(folder): \(error)")
         }
         callsLock = try callsFolder.map { folder throws(StoreError) in try Self.lockFolder(folder) }
         journal = CallJournal(folder: folder, key: key, isFirstSealed: isFirst, log: log)
@@ -105,12 +106,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             reader = try StoreReader(path: path, thread: "queries")
             backups = try StoreBackups(path: path)
         } catch {
-            throw StoreError("no thread to read the store on: \(error)")
+            throw StoreError("cannot start a thread for reading the store: \(error)")
         }
         journal.askStore = { [weak self] in self?.mark($0) }
     }
 
-    /// The key of the journal, which the first run that has none makes and writes.
+    /// The key of the journal. The first run creates and persists it.
     private static func journalKey(in path: String) throws(StoreError) -> (key: JournalKey, isFirst: Bool) {
         do throws(SQLiteFailure) {
             let connection = try Connection.openStore(path, mayCreate: true)
@@ -131,7 +132,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         do throws(CryptoError) {
             return try RandomBytes.make(JournalKey.byteCount)
         } catch {
-            throw .system("no key for calls: \(error)")
+            throw .system("cannot create the key of the call journal: \(error)")
         }
     }
 
@@ -139,7 +140,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         do throws(CryptoError) {
             return try JournalKey(secret)
         } catch {
-            throw .system("no key for calls: \(error)")
+            throw .system("cannot create the key of the call journal: \(error)")
         }
     }
 
@@ -147,12 +148,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         do throws(AppendedFile.Failure) {
             try AppendedFile.makeFolder(folder)
         } catch {
-            throw StoreError("folder for calls \(folder): \(error)")
+            throw StoreError("cannot use the calls folder \(folder): \(error)")
         }
         do throws(FileLock.Failure) {
             return try FileLock(path: "\(folder)/lock", activity: "serves")
         } catch {
-            throw StoreError("folder for calls \(folder): \(error)")
+            throw StoreError("cannot use the calls folder \(folder): \(error)")
         }
     }
 
@@ -170,7 +171,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
         guard !writer.commit(changes, for: ticket) else { return }
-        // Told later: whoever asks is in the middle of other work now.
+        // Reported later, because the caller is in the middle of other work.
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
@@ -179,12 +180,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // Nothing else might happen for as long as a call waits.
+        // While a call waits, no other event might trigger the retry.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }
 
-    /// When the store has what it was told up to now, the journal need not keep the missed calls that it has noted up to there.
+    /// When the store has persisted everything up to here, the journal need no longer keep the missed calls up to here.
     private func mark(_ serial: UInt64) {
         commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
             if $0.isStored { journal.stored(serial) }
@@ -198,7 +199,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     private func record(_ changes: [RowChange]) {
         if !writer.record(changes) {
-            log.error("the store takes no more changes", [.count: .number(changes.count)])
+            log.error(
+                "the store refuses changes: its queue is full or it has stopped", [.count: .number(changes.count)])
         }
     }
 
@@ -208,8 +210,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     // MARK: Questions
 
-    // Where the answer is made of what nobody waits for, what gathers is written first: who has just seen a call asks for
-    // its record at once.
+    // Answers from changes without a ticket need those changes written first: somebody who just saw a call asks for its
+    // record immediately.
 
     package func userNames(
         after name: ByteString, in realm: ByteString, limit: Int
@@ -330,7 +332,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             try lock.watch(on: loop, log: log)
             try timeline.start()
         } catch {
-            throw StoreError("no timer: \(error)")
+            throw StoreError("cannot create a timer: \(error)")
         }
     }
 
@@ -355,6 +357,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     package var obstacle: String? {
         if let failure = writer.failure { return "the store cannot be written: \(failure)" }
-        return writer.queueLength < StoreWriterSettings().queueLimit / 2 ? nil : "the store has fallen behind"
+        return writer.queueLength < StoreWriterSettings().queueLimit / 2
+            ? nil : "the store is too slow: half of its queue is in use"
     }
 }

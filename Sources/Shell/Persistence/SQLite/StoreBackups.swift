@@ -1,7 +1,7 @@
 import Reactor
 import Storage
 
-/// Copies the store for operators while it is in use, on a thread of its own, so that neither calls nor questions wait.
+/// Copies the store for operators while it is in use. It has its own thread, so that neither calls nor reads wait.
 final class StoreBackups: Sendable {
     private let path: String
     private let reader: StoreReader
@@ -13,15 +13,15 @@ final class StoreBackups: Sendable {
         reader = try StoreReader(path: path, thread: "backup")
     }
 
-    /// Breaks off the backup that is under way, and leaves nothing of it.
+    /// Cancels the current backup and removes its file.
     func stop() {
         isStopping.withLock { $0 = true }
         reader.stop()
     }
 
-    /// Copies the store into the file; only one copy is made at a time.
+    /// Copies the store into the file. Only one copy is made at a time.
     ///
-    /// - Returns: how many bytes the file has.
+    /// - Returns: the size of the file in bytes.
     func write(to file: String) async throws(BackupFailure) -> Int {
         let isFirst = isBusy.withLock { isBusy in
             defer { isBusy = true }

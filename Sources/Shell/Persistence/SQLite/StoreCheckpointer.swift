@@ -1,10 +1,10 @@
 import Reactor
 import Storage
 
-/// Copies the write-ahead log into the file on a thread of its own, so that no commit waits for it.
+/// Copies the write-ahead log into the file on its own thread, so that no commit waits for it.
 ///
-/// Its connection stays open while the daemon runs: SQLite then keeps its index of the log when the writer's connection
-/// is opened anew, and pages that a failed commit has left behind it never count.
+/// Its connection stays open while the daemon runs. Thus SQLite keeps its index of the log when the writer's connection
+/// is opened again, and never uses pages of a failed commit.
 actor StoreCheckpointer {
     private let loop: EventLoop  // held, since the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -17,8 +17,8 @@ actor StoreCheckpointer {
         self.path = path
     }
 
-    /// Copies what the log holds now, then calls `finished` on the actor's thread. Any thread may call this, but only
-    /// one at a time, until it is finished.
+    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may call this,
+    /// but only one call at a time until it is finished.
     nonisolated func start(_ finished: @escaping @Sendable () -> Void) {
         loop.post {
             self.assumeIsolated { $0.copy() }
@@ -28,7 +28,7 @@ actor StoreCheckpointer {
 
     nonisolated func open() { loop.post { self.assumeIsolated { $0.openConnection() } } }
 
-    /// Opens the database anew, because the log that was open has lost its name.
+    /// Opens the database again, because the open log lost its name.
     nonisolated func reopen() {
         loop.post {
             self.assumeIsolated {
@@ -46,11 +46,11 @@ actor StoreCheckpointer {
         options.access = .readWrite
         options.autoCheckpoint = 0
         connection = try? Connection(path: path, options: options)
-        // Reading makes SQLite open the log.
+        // A read makes SQLite open the log.
         _ = try? connection?.integer("PRAGMA user_version")
     }
 
-    /// What fails here is tried again with the next pages; a disk that is full stops the writer, which reports it.
+    /// A failure is retried with the next pages. A full disk stops the writer, which reports it.
     private func copy() {
         openConnection()
         do {

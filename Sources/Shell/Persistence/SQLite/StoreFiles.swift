@@ -1,7 +1,7 @@
 import Storage
 
-/// The identities of the files that the store's path leads to now, to notice when somebody takes them away. They are
-/// asked for, and no file is opened for it.
+/// The identities of the files to which the store's path leads now. They show whether somebody removed the files. No
+/// file is opened for this.
 struct StoreFiles: Equatable {
     let database: FileIdentity?
     let log: FileIdentity?
@@ -13,7 +13,7 @@ struct StoreFiles: Equatable {
 }
 
 extension Connection {
-    /// Finds out whether the disk has room: writes that many bytes, and removes them again.
+    /// Checks whether the disk has room: writes this many bytes and removes them again.
     func takeRoom(_ size: Int) throws(SQLError) {
         let write = try statement("INSERT OR REPLACE INTO meta VALUES ('probe', ?)")
         write.bind(1, text: [UInt8](repeating: UInt8(ascii: " "), count: size).span)

@@ -1,16 +1,16 @@
 import Collections
 
-/// Whether changes can be written; behind a lock, since the writer's thread knows and others ask.
+/// Whether changes can be written. Behind a lock, because the writer's thread sets it and other threads read it.
 struct StoreHealth: Sendable {
-    /// Why changes cannot be written; `nil` when they can.
+    /// Why changes cannot be written; `nil` if they can.
     var failure: String?
 }
 
-/// Changes that nobody waits for and that could not be written: in their order, until there is room again.
+/// Changes without a ticket that could not be written. They are kept in their order until the disk has room.
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()
     private(set) var count = 0
-    /// How many changes were given up since the last ``clear()``.
+    /// How many changes were dropped since the last ``clear()``.
     private(set) var lost = 0
 
     mutating func add(_ added: [StoreIntake.Entry], limit: Int) {
@@ -24,7 +24,7 @@ struct DeferredChanges {
         }
     }
 
-    /// Forgets all, because changes are written again.
+    /// Removes all, because changes are written again.
     mutating func clear() {
         entries = Queue()
         count = 0

@@ -3,15 +3,15 @@ import Collections
 import ProxyCore
 import Registration
 
-/// The changes that wait to be written, in order; behind a lock, because every shard adds to it.
+/// The queue of changes to write, in order. Behind a lock, because every shard adds to it.
 struct StoreIntake {
     struct Entry: Sendable {
-        /// `nil` when nobody waits for them.
+        /// `nil` if no caller waits for the changes.
         let ticket: StoreTicket?
         let changes: [RowChange]
     }
 
-    /// What one transaction writes: first the entries in order, then the lazy rows, for which nobody waits.
+    /// The contents of one transaction: first the entries in order, then the lazy rows, for which no caller waits.
     struct Batch: Sendable {
         var entries: [Entry] = []
         var lazyRows: [StoredBinding] = []
@@ -23,46 +23,46 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// How many of them somebody waits for, and how many commits had of those lately.
+    /// How many of the entries have a ticket, and how many such entries recent commits had.
     private var awaited = 0
     private var company = 0
     /// See ``StoreWriterSettings/companyLimit``.
     private let companyLimit: Int
-    /// How many changes wait, without lazy ones.
+    /// How many changes wait, without lazy rows.
     private(set) var count = 0
     private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
-    /// What the writer's thread has been told about the entries that wait.
+    /// The last notice to the writer's thread about waiting entries.
     private var announced = Call.none
-    /// Whether the writer's thread looks for entries in a while by itself, see ``gatheringEnded()``.
+    /// Whether the writer's thread will check for entries later by itself, see ``gatheringEnded()``.
     private var isGathering = false
 
-    /// What the writer's thread is to be told.
+    /// The notices to the writer's thread.
     enum Call: Comparable {
         case none
-        /// There are entries, but nobody waits for them, so that more may gather.
+        /// Entries wait, all without a ticket. More may gather.
         case soon
-        /// Somebody waits for them; under load the commit has its turn, see ``CommitTurns``.
+        /// An entry with a ticket waits. Under load the commit waits for its turn, see ``CommitTurns``.
         case now
-        /// As many wait as a commit had lately. Phones may be among them all that there are just now, so the commit need not
-        /// wait for its turn.
+        /// As many entries wait as recent commits had. They may come from all phones that are active now, so the commit
+        /// need not wait for its turn.
         case atOnce
     }
 
     init(companyLimit: Int) { self.companyLimit = companyLimit }
 
     var lazyCount: Int { lazyRows.count }
-    /// Somebody waits for as many as a commit had lately.
+    /// As many entries with a ticket wait as recent commits had.
     var isInCompany: Bool { company >= companyLimit && awaited >= company }
 
     /// - Parameters:
-    ///   - entry: what is to be written.
+    ///   - entry: the changes to write.
     ///   - limit: how many changes may wait.
-    ///   - gatherLimit: how many may wait for a while.
-    /// - Returns: `nil` when there is no room, otherwise what the writer's thread must be told.
+    ///   - gatherLimit: how many may gather without a notice.
+    /// - Returns: `nil` if the queue is full, otherwise the notice for the writer's thread.
     mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Call? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
-        // An older lazy row must not be written after this one.
+        // An older lazy row must not be written after this change.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
@@ -77,15 +77,15 @@ struct StoreIntake {
         return wanted
     }
 
-    /// The while is over. Those who come later have to be announced again.
+    /// The gathering time is over. Later entries must be announced again.
     ///
-    /// - Returns: whether there are entries now.
+    /// - Returns: whether entries wait now.
     mutating func gatheringEnded() -> Bool {
         isGathering = false
         return !entries.isEmpty
     }
 
-    /// - Returns: `nil` when there is no room for all of them, else whether these are the first that wait.
+    /// - Returns: `nil` if the queue has no room for all of them, else whether these are the first ones in it.
     mutating func addLazily(_ rows: [StoredBinding], limit: Int) -> Bool? {
         guard !isClosed, lazyRows.count + rows.count <= limit else { return nil }
         defer {
@@ -94,7 +94,7 @@ struct StoreIntake {
         return lazyRows.isEmpty
     }
 
-    /// Lazy rows whose transaction failed wait again, unless something newer has come.
+    /// Lazy rows of a failed transaction wait again, unless a newer row replaced them.
     mutating func restore(_ rows: [StoredBinding]) {
         var newer: Set<DeviceID> = []
         for entry in entries.elements {
@@ -103,7 +103,7 @@ struct StoreIntake {
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
     }
 
-    /// Takes the changes of the next transaction. Lazy ones come only with the last of the others, as they must not
+    /// Takes the changes of the next transaction. Lazy rows come only after all other changes, because they must not
     /// overtake them.
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
@@ -116,7 +116,7 @@ struct StoreIntake {
         count -= taken
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
-        // It grows at once and shrinks slowly: otherwise it would follow the small commits down.
+        // The average grows immediately and shrinks slowly. Otherwise small commits would lower it too fast.
         company = max(tickets, company - (company + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
@@ -128,7 +128,7 @@ struct StoreIntake {
         return batch
     }
 
-    /// Refuses everything from now on; what waits is still written.
+    /// Refuses everything from now on. Waiting changes are still written.
     mutating func close() { isClosed = true }
 }
 

@@ -1,21 +1,21 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 import Reactor
 import Storage
 import Telemetry
 import Timekeeping
 
-/// Says that a process uses the store, in a file beside it that is locked for as long as the process lives: two daemons
-/// would each believe that what they have in memory is what is stored.
+/// Shows that a process uses the store: a file beside it that is locked for the lifetime of the process. Two daemons on
+/// one store would each trust their own memory and overwrite the other's changes.
 final class StoreLock {
     enum Holder: String {
-        /// The daemon holds the lock for as long as it runs.
+        /// The daemon holds the lock while it runs.
         case daemon
-        /// A command holds the lock for a moment.
+        /// A command holds the lock briefly.
         case command
     }
 
-    /// There was no store when the lock was taken.
+    /// The store did not exist when the lock was taken.
     let isNewStore: Bool
     private let lock: FileLock
     private let file: String
@@ -23,39 +23,40 @@ final class StoreLock {
     private var timer: LoopTimer?
     private var hasToldOfFailure = false
 
-    /// - Throws: a sentence that names the file and the process that has it.
+    /// - Throws: a sentence that names the file and the process that holds it.
     init(store path: String, for holder: Holder) throws(StoreError) {
         guard let store = resolvedPath(path) else {
-            throw StoreError("the folder of the store \(path) is not there")
+            throw StoreError("the folder of the store \(path) does not exist; create it, or correct the setting store")
         }
         self.holder = holder
         file = store + ".lock"
         isNewStore = FileIdentity(path: store) == nil
-        // The lock's file stays, and its mark says that a store was made. An empty one would begin without users, contacts and
-        // missed calls. A start that ended before it had made the store has left no mark.
+        // The lock's file stays, and its mark shows that a store was created. Without this check the daemon would start
+        // with an empty store: without users, contacts and missed calls. A start that failed before it created the
+        // store leaves no mark.
         guard !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil else {
             throw StoreError(
-                "the store \(path) is not there, but it was: \(file) is left of it. Is its disk not mounted, or was it moved? Put it back, or a backup of it. To begin with an empty store, remove \(file)"
+                "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"
             )
         }
-        // A command is soon through; a daemon is not.
+        // A command releases the lock soon; a daemon does not.
         for _ in 0..<Self.patience {
             do throws(FileLock.Failure) {
                 lock = try FileLock(path: file, activity: holder.rawValue)
                 return
             } catch {
                 switch error {
-                case .held(_, Holder.command.rawValue): Thread.sleep(forTimeInterval: Self.pause)
+                case .held(_, Holder.command.rawValue): usleep(Self.pause)
                 case .held(let process, _): throw StoreError(Self.sentence(path, file, process), isInUse: true)
-                case .system(let reason): throw StoreError("the store's lock \(file) cannot be made: \(reason)")
+                case .system(let reason): throw StoreError("the store's lock \(file) cannot be created: \(reason)")
                 }
             }
         }
-        throw StoreError("another command uses the store \(path) all the time: it holds \(file)")
+        throw StoreError("another command keeps the store \(path) in use: it holds \(file)")
     }
 
-    /// From now on makes sure that the file keeps its name, so that a second daemon is kept out even if somebody
-    /// removes it.
+    /// From now on checks that the file keeps its name, so that a second daemon is kept out even if somebody removes
+    /// the file.
     func watch(on loop: EventLoop, log: Log) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.look(log)
@@ -67,19 +68,19 @@ final class StoreLock {
     private func look(_ log: Log) {
         do throws(FileLock.Failure) {
             if try lock.renew(path: file, activity: holder.rawValue) {
-                log.warning("somebody removed the store's lock; it was taken anew", [.path: .text(file)])
+                log.warning("somebody removed the store's lock; it was created again", [.path: .text(file)])
             }
             hasToldOfFailure = false
         } catch {
             guard !hasToldOfFailure else { return }
             hasToldOfFailure = true
             log.error(
-                "somebody removed the store's lock, and it cannot be taken anew",
+                "somebody removed the store's lock, and it cannot be created again",
                 [.path: .text(file), .error: .described(error)])
         }
     }
 
-    /// The store is there: a later start without it asks where it is.
+    /// The store exists now. If it is missing at a later start, the daemon reports it.
     func storeIsMade() throws(StoreError) {
         do throws(FileLock.Failure) { try lock.mark(Self.made) } catch {
             throw StoreError("the store's lock \(file) cannot be written: \(error)")
@@ -100,5 +101,6 @@ final class StoreLock {
 
     private static let interval: Duration = .seconds(1)
     private static let patience = 100
-    private static let pause = 0.05
+    /// In microseconds.
+    private static let pause: UInt32 = 50_000
 }

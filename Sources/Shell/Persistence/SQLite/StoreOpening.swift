@@ -1,8 +1,8 @@
 import Storage
 
 extension Connection {
-    /// Opens the store with this program's schema. A file that is gone while the daemon runs must not come back empty:
-    /// only the start may create it.
+    /// Opens the store with this program's schema. A file that disappears while the daemon runs must not come back
+    /// empty: only the start may create it.
     static func openStore(_ path: String, mayCreate: Bool) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = mayCreate ? .readWriteCreate : .readWrite
@@ -18,7 +18,7 @@ extension Connection {
         return connection
     }
 
-    /// Opens the store as it is, whatever schema it has.
+    /// Opens the store with any schema.
     static func openStoreAsIs(_ path: String) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = .readWrite

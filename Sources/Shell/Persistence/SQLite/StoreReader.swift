@@ -1,14 +1,14 @@
 import Reactor
 import Storage
 
-/// Reads on a thread of its own: a long question holds up neither calls nor commits.
+/// Reads on its own thread: a long read delays neither calls nor commits.
 actor StoreReader {
     private let loop: EventLoop  // held, since the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
     private var connection: Connection?
-    /// What the connection reads, as it was named when it was opened.
+    /// The identities of the files when the connection was opened.
     private var files: StoreFiles?
     private let waiting = Locked(0)
 
@@ -20,7 +20,7 @@ actor StoreReader {
         try loop.start(name: name, givesWay: true)
     }
 
-    /// Asks on the thread, after those who wait; `question` gets a connection that only reads.
+    /// Queues a read on the thread. `question` gets a read-only connection.
     nonisolated func read<Answer: Sendable>(
         _ question: @escaping @Sendable (Connection) throws -> Answer
     ) async throws(StoreError) -> Answer {
@@ -33,7 +33,7 @@ actor StoreReader {
         return try await answer(question)
     }
 
-    /// Writes on the thread, at the start, when the writer has nothing to do.
+    /// Writes on the thread, at the start, when the writer is idle.
     func write<Answer: Sendable>(
         _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {
@@ -42,7 +42,7 @@ actor StoreReader {
         }
     }
 
-    /// Ends the thread after the questions that wait.
+    /// Ends the thread after the queued reads.
     nonisolated func stop() {
         loop.post { self.assumeIsolated { $0.connection = nil } }
         loop.stop()
@@ -62,7 +62,7 @@ actor StoreReader {
     }
 
     private func openConnection() throws(SQLError) -> Connection {
-        // Otherwise a log that somebody has removed would be read for ever.
+        // Otherwise a removed log would be read forever.
         let found = StoreFiles(path)
         if let connection, found == files { return connection }
         files = found

@@ -1,12 +1,12 @@
-/// The tables of the embedded store; readable with `sqlite3 FILE`, times in milliseconds since 1970.
+/// The tables of the embedded store. They are readable with `sqlite3 FILE`; times are milliseconds since 1970.
 ///
-/// Except for the codes of pushes and those that were not read, only keys are indexed: while the daemon runs, everything
-/// else is looked up in memory, and rows are written by their numbers.
+/// Only keys, the codes of pushes and unread pushes have an index. While the daemon runs, everything else is looked up
+/// in memory, and rows are written by their numbers.
 enum StoreSchema {
-    /// "SPPD", so that `file` and a foreign program can tell.
+    /// "SPPD", so that `file` and other programs recognise the format.
     static let applicationID: Int32 = 0x5350_5044
 
-    /// The change to each schema version; released ones never change.
+    /// The script for each schema version. Released scripts never change.
     static let scripts = [
         """
         CREATE TABLE binding (

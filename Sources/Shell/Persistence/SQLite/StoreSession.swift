@@ -6,14 +6,15 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// What the writer's thread does: it takes the changes that wait, commits them in one transaction, and tells the
+/// The work of the writer's thread: it takes the waiting changes, commits them in one transaction, and reports the
 /// results.
 ///
-/// While one commit is on its way to the disk the next changes gather, and under load a commit begins some time after the
-/// one before: so the more there is to do, the more a sync carries.
+/// While one commit is being synced, the next changes gather. Under load a commit waits some time after the previous
+/// one. Thus each sync carries more changes when more arrive.
 ///
-/// After a failed commit nobody knows what the disk holds: everything in it that somebody waits for is reported as not
-/// stored, and the database is opened anew for the next batch. What nobody waits for stays, in its order. Until a probe has found room the store counts as failing, which is said once, and its end is.
+/// After a failed commit the contents of the disk are unknown. All its changes with a ticket are reported as not
+/// stored, and the database is opened again for the next batch. Changes without a ticket are kept, in their order.
+/// Until a probe finds room, the store counts as failing; the start and the end of the failure are logged once.
 actor StoreSession {
     private let loop: EventLoop  // stored: the executor reference below is unowned
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -39,10 +40,10 @@ actor StoreSession {
     private var failingSince: Instant?
     private var probeTimer: LoopTimer?
     private var deferred = DeferredChanges()
-    /// The files that the connection writes to, as they were named when it was opened.
+    /// The identities of the connection's files when it was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
-    /// Whether somebody has removed the write-ahead log, so that only this connection has what was in it.
+    /// Whether somebody removed the write-ahead log, so that only this connection still has its contents.
     private var holdsRemovedLog = false
 
     init(
@@ -64,7 +65,7 @@ actor StoreSession {
 
     // MARK: What happened
 
-    /// Looks at the disk once at the start, so that a full one is reported at once, and not when the first phone was
+    /// Checks the disk once at the start, so that a full disk is reported immediately, not when the first phone is
     /// refused.
     func started() {
         do throws(SQLiteFailure) {
@@ -75,8 +76,7 @@ actor StoreSession {
         }
     }
 
-    /// There are changes that nobody waits for. They are written with the next that somebody waits for, or after a
-    /// while.
+    /// Changes without a ticket wait. They are written with the next change that has a ticket, or after a while.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -89,7 +89,7 @@ actor StoreSession {
         if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
     }
 
-    /// There are changes to write, when it is their turn.
+    /// Changes with a ticket wait. They are written at the next turn.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -99,23 +99,23 @@ actor StoreSession {
         turnTimer.arm(at: turns.next)
     }
 
-    /// As many changes wait as a commit had lately: no more are waited for.
+    /// As many changes wait as recent commits had: the commit begins without waiting for more.
     func companyArrived() {
-        // A turn may have come since it was told.
+        // A turn may have come since this notice was sent.
         if intake.withLock({ $0.isInCompany }) { writeNext() } else { changesArrived() }
     }
 
-    /// Writes one batch, and posts another call while there are more.
+    /// Writes one batch, and posts another call if more changes wait.
     private func writeNext() {
         turnTimer?.disarm()
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
         turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
-        // What is left has waited for its turn already; what came meanwhile calls by itself.
+        // The rest has already waited for its turn. Changes that arrive meanwhile send their own notice.
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
-    /// Writes what waits, without gathering and turns. While the disk takes no changes they go on waiting.
+    /// Writes all waiting changes without gathering and turns. While the disk fails, they keep waiting.
     func writeWaiting() {
         for _ in 0...settings.queueLimit / settings.batchLimit {
             guard intake.withLock({ $0.count > 0 }) else { return }
@@ -123,7 +123,7 @@ actor StoreSession {
         }
     }
 
-    /// To be called when the first lazy row waits.
+    /// Called when the first lazy row waits.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
@@ -138,7 +138,7 @@ actor StoreSession {
         changesArrived()
     }
 
-    /// The last call: writes everything that waits and leaves one file.
+    /// The last call: writes all waiting changes and leaves one file.
     func stopped() {
         gatherTimer = nil
         turnTimer = nil
@@ -148,7 +148,7 @@ actor StoreSession {
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
-            // Lazy rows that fail now would come back for ever.
+            // Lazy rows that fail now would be retried forever.
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
@@ -188,7 +188,7 @@ actor StoreSession {
         }
     }
 
-    /// `missing` are the tickets whose rows were not there; it is `nil` when nothing was stored.
+    /// `missing` are the tickets whose rows did not exist; `nil` if nothing was stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(
@@ -209,13 +209,13 @@ actor StoreSession {
     }
 
     private enum Outcome {
-        /// All is on the disk. `missing` are the tickets whose rows were not there, `delayed` is how many changes had
-        /// waited since an earlier failure.
+        /// All changes are persisted. `missing` are the tickets whose rows did not exist. `delayed` is the number of
+        /// changes that waited since an earlier failure.
         case stored(missing: Set<StoreTicket>, delayed: Int)
         case failed(SQLiteFailure)
     }
 
-    /// Commits a batch, after the changes that had to wait.
+    /// Commits a batch, after the deferred changes.
     private func commit(_ batch: StoreIntake.Batch) -> Outcome {
         do throws(SQLiteFailure) {
             let connection = try openConnection()
@@ -256,25 +256,28 @@ actor StoreSession {
         return opened
     }
 
-    /// What was committed must be where the next start looks for it, before anybody is told.
+    /// Before results are reported, the committed data must be where the next start looks for it.
     private func keepInPlace(_ connection: Connection) throws(SQLiteFailure) {
         let found = StoreFiles(path)
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
-        // The log that this connection still holds goes into the file; a long reader or a full disk may be in the way.
+        // The log that this connection still holds is copied into the file. A long read or a full disk can prevent
+        // that.
         holdsRemovedLog = true
         try SQLiteFailure.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)
-            guard logged == copied else { throw SQLError(code: .busy, message: "the log could not be saved") }
+            guard logged == copied else {
+                throw SQLError(code: .busy, message: "the write-ahead log could not be copied into the file")
+            }
         }
         holdsRemovedLog = false
         files = nil
-        log.error("somebody removed the store's write-ahead log; what was in it is saved", [.path: .text(path)])
+        log.error("somebody removed the store's write-ahead log; its contents are saved", [.path: .text(path)])
         self.connection = nil
         checkpointer.reopen()
     }
 
-    /// After a failure the next change opens the database anew.
+    /// After a failure the next change opens the database again.
     private func dropConnection() {
         if !holdsRemovedLog { connection = nil }
     }
@@ -286,7 +289,7 @@ actor StoreSession {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
     }
 
-    /// Checks the files, even while nothing is written, because the next start must find what was written before.
+    /// Checks the files even while nothing is written: the next start must find everything that was written before.
     private func checkFiles() {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
         do throws(SQLiteFailure) {
@@ -301,7 +304,7 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
         let isOver = !error.isOfSystem
-        // Changes that fail because of their statements would fail for ever.
+        // Changes that fail because of their statements would fail forever.
         if isOver {
             deferred.clear()
         } else {
@@ -350,11 +353,11 @@ actor StoreSession {
             ])
     }
 
-    /// Tries whether there is room for some changes, so that nobody's have to be lost to find out.
+    /// Tries to write a few bytes, so that no real change is lost for the test.
     private func findRoom() throws(SQLiteFailure) {
         let connection = try openConnection()
         try SQLiteFailure.wrapping { () throws(SQLError) in
-            // A log that is copied to its end starts again from the beginning, which needs no room.
+            // A log that is copied to its end restarts from the beginning, which needs no room.
             _ = try? connection.checkpoint(.passive)
             try connection.takeRoom(settings.probeSize)
         }
@@ -363,15 +366,15 @@ actor StoreSession {
 
     // MARK: Checkpoints
 
-    /// The bulk is copied on another thread; see ``checkpointFinished()``.
+    /// Most pages are copied on another thread; see ``checkpointFinished()``.
     private func startCheckpointIfDue() {
         guard !isCheckpointing, let connection, connection.pagesInLog >= settings.checkpointPages else { return }
         isCheckpointing = true
         checkpointer.start { [loop] in loop.post { self.assumeIsolated { $0.checkpointFinished() } } }
     }
 
-    /// Only a log that is copied to its end starts again from the beginning, and while changes come in the other thread
-    /// never sees the end. So the few pages of the meantime are copied here, between two transactions.
+    /// Only a log that is copied to its end restarts from the beginning. While changes arrive, the other thread never
+    /// reaches the end. Therefore the few new pages are copied here, between two transactions.
     private func checkpointFinished() {
         isCheckpointing = false
         _ = try? connection?.checkpoint(.passive)

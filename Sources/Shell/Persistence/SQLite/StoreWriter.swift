@@ -3,9 +3,9 @@ package import Registration
 import Storage
 package import Telemetry
 
-/// Writes changes to the store on a thread of its own and says when they are on the disk.
+/// Writes changes to the store on its own thread and reports when they are persisted.
 ///
-/// Changes are written in the order in which they were handed over, which any thread may do and which never waits.
+/// Changes are written in the order of submission. Any thread may submit them, and submission never waits.
 package final class StoreWriter: Sendable {
     private let loop: EventLoop
     private let checkpointLoop: EventLoop
@@ -16,14 +16,14 @@ package final class StoreWriter: Sendable {
     private let health = Locked(StoreHealth())
     private let settings: StoreWriterSettings
 
-    /// Opens the store, brings it to this program's schema and starts the threads.
+    /// Opens the store, migrates it to this program's schema and starts the threads.
     ///
     /// - Parameters:
     ///   - path: the database file.
     ///   - settings: how changes are gathered.
-    ///   - log: for what goes wrong later.
+    ///   - log: receives later failures.
     ///   - onResults: called on the writer's thread after each commit, in the order of submission.
-    /// - Throws: what keeps the store from being used at all.
+    /// - Throws: if the store cannot be used.
     package init(
         path: String, settings: StoreWriterSettings = StoreWriterSettings(), log: Log,
         onResults: @escaping @Sendable ([StoreResult]) -> Void
@@ -44,7 +44,7 @@ package final class StoreWriter: Sendable {
         checkpointer.open()
         loop.post { [session] in session.assumeIsolated { $0.started() } }
         do throws(SystemError) {
-            // A call that rings now goes before the rows of others.
+            // The kernel schedules calls before this thread.
             try loop.start(name: "store", givesWay: true)
             try checkpointLoop.start(name: "checkpoint", givesWay: true)
         } catch {
@@ -52,21 +52,21 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes that somebody waits for, to be written in the order of submission.
+    /// Queues changes that a caller waits for, to be written in the order of submission.
     ///
     /// - Parameters:
     ///   - changes: written together; at least one.
-    ///   - ticket: comes back with the result.
-    /// - Returns: `false` when too many changes wait already or the writer has stopped; then there will be no result, and
-    ///   the caller answers 503.
+    ///   - ticket: returned with the result.
+    /// - Returns: `false` if too many changes wait or the writer has stopped. Then no result follows, and the caller
+    ///   answers 503.
     package func commit(_ changes: [RowChange], for ticket: StoreTicket) -> Bool {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
-    /// Queues changes that nobody waits for, in the same order. They may wait a moment for company, so that they cost no
-    /// sync of their own; a failing disk does not lose them.
+    /// Queues changes that no caller waits for, in the same order. They may wait briefly for other changes, so that
+    /// they cost no sync of their own. A failing disk does not lose them.
     ///
-    /// - Returns: `false` when too many changes wait already or the writer has stopped.
+    /// - Returns: `false` if too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
 
     private func add(_ entry: StoreIntake.Entry) -> Bool {
@@ -83,21 +83,22 @@ package final class StoreWriter: Sendable {
         return true
     }
 
-    /// Returns when all that was queued before was written, or could not be: who reads then finds it.
+    /// Returns after everything that was queued before was written or failed, so that a following read finds it.
     package func writeWaiting() async { await session.writeWaiting() }
 
-    /// Queues rows that may be lost in a crash, such as a refreshed expiry; written within seconds, the newest of each
-    /// binding. A later ``commit(_:for:)`` or ``record(_:)`` of the same binding takes their place.
+    /// Queues rows that a crash may lose, such as a refreshed expiry. Only the newest row of each binding is written,
+    /// within seconds. A later ``commit(_:for:)`` or ``record(_:)`` of the same binding replaces it.
     ///
     /// - Parameter rows: bindings that are in the store.
-    /// - Returns: `false` when too many wait already, or the writer has stopped; then none of them was taken.
+    /// - Returns: `false` if too many rows wait or the writer has stopped; then none of them was queued.
     package func refresh(_ rows: [StoredBinding]) -> Bool {
         guard let isFirst = intake.withLock({ $0.addLazily(rows, limit: settings.lazyLimit) }) else { return false }
         if isFirst { loop.post { [session] in session.assumeIsolated { $0.lazyRowsArrived() } } }
         return true
     }
 
-    /// Writes what waits, lazy rows too, and ends the threads; refuses everything that comes later. Waits for the disk.
+    /// Writes all waiting changes, including lazy rows, and ends the threads. Later changes are refused. Waits for the
+    /// disk.
     package func stop() {
         intake.withLock { $0.close() }
         checkpointer.close()
@@ -108,13 +109,13 @@ package final class StoreWriter: Sendable {
         loop.join()
     }
 
-    /// How many changes wait, lazy ones apart.
+    /// How many changes wait, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
 
-    /// Why changes cannot be written now; `nil` when they can. The writer finds out by itself when that is over.
+    /// Why changes cannot be written now; `nil` if they can. The writer itself detects the end of the failure.
     package var failure: String? { health.withLock { $0.failure } }
 
-    /// Commits, changes, failures and the length of commits since the start.
+    /// The numbers of commits, changes and failures, and the durations of commits, since the start.
     package var figures: CounterSet {
         var figures = counted.withLock { $0 }
         figures.set(.storeQueue, to: queueLength)

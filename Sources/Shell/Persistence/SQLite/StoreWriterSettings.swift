@@ -1,31 +1,31 @@
 /// How changes are gathered into transactions. Not for operators: the defaults suit a laptop and a server.
 package struct StoreWriterSettings: Hashable, Sendable {
-    /// How many changes one transaction has. What belongs to one ticket stays together.
+    /// The maximum number of changes in one transaction. The changes of one ticket stay together.
     package var batchLimit = 2000
     /// How many changes may wait. Beyond it ``StoreWriter/commit(_:for:)`` refuses.
     package var queueLimit = 50_000
-    /// How long changes that nobody waits for gather before they are written, and how many of them at most.
+    /// How long changes without a ticket gather before they are written, and how many may gather.
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
-    /// How far apart commits begin under load, that is while at least as many as ``companyLimit`` have waited for the one
-    /// before; the loop's clock makes it up to four milliseconds. When as many wait as a commit had lately, it begins at once.
+    /// The time between the starts of commits under load, that is while at least ``companyLimit`` entries waited for
+    /// the previous one. The loop's clock extends it to up to four milliseconds. A commit begins immediately when as
+    /// many entries wait as recent commits had.
     package var commitInterval: Duration = .microseconds(1500)
     package var companyLimit = 4
     /// How long lazy rows may wait.
     package var lazyInterval: Duration = .seconds(5)
     /// How many lazy rows may wait. Beyond it ``StoreWriter/refresh(_:)`` refuses.
     package var lazyLimit = 50_000
-    /// After how many pages the write-ahead log is copied into the file while writing goes on.
+    /// The number of pages after which the write-ahead log is copied into the file while writing continues.
     package var checkpointPages = 8192
 
-    /// How long after a failure it is tried again whether the store can be written, and how often.
+    /// After a failure, the time before the first probe and between probes.
     package var probeInterval: Duration = .seconds(1)
     /// How many bytes must find room after a failure before changes are written again.
     package var probeSize = 65_536
     /// How often to check that the files still have their names.
     package var fileCheckInterval: Duration = .seconds(2)
-    /// How many changes are kept that nobody waits for and that could not be written. Beyond it the oldest are given
-    /// up.
+    /// How many failed changes without a ticket are kept. Beyond it the oldest are dropped.
     package var deferralLimit = 25_000
 
     package init() {}

@@ -3,9 +3,9 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Writes the timeline's records and deletes old ones, a few at a time, so that no commit takes long.
+/// Writes the timeline's records and deletes old ones, a few at a time, so that no commit is slow.
 ///
-/// Lives on its shard's loop.
+/// Used only on its shard's loop.
 final class TimelineWriting {
     private let settings: TimelineSettings
     private let writer: StoreWriter
@@ -13,14 +13,13 @@ final class TimelineWriting {
     private var timer: LoopTimer?
     /// How many records were written since old ones were last deleted.
     private var added = 0
-    /// How many records were not written because too many changes wait.
+    /// How many records were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// How many changes may wait before records are dropped. The rest of the queue is for changes that somebody waits
-    /// for.
+    /// How many changes may wait before records are dropped. The rest of the queue is for changes with a ticket.
     private let queueLimit: Int
-    /// After how many new records old ones are deleted. Up to twice as many are deleted then, in case there are too
-    /// many.
+    /// The number of new records after which old ones are deleted. Up to twice as many are deleted then, in case too
+    /// many exist.
     private static let batch = 64
     /// How often records are deleted when few are written.
     private static let interval: Duration = .seconds(10)
@@ -36,13 +35,13 @@ final class TimelineWriting {
         self.loop = loop
     }
 
-    /// Begins to delete, on the loop.
+    /// Starts the deletion, on the loop.
     func start() throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
         timerFired()
     }
 
-    /// Hands records, and changes of them, to the writer; while too many changes wait there they are dropped.
+    /// Submits records and their changes to the writer. While too many changes wait there, they are dropped.
     func write(_ changes: [TimelineChange]) {
         guard writer.queueLength < queueLimit else { return drop(changes) }
         var rows = changes.map(RowChange.timeline)

@@ -3,23 +3,22 @@ import Collections
 package import ProxyCore
 package import Timekeeping
 
-/// The limits that SIP connections over TCP must keep to (T17).
+/// The limits for SIP connections over TCP (T17).
 package struct FlowLimits: Hashable, Sendable {
-    /// How long a connection may take from its start to the end of its first request.
+    /// The time limit from the start of a connection to the end of its first request.
     package var firstRequest: Duration
-    /// How long a connection may take from its start until somebody has proved on it who he is; `nil` where nobody
-    /// must.
+    /// The time limit from the start of a connection until a user authenticates on it; `nil` without authentication.
     package var authentication: Duration?
-    /// How long a peer may read nothing of the output that waits for it.
+    /// How long a peer may leave waiting output unread.
     package var output: Duration
-    /// How many connections that have not proved themselves one source may have.
+    /// How many unauthenticated connections one source may have.
     package var perSource: Int
-    /// How many connections there may be in all.
+    /// How many connections may exist in all.
     package var connections: Int
-    /// How many TLS handshakes a second one source may begin (T17.7); 0 for any number.
+    /// How many TLS handshakes one source may begin per second (T17.7); 0 for any number.
     package var handshakesPerSource: Int
 
-    /// How many connections one account may have proved: a share of all, so that no user can fill the table.
+    /// How many connections one account may have authenticated: a share of all, so that no user can fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
 
     package init(_ settings: LimitSettings = LimitSettings(), authenticates: Bool = true) {
@@ -32,37 +31,37 @@ package struct FlowLimits: Hashable, Sendable {
     }
 }
 
-/// Decides which connections may stay. One on which nobody has proved who he is has little time, counts against a limit
-/// of its source, and gives way to others when the table is full.
+/// Decides which connections may stay. A connection without an authenticated user has little time, counts against a
+/// limit of its source, and is closed for others when the table is full.
 ///
-/// Does no I/O and reads no clock. All unproved connections have the same time, so that lists in the order of their age
-/// suffice: nothing here costs more with many connections than with few.
+/// Does no I/O and reads no clock. All unauthenticated connections have the same time limit, so lists in the order of
+/// their age suffice: the costs do not grow with the number of connections.
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
-        /// Admitted once the connection of that number is closed: the oldest that has not proved itself.
+        /// Admitted after the connection of that number is closed: the oldest unauthenticated one.
         case admittedFor(UInt64)
-        /// The source has as many unproved connections as it may.
+        /// The source has reached its limit of unauthenticated connections.
         case refusedForSource
-        /// The table is full of connections that have proved themselves.
+        /// The table is full of authenticated connections.
         case refusedForTable
     }
 
     package enum Cause: Hashable, Sendable {
-        /// It has sent no whole request in time.
+        /// It sent no whole request in time.
         case noRequest
-        /// Nobody has proved on it in time who he is.
+        /// No user authenticated on it in time.
         case notProved
     }
 
-    /// What is known of one connection; its owner keeps it and hands it back.
+    /// The state of one connection. The caller keeps it and passes it back.
     package struct Standing {
         fileprivate let source: IPAddress
-        /// Its place among the connections without a whole request; `nil` once it has sent one.
+        /// Its place among the connections without a whole request; `nil` after its first request.
         fileprivate var silent: AgeList<Entry>.Place?
-        /// Its place among the unproved connections; `nil` once it has proved itself.
+        /// Its place among the unauthenticated connections; `nil` after authentication.
         fileprivate var unproved: AgeList<Entry>.Place?
-        /// The account whose password has proved the connection.
+        /// The account whose password authenticated the connection.
         fileprivate var account: Int?
 
         package var isUnproved: Bool { unproved != nil }
@@ -76,9 +75,9 @@ package struct FlowAdmission {
     package var limits: FlowLimits
     private var silent = AgeList<Entry>()
     private var unproved = AgeList<Entry>()
-    /// How many unproved connections each source has.
+    /// How many unauthenticated connections each source has.
     private var sources: [IPAddress: Int] = [:]
-    /// How many proved connections each account has.
+    /// How many authenticated connections each account has.
     private var accounts: [Int: Int] = [:]
     private(set) package var count = 0
 
@@ -91,7 +90,7 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// The verdict on a connection that the daemon makes itself: it needs room in the table, and nothing else.
+    /// The verdict on a connection that the daemon opens: it only needs room in the table.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -114,17 +113,17 @@ package struct FlowAdmission {
 
     // MARK: What it does
 
-    /// To be called when a whole request has come on the connection.
+    /// Call when a whole request arrived on the connection.
     package mutating func asked(_ standing: inout Standing) {
         guard let place = standing.silent.take() else { return }
         silent.remove(place)
     }
 
-    /// To be called once for each connection: when a user has shown his password on it, or, where no password is asked
-    /// for, has registered a contact.
+    /// Call once for each connection: when a user authenticates on it, or registers a contact where no password is
+    /// required.
     ///
-    /// - Returns: false when the account has its share of connections already; this one is still served, but counts as
-    ///   unproved.
+    /// - Returns: false if the account has reached its limit of connections. This one is still served, but counts as
+    ///   unauthenticated.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {
             let count = accounts[account, default: 0]
@@ -143,7 +142,7 @@ package struct FlowAdmission {
         Self.countDown(&sources, standing.source)
     }
 
-    /// To be called once, when the connection has gone.
+    /// Call once, when the connection was closed.
     package mutating func removed(_ standing: inout Standing) {
         isNoStranger(&standing)
         if let account = standing.account.take() { Self.countDown(&accounts, account) }
@@ -157,7 +156,7 @@ package struct FlowAdmission {
 
     // MARK: Time
 
-    /// When the time of the next connection is up; `nil` when there is none that must hurry.
+    /// When the time of the next connection ends; `nil` if no connection has a time limit.
     package var nextDeadline: Instant? {
         let first = silent.oldest.map { $0.start + limits.firstRequest }
         let second = limits.authentication.flatMap { time in unproved.oldest.map { $0.start + time } }
@@ -165,7 +164,8 @@ package struct FlowAdmission {
         return min(first, second)
     }
 
-    /// A connection whose time is up, and why. To be asked again after that one was removed, until it returns `nil`.
+    /// A connection whose time has ended, and the cause. Call again after that connection was removed, until it returns
+    /// `nil`.
     package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
         if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
         guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {

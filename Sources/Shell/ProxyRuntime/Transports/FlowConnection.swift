@@ -3,18 +3,18 @@ import Reactor
 import SIPMessage
 import WebSocket
 
-/// One connection of ``StreamFlows``, with what cuts its bytes into messages.
+/// One connection of ``StreamFlows``, with the parser that cuts its bytes into messages.
 final class FlowConnection {
     let stream: StreamConnection
     let flow: Flow
     let isOutgoing: Bool
     var framer = StreamFramer()
-    /// What cuts the bytes in the framer's place; `nil` where no WebSocket is spoken.
+    /// The parser that replaces the framer; `nil` without WebSocket.
     let webSocket: WebSocketSession?
-    /// Whether something has come since the last ping.
+    /// Whether bytes arrived since the last ping.
     var isAlive = true
     var standing: FlowAdmission.Standing
-    /// What else it is asked for by, though its peer has opened it (RFC 5923).
+    /// The second flow by which it can be addressed although its peer opened it (RFC 5923).
     var alias: Flow?
 
     init(
@@ -34,7 +34,7 @@ final class FlowConnection {
         flush()
     }
 
-    /// Sends what the WebSocket has to say.
+    /// Sends the waiting output of the WebSocket.
     func flush() {
         guard let bytes = webSocket?.takeOutput(), !bytes.isEmpty else { return }
         stream.send(bytes)

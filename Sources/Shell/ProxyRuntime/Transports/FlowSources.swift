@@ -1,12 +1,12 @@
 import Addressing
 import ProxyCore
 
-/// Which address a connection leaves from that the daemon makes: that of the listener which its messages name in Via. A PBX
-/// knows us by it. Where a listener is bound to all addresses, the kernel chooses.
+/// The source address of connections that the daemon opens: the address of the listener in their Via. A PBX knows the
+/// daemon by it. If a listener is bound to all addresses, the kernel chooses.
 struct FlowSources {
     /// By the numbers of the listeners.
     private let addresses: [IPAddress?]
-    /// For each listener the first one with the same address: they share connections.
+    /// For each listener, the first listener with the same address. They share connections.
     private let shared: [UInt16]
 
     init(_ listeners: [Listener]) {
@@ -24,10 +24,10 @@ struct FlowSources {
         flow.listener < addresses.count ? addresses[Int(flow.listener)] : nil
     }
 
-    /// What a connection is asked for by: any from that address to that place.
+    /// The key of a connection: any connection from that address to that place.
     func wish(_ flow: Flow) -> Flow { flow.asked(by: flow.listener < shared.count ? shared[Int(flow.listener)] : 0) }
 
-    /// All flows by which that connection may have been asked for.
+    /// All flows that this connection can serve.
     func askers(of flow: Flow) -> [Flow] {
         guard flow.listener < shared.count else { return [flow.on(connection: 0)] }
         let own = shared[Int(flow.listener)]
@@ -37,7 +37,6 @@ struct FlowSources {
 
 extension Flow {
     fileprivate func asked(by listener: UInt16) -> Flow {
-        Flow(
-            transport: transport, listener: listener, connection: 0, remote: remote, holder: holder, server: server)
+        Flow(transport: transport, listener: listener, connection: 0, remote: remote, server: server)
     }
 }

@@ -8,8 +8,8 @@ package import Telemetry
 import Timekeeping
 import WebSocket
 
-/// The connections over TCP, TLS and WebSocket: cuts what they bring into messages, finds the connection that a flow means, and keeps to the rules
-/// for those that have not proved who they are (T17).
+/// The connections over TCP, TLS and WebSocket. Cuts their input into messages, finds the connection of a flow, and
+/// enforces the limits for unauthenticated connections (T17).
 ///
 /// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
 package final class StreamFlows: @unchecked Sendable {
@@ -18,14 +18,14 @@ package final class StreamFlows: @unchecked Sendable {
     private(set) weak var shard: ProxyShard?
     private var sources = FlowSources([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
-    /// The connections that the daemon has made, by what was asked for.
+    /// The connections that the daemon opened, by the flows that were requested.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
-    /// Who may stay, and for how long.
+    /// Which connections may stay, and for how long.
     var admission: FlowAdmission
-    /// Fires when the time of the next connection that has proved nothing is up.
+    /// Fires when the time of the next unauthenticated connection ends.
     private var timer: LoopTimer?
-    /// Asks WebSockets whether they are there.
+    /// Pings WebSockets to check that they are alive.
     private var pings: WebSocketPings?
     private var counters = CounterSet()
     /// Only trusted peers get connections.
@@ -33,21 +33,20 @@ package final class StreamFlows: @unchecked Sendable {
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
-    /// How long a connection may be silent before it is closed: phones keep theirs that long without a word.
+    /// How long a connection may be silent before it is closed. Phones keep silent connections for that long.
     private static let quiet: Duration = .seconds(3600)
-    /// How long it may take to establish a connection that the daemon makes. Then it is given up, so that another way
-    /// can be tried while the caller waits.
+    /// The time limit for opening a connection. After it the daemon tries another route while the caller waits.
     private static let connecting: Duration = .seconds(4)
-    /// How many bytes of output may wait for a peer. Above the mark nothing more is read from it until it has taken
-    /// some (T17.5); beyond the limit its connection is ended. Who has proved himself may have more: he may have asked
-    /// for much in the time that answers take, or be a trunk that all phones call over.
+    /// How many bytes of output may wait for a peer. Above the mark the daemon stops reading from the peer until it has
+    /// read some output (T17.5). Beyond the limit its connection is closed. An authenticated peer may have more: it may
+    /// have sent many requests while answers were pending, or be a trunk for all phones.
     private enum Output {
         static let mark = 256 << 10
         static let limit = 512 << 10
         static let provedMark = 1 << 20
         static let provedLimit = 8 << 20
     }
-    /// How many connections are ended, because it is time, before the others have their turn.
+    /// How many expired connections are closed before other connections have their turn.
     private static let timesInARow = 8
 
     package init(
@@ -62,7 +61,7 @@ package final class StreamFlows: @unchecked Sendable {
         pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
-    /// Connections that the daemon makes leave from the addresses of these listeners.
+    /// Connections that the daemon opens use the addresses of these listeners.
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
         sources = FlowSources(listeners)
@@ -79,21 +78,21 @@ package final class StreamFlows: @unchecked Sendable {
         counters.count(.flowRefusedHandshake)
         guard let suppressed = handshakeLog.admit(now: loop.now) else { return }
         log.warning(
-            "too many TLS handshakes from one source, connections are closed",
+            "too many TLS handshakes from one source, its connections are closed",
             [
                 .source: .described(peer), .suppressed: .number(suppressed),
                 .setting: .text("limits.handshakes-per-source"),
             ])
     }
 
-    /// Takes changed limits. They hold for existing connections too, except for how long a peer may read nothing.
+    /// Applies changed limits. They are valid for existing connections too, except for the limit of unread output.
     package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
         loop.handshakeLimit?.changed(perSecond: limits.handshakesPerSource)
         armTimer()
     }
 
-    /// The limits that a listener gives to the connections that it accepts.
+    /// The limits that a listener gives to accepted connections.
     package static func streamLimits(_ limits: FlowLimits) -> StreamConnection.Limits {
         var streams = StreamConnection.Limits()
         streams.output = Output.limit
@@ -104,10 +103,10 @@ package final class StreamFlows: @unchecked Sendable {
         return streams
     }
 
-    /// Sends on the flow's connection. In a flow whose connection has the number 0, any connection to its remote
-    /// address is meant, and one is made if there is none.
+    /// Sends on the flow's connection. A flow with the connection number 0 means any connection to its remote address,
+    /// and one is opened if none exists.
     ///
-    /// - Returns: false when the flow's connection is gone, or none could be made.
+    /// - Returns: false if the flow's connection was closed, or none could be opened.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
         let number = flow.connection != 0 ? flow.connection : outgoing[sources.wish(flow)]
         if let number, let connected = connections[number] {
@@ -120,7 +119,7 @@ package final class StreamFlows: @unchecked Sendable {
 
     // MARK: Coming and going
 
-    /// Takes a connection that a listener accepted, or closes it.
+    /// Admits a connection that a listener accepted, or closes it.
     package func accepted(_ stream: StreamConnection, by listener: UInt16, transport: Transport = .tcp) {
         guard let connected = admitted(stream, by: listener, transport) else { return }
         do {
@@ -130,14 +129,14 @@ package final class StreamFlows: @unchecked Sendable {
         }
     }
 
-    /// Takes a connection whose WebSocket handshake is done, or closes it; `early` is what came after the handshake.
+    /// Admits a connection after its WebSocket handshake, or closes it. `early` is the input after the handshake.
     package func accepted(
         webSocket stream: StreamConnection, early: [UInt8], by listener: UInt16, transport: Transport
     ) {
         guard stream.isOpen, let connected = admitted(stream, by: listener, transport) else { return }
         stream.outputLimit = Output.limit
         stream.outputMark = Output.mark
-        // So that it sees why we close.
+        // So that the peer reads the reason before the connection is closed.
         stream.waitsForPeersEnd = true
         if connected.standing.isUnproved == false { trust(stream) }
         stream.handOver(to: handlers, unread: early)
@@ -169,7 +168,7 @@ package final class StreamFlows: @unchecked Sendable {
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
         if isTrusted {
             trust(stream)
-            // Calls come from there: it does not stand in one row with phones.
+            // A connection for calls from the PBX is not scheduled in one row with phones.
             stream.turn = .usual
         }
         stream.setIdleTimeout(Self.quiet)
@@ -200,7 +199,7 @@ package final class StreamFlows: @unchecked Sendable {
         var session: TLSSession?
         if flow.transport.isSecure {
             guard let made = tls.session(for: flow) else {
-                log.error("no connection: TLS is not set up for it", [.target: .described(flow.remote)])
+                log.error("cannot connect: TLS is not configured for this target", [.target: .described(flow.remote)])
                 return false
             }
             session = made
@@ -216,7 +215,7 @@ package final class StreamFlows: @unchecked Sendable {
             stream.send(bytes)
             return true
         } catch {
-            log.warning("no connection", [.target: .described(flow.remote), .error: .described(error)])
+            log.warning("cannot connect", [.target: .described(flow.remote), .error: .described(error)])
             return false
         }
     }
@@ -226,8 +225,8 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
-    /// To be called when somebody has proved on the flow who he is; `account` is whose password it was, `nil` where
-    /// none is asked for.
+    /// Call when a user authenticates on the flow. `account` is the account of the password, `nil` without
+    /// authentication.
     func proved(_ flow: Flow, by account: Int?) {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
             admission.proved(&connected.standing, by: account)
@@ -236,7 +235,7 @@ package final class StreamFlows: @unchecked Sendable {
         trust(connected.stream)
     }
 
-    /// From now on what is to be sent to that place goes by this connection (RFC 5923), unless there is one that we opened.
+    /// From now on messages to that place use this connection (RFC 5923), unless the daemon opened one itself.
     func reuse(_ flow: Flow, as place: Endpoint, _ server: ServerNumber) {
         guard let connected = connections[flow.connection] else { return }
         let asked = Flow(
@@ -247,7 +246,7 @@ package final class StreamFlows: @unchecked Sendable {
         connected.alias = asked
     }
 
-    /// The peer was told to send something more often than this (Flow-Timer); RFC 5626 section 4.4.1 gives it ten seconds
+    /// The peer must send something more often than this (Flow-Timer). RFC 5626 section 4.4.1 gives it ten seconds
     /// more.
     func expectLife(on flow: Flow, every pause: Duration) {
         connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))
@@ -270,7 +269,7 @@ package final class StreamFlows: @unchecked Sendable {
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
         closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
-    /// TLS is established: what the peer's certificate says may make it a trusted one (RFC 5922 section 7).
+    /// TLS is established. The peer's certificate may make it a trusted peer (RFC 5922 section 7).
     private func opened(_ stream: StreamConnection) {
         guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
         counters.count(session.isResumed ? .tlsResumed : .tlsFull)
@@ -291,7 +290,7 @@ package final class StreamFlows: @unchecked Sendable {
         ended(stream)
     }
 
-    /// A connection from a load balancer has not begun with a PROXY header.
+    /// A connection from a load balancer did not begin with a PROXY header.
     package func unannounced(_ stream: StreamConnection) { note(.flowNoHeader, of: stream) }
 
     private func refuse(_ stream: StreamConnection, _ reason: Counter) {
@@ -307,7 +306,7 @@ package final class StreamFlows: @unchecked Sendable {
         ended(connected.stream)
     }
 
-    /// A handshake came to nothing: the certificate of a server is not what it must be, or a client speaks no TLS.
+    /// A TLS handshake failed: a server's certificate is invalid, or a client does not use TLS.
     private func refused(_ stream: StreamConnection, _ text: String) {
         let isServer = connections[stream.id].map { !$0.isOutgoing } ?? true
         counters.count(isServer ? .tlsRefusedIncoming : .tlsRefusedOutgoing)
@@ -331,7 +330,7 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// The reason as the metrics have it: `gave-way`, where the label is `reason="gave-way"`.
+    /// The reason in the form of the metrics: `gave-way` for the label `reason="gave-way"`.
     private static func word(_ reason: Counter) -> String {
         reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }
@@ -352,9 +351,9 @@ package final class StreamFlows: @unchecked Sendable {
         if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Ends a WebSocket that has not answered the last ping, and sends another to one that has.
+    /// Closes a WebSocket that did not answer the last ping. Sends another ping to one that did.
     ///
-    /// - Returns: whether it is there.
+    /// - Returns: whether it is alive.
     private func ping(_ number: UInt64) -> Bool {
         guard let connected = connections[number] else { return false }
         guard connected.isAlive else {
@@ -369,7 +368,7 @@ package final class StreamFlows: @unchecked Sendable {
 
     // MARK: The end
 
-    /// Forgets a connection that is gone, and tells the engine.
+    /// Removes a closed connection, and notifies the engine.
     private func ended(_ stream: StreamConnection) {
         guard let connected = connections.removeValue(forKey: stream.id) else { return }
         counters.count(.flowClosed)

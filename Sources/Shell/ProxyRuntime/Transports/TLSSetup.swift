@@ -1,26 +1,26 @@
 import Addressing
 package import Crypto
 
-/// What TLS is spoken with: the certificates that listeners show, and what servers must show that we connect to.
+/// The TLS configuration: the certificates of listeners, and the requirements for servers.
 ///
-/// Its parts change when the settings are read again; connections keep what they were made with.
+/// Its parts change when the settings are reloaded. Connections keep the parts with which they were opened.
 ///
-/// - `@unchecked Sendable` because it is used on the shard's loop alone.
+/// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class TLSSetup: @unchecked Sendable {
-    /// What connections are made with; `nil` where the settings have no TLS.
+    /// The context for opened connections; `nil` without TLS in the settings.
     private var client: TLSContext?
-    /// The names of servers that were looked up; the number of the first is 1.
+    /// The names of servers that were looked up. The number of the first is 1.
     private var names: [String] = []
     private var numbers: [String: ServerNumber] = [:]
 
-    /// Only the settings and trusted peers name servers, so that this many are never needed.
+    /// Only the settings and trusted peers name servers, so this limit is never reached.
     private static let limit = 4096
 
     package init(client: TLSContext? = nil) { self.client = client }
 
     package func changed(client: TLSContext) { self.client = client }
 
-    /// The number that stands for a host name in flows; `nil` when there are too many.
+    /// The number that represents a host name in flows; `nil` if the table is full.
     func number(of host: String) -> ServerNumber? {
         let name = host.lowercased()
         if let number = numbers[name] { return number }
@@ -37,7 +37,7 @@ package final class TLSSetup: @unchecked Sendable {
         return number <= names.count ? names[number - 1] : nil
     }
 
-    /// The connecting side of a connection for a flow; `nil` when TLS is not set up, or nobody knows the server's name.
+    /// The client side of a TLS connection for a flow; `nil` if TLS is not configured or the server's name is unknown.
     func session(for flow: Flow) -> TLSSession? {
         guard let client, let name = name(of: flow) else { return nil }
         return try? client.makeClientSession(host: name)

@@ -5,7 +5,7 @@ package import Reactor
 package import Settings
 import WebSocket
 
-/// WebSockets, over which browsers speak SIP (RFC 7118).
+/// WebSockets, which browsers use for SIP (RFC 7118).
 package struct WebSocketSettings: SettingsGroup, Hashable {
     package var origins: [String] = []
     package var pingInterval: Duration = .seconds(30)
@@ -16,13 +16,14 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<WebSocketSettings>] = [
         .list(
             "origins", \.origins, example: "[https://phone.example.net]",
-            "The origins of the pages that may connect; empty: all. Clients that are no browsers have none, and may."),
+            "The origins of the pages that may connect. Empty: all. Clients other than browsers send no origin and may always connect."
+        ),
         .duration(
             "ping-interval", in: .seconds(5) ... .seconds(3600), \.pingInterval,
-            "How often a browser is asked whether it is there. One that does not answer until the next time has gone."),
+            "How often a browser is pinged. A connection without an answer until the next ping is closed."),
         .string(
             "api-path", \.apiPath, example: "/sip",
-            "A path of the HTTP API (api.listen) under which WebSockets are accepted as well, so that a page, its API and its calls have one address."
+            "A path of the HTTP API (api.listen) that accepts WebSockets too, so that a page, its API and its calls share one address."
         ),
     ]
 
@@ -38,14 +39,14 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
     }
 }
 
-/// What becomes of a request for a WebSocket: a flow, or an answer that says what is wrong with it.
+/// The result of a WebSocket request: a flow, or an answer with the error.
 package struct WebSocketUpgrade: Sendable {
     private let origins: Set<String>
     private let opened: @Sendable (StreamConnection, [UInt8]) -> Void
 
     /// - Parameters:
-    ///   - origins: whose pages may connect; empty for all.
-    ///   - opened: gets each connection whose handshake is done, with what came after it.
+    ///   - origins: the origins of pages that may connect; empty for all.
+    ///   - opened: gets each connection after its handshake, with the input that followed it.
     package init(origins: [String], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void) {
         self.origins = Set(origins.map { $0.lowercased() })
         self.opened = opened
@@ -62,23 +63,23 @@ package struct WebSocketUpgrade: Sendable {
     }
 }
 
-/// Accepts WebSockets at one address: HTTP up to the handshake, a flow from then on.
+/// Accepts WebSockets at one address: HTTP until the handshake, then a flow.
 ///
-/// - `@unchecked Sendable` because it is used on its loop alone.
+/// - `@unchecked Sendable` because it is used only on its loop.
 package final class WebSocketListener: @unchecked Sendable {
     package let local: Endpoint
     private let listener: HTTPListener
     private let isSecure: Bool
 
     /// - Parameters:
-    ///   - endpoint: where to listen.
+    ///   - endpoint: the address to listen on.
     ///   - loop: the shard's loop.
     ///   - tls: for `wss`.
-    ///   - upgrade: what becomes of its requests.
-    ///   - limits: those of the flows.
-    ///   - balancers: whose connections begin with a PROXY header.
-    ///   - unannounced: told of those of their connections that do not.
-    /// - Throws: when the address cannot be bound.
+    ///   - upgrade: handles its requests.
+    ///   - limits: the limits of the flows.
+    ///   - balancers: load balancers, whose connections begin with a PROXY header.
+    ///   - unannounced: called for each of their connections without one.
+    /// - Throws: if the address cannot be bound.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, upgrade: WebSocketUpgrade, limits: FlowLimits,
         balancers: [AddressBlock] = [], unannounced: @escaping (StreamConnection) -> Void = { _ in }
@@ -94,7 +95,7 @@ package final class WebSocketListener: @unchecked Sendable {
         local = try listener.listen(on: endpoint, tls: tls, balancers: balancers, unannounced: unannounced)
     }
 
-    /// Takes a renewed certificate for the connections from now on.
+    /// Uses a renewed certificate for new connections.
     package func replaceTLS(_ tls: TLSContext) { if isSecure { listener.replaceTLS(tls) } }
 }
 
@@ -129,14 +130,14 @@ extension WebSocketHandshake.Refusal {
     fileprivate var response: HTTPResponse {
         switch self {
         case .notAsked, .version:
-            var response = HTTPResponse(status: 426, text: "SIP is spoken here over WebSocket, version 13")
+            var response = HTTPResponse(status: 426, text: "this address expects SIP over WebSocket, version 13")
             response.fields += [
                 HTTPField("Upgrade", "websocket"), HTTPField("Connection", "Upgrade"),
                 HTTPField("Sec-WebSocket-Version", "13"),
             ]
             return response
-        case .malformed: return HTTPResponse(status: 400, text: "no WebSocket handshake")
-        case .subprotocol: return HTTPResponse(status: 400, text: "Sec-WebSocket-Protocol: sip is needed")
+        case .malformed: return HTTPResponse(status: 400, text: "the WebSocket handshake is malformed")
+        case .subprotocol: return HTTPResponse(status: 400, text: "Sec-WebSocket-Protocol: sip is required")
         case .origin: return HTTPResponse(status: 403, text: "this page may not connect: websocket.origins")
         }
     }

@@ -29,7 +29,7 @@ actor DeviceAPI {
     nonisolated let folder: StoreFolder
     nonisolated let logSink = MemoryLogSink()
     /// Each dry run, as it is asked for.
-    nonisolated let pushes = Mailbox<PushRequest>()
+    nonisolated let pushes = Mailbox<PushToken>()
 
     private let settings: APISettings
     private var resolve: WebhookSender.Resolve = { _, done in done([]) }
@@ -39,13 +39,12 @@ actor DeviceAPI {
     private(set) var endpoint = Endpoint(.loopbackV4, 0)
     /// Dry runs wait for ``release()``.
     private var isHolding = false
-    private var held: [PushRequest] = []
+    private var held: [(token: PushToken, asker: CheckedContinuation<Bool, Never>)] = []
 
     private struct Parts {
         let api: APIService
         let service: DeviceRegistrationService
         let store: SQLiteStore
-        let dryRuns: DryRuns
     }
 
     init(
@@ -76,20 +75,19 @@ actor DeviceAPI {
         let log = Log(level: .debug, sink: logSink) { UnixTime(milliseconds: 0) }
         let store = try SQLiteStore(path: folder.path, loop: loop, log: log)
         let api = APIService(settings.access(LimitSettings()), loop: loop, keys: APIKeyRing(), log: log)
-        let dryRuns = DryRuns(loop: loop) { request in self.assumeIsolated { $0.pushed(request) } }
         let directory = DeviceDirectory(
             report: { device, aor in self.report(device, aor) },
             withdraw: { selection, aor in self.withdraw(selection, aor) },
-            tokens: { aor in self.devices[aor] ?? [] })
+            canBePushed: { await self.canBePushed($0) }, tokens: { aor in self.devices[aor] ?? [] })
         let resolve = resolve
         let service = try DeviceRegistrationService(
             settings: settings, apps: MobileApps(settings.mobileApps, domains: ["Example.org", "example.net"]),
             loop: loop, directory: directory, store: store,
-            dryRuns: dryRuns, wrongLogins: api.wrongLogins, log: log, ownEndpoints: { api.endpoints },
+            wrongLogins: api.wrongLogins, log: log, ownEndpoints: { api.endpoints },
             resolve: resolve)
         service.register(in: &api.router)
         try await service.resume()
-        parts = Parts(api: api, service: service, store: store, dryRuns: dryRuns)
+        parts = Parts(api: api, service: service, store: store)
         try api.listen()
         endpoint = try #require(api.endpoints.first)
         session = HTTPSession(on: loop)
@@ -122,25 +120,21 @@ actor DeviceAPI {
         return .done(1)
     }
 
-    private func pushed(_ request: PushRequest) {
-        pushes.put(request)
-        if isHolding { held.append(request) } else { answer(request) }
+    private func canBePushed(_ token: PushToken) async -> Bool {
+        pushes.put(token)
+        guard isHolding else { return isGood(token) }
+        return await withCheckedContinuation { held.append((token, $0)) }
     }
 
-    private func answer(_ request: PushRequest) {
-        let outcome: PushOutcome =
-            request.token.prid.hasPrefix("dead")
-            ? .tokenDead(since: nil)
-            : request.token.param == "TEAM.com.example.phone.voip" ? .noSuitableToken : .accepted(nil)
-        let dryRuns = parts?.dryRuns
-        loop.post { _ = dryRuns?.finished(request.id, outcome) }
+    private func isGood(_ token: PushToken) -> Bool {
+        !token.prid.hasPrefix("dead") && (token.provider != .apns || (try? APNsToken(token)) != nil)
     }
 
     func hold() { isHolding = true }
 
     func release() {
         isHolding = false
-        for request in held { answer(request) }
+        for (token, asker) in held { asker.resume(returning: isGood(token)) }
         held = []
     }
 
@@ -162,7 +156,7 @@ actor DeviceAPI {
 
     func prune() { parts?.service.prune() }
 
-    var openRequests: Int { parts?.service.openRequests ?? 0 }
+    var openRequests: Int { parts?.service.queue.count ?? 0 }
 
     /// Waits until everything that was accepted is done.
     nonisolated func idle() async throws {

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import HTTPServer
 import ProxyCore
 import PushDelivery
@@ -90,7 +91,7 @@ struct PushStatisticsTests {
         /// As CSV when `lines` are given; the first ends with the names of the figures.
         fileprivate init(
             _ name: String, by: StatisticsQuestion.Grouping, from: UnixTime? = nil, to: UnixTime? = nil,
-            app: String = "", after: Int64 = 0, limit: Int = 1000, lines: [String] = [], json: String = ""
+            app: String = "", after: UInt64 = 0, limit: Int = 1000, lines: [String] = [], json: String = ""
         ) {
             description = name
             var asked = PushStatistics()
@@ -165,7 +166,7 @@ struct PushStatisticsTests {
         let row = StatisticsRow(
             subject: .push(StatisticsRow.Push(code: "c", date: 1, kind: "call", app: "fcm")),
             figures: Array(repeating: 0, count: 7))
-        let link = asked.response(Page(elements: [row], next: PageCursor(1))).fields.first { $0.name == "Link" }?.value
+        let link = asked.response(Page([row], next: PageCursor(1))).fields.first { $0.name == "Link" }?.value
         #expect(
             link
                 == "</v1/push-statistics?by=push&after=1&limit=1&from=1795219200&app=fcm%2Fa%20b%26c&format=csv>; rel=\"next\""

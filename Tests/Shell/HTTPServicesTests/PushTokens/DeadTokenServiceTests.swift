@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import Crypto
 import Foundation
 import HTTPClient

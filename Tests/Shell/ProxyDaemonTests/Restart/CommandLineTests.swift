@@ -114,7 +114,7 @@ struct CommandLineTests {
     /// The same words with a daemon and without.
     private func keysAndUsers() async throws {
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 0, "spd_")
-        try await expect(["apikey", "add", "shop", "--scope", "pushes"], 1, "a key is called shop already")
+        try await expect(["apikey", "add", "shop", "--scope", "pushes"], 1, "a key named shop exists already")
         try await expect(["apikey", "list"], 0, "shop")
         try await expect(["apikey", "remove", "shop"], 0, "removed")
         try await expect(["apikey", "remove", "shop"], 1, "no key is called shop")

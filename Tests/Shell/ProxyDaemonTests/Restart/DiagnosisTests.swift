@@ -108,9 +108,9 @@ struct DiagnosisTests {
         let (goodFile, goodKey) = (try write("good.crt", good.certificate), try write("good.key", good.key))
         let empty = try write("empty", [])
         for (certificate, key, authority, line, words) in [
-            (oldFile, oldKey, goodFile, 12, "api.cert-file: \(oldFile): the certificate has expired, on 20"),
+            (oldFile, oldKey, goodFile, 12, "api.cert-file: \(oldFile): the certificate expired on 20"),
             (goodFile, oldKey, goodFile, 12, "api.cert-file: \(goodFile): the private key does not belong to"),
-            (goodFile, goodKey, oldFile, 9, "ca-file: \(oldFile): the certificate has expired, on 20"),
+            (goodFile, goodKey, oldFile, 9, "ca-file: \(oldFile): the certificate expired on 20"),
             (goodFile, empty, goodFile, 13, "api.key-file: \(empty): no private key in PEM form"),
             (empty, goodKey, goodFile, 12, "api.cert-file: \(empty): no certificate in PEM form"),
             (goodFile, goodKey, folder.folder, 9, "ca-file: \(folder.folder): Is a directory"),

@@ -34,6 +34,25 @@ struct ReloadTests {
         try await DaemonProgram.with(settings: settings, in: folder) { try await check($0) }
     }
 
+    @Test func `what is not taken at once is named in the log`() async throws {
+        let before = DaemonProgram.settings(folder)
+        try await DaemonProgram.with(settings: before, in: folder) { daemon in
+            let changes = """
+
+                log: {level: info}
+                missed-calls: {after-late-invite: list}
+                registrar: {max-contacts: 7}
+                limits: {calls: 7, memory: 7}
+                """
+            _ = try DaemonProgram.write(before + changes, in: folder)
+            let said = try await daemon.reload().filter { $0.contains("needs a restart") }
+            #expect(said.count == 2, "\(said)")
+            for key in ["registrar.max-contacts", "limits.memory"] {
+                #expect(said.contains { $0.contains("setting=\(key)") }, "\(said)")
+            }
+        }
+    }
+
     private func check(_ daemon: DaemonProgram) async throws {
         try await withLoop { loop async throws in
             let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
@@ -51,7 +70,7 @@ struct ReloadTests {
             #expect(try await !isServed("first.pem"))
             try Data("no certificate".utf8).write(to: URL(filePath: folder.folder + "/cert.pem"))
             let said = try await daemon.reload()
-            #expect(said.contains { $0.contains("certificate not reloaded, the old one stays") }, "\(said)")
+            #expect(said.contains { $0.contains("certificate not reloaded, the old one stays in use") }, "\(said)")
             #expect(try await isServed("second.pem"))
             await Bench(loop).run { _ in session.close() }
         }

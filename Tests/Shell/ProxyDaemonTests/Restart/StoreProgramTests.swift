@@ -131,7 +131,7 @@ struct StoreProgramTests {
         ] {
             let ended = try await DaemonProgram.run(arguments + ["--config", file], in: folder)
             #expect(ended.status == (arguments[1] == "list" ? 0 : 1), "\(ended)")
-            #expect(ended.complaint.contains("there is no store at \(folder.path)") || ended.status == 1, "\(ended)")
+            #expect(ended.complaint.contains("the store \(folder.path)") || ended.status == 1, "\(ended)")
         }
         let left = try FileManager.default.contentsOfDirectory(atPath: folder.folder)
         #expect(!left.contains { $0.hasPrefix("store.db") }, "\(left)")

@@ -31,7 +31,7 @@ extension Connection {
         }
     }
 
-    /// Writes what a refresh changes, if the row is still there.
+    /// Writes the values that a refresh changes, if the row still exists.
     func refresh(_ row: StoredBinding) throws(SQLError) {
         try run(
             """
@@ -51,7 +51,7 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
-    /// What the phones of these devices have said that they are; those that said nothing are left out.
+    /// The User-Agents of these devices. Devices without one are left out.
     func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]
         for device in devices {
@@ -69,14 +69,14 @@ extension Connection {
             } else {
                 try statement("SELECT * FROM binding ORDER BY id")
             }
-        // What is read at once is dropped at once, so it shares its memory.
+        // The values of a page are released together, so they share memory.
         var texts = ByteStringWriter(capacity: 1 << 16)
         return try values(of: rows, limit: limit) { $0.storedBinding(&texts) }
     }
 }
 
 extension Statement {
-    /// The row as a value; `nil` for one that this program cannot have written.
+    /// The row as a value; `nil` for a row that this program cannot have written.
     fileprivate func storedBinding(_ texts: inout ByteStringWriter) -> StoredBinding? {
         guard let transport = withBytes(7, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(8)),
             let remote = withBytes(9, { Endpoint(ascii: $0) }), let cseq = UInt32(exactly: integer(5)),
@@ -85,7 +85,7 @@ extension Statement {
         return StoredBinding(
             id: deviceID(0), aor: AddressOfRecord(user: text(1, &texts), host: text(2, &texts)),
             contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).lines,
-            // The connection ended with the process that had it; no new one has the number 0.
+            // The connection ended with its process. No new connection has the number 0.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
             isPush: integer(13) != 0)
@@ -109,7 +109,7 @@ extension Transport {
 }
 
 extension [ByteString] {
-    /// One value a line; the registrar has replaced line ends inside values.
+    /// One value a line. The registrar replaced line ends inside values.
     fileprivate var joinedLines: ByteString {
         guard count > 1 else { return first ?? .empty }
         var out: [UInt8] = []

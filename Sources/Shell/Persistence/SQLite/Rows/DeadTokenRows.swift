@@ -1,3 +1,4 @@
+import Collections
 import PushDelivery
 import Storage
 import Timekeeping
@@ -11,12 +12,13 @@ extension Connection {
             dead.source.rawValue)
     }
 
-    /// The tokens of a page, in the order in which they were written.
+    /// The tokens of a page, in the order of their records.
     func deadTokens(
         since date: UnixTime, after cursor: PageCursor, limit: Int
     ) throws(SQLError) -> Page<DeadToken> {
         let rows = try statement(
-            "SELECT * FROM dead_token WHERE id > ? AND recorded_at >= ? ORDER BY id", with: cursor.number, date)
+            "SELECT * FROM dead_token WHERE id > ? AND recorded_at >= ? ORDER BY id",
+            with: Int64(clamping: cursor.number), date)
         return try page(of: rows, limit: limit) { $0.storedDeadToken }
     }
 
@@ -30,7 +32,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for one that this program cannot have written.
+    /// The row as a value; `nil` for a row that this program cannot have written.
     fileprivate var storedDeadToken: DeadToken? {
         guard let provider = PushProvider(rawValue: text(3)), let source = DeadToken.Source(rawValue: text(6)) else {
             return nil

@@ -3,11 +3,11 @@ import PushDelivery
 import Storage
 import Timekeeping
 
-/// What apps say of their pushes as SQL.
+/// Apps' reports about their pushes, as SQL.
 extension Connection {
-    /// Notes what an app says of a push. What it said first stays.
+    /// Records an app's report about a push. The first report stays.
     ///
-    /// - Returns: whether there is such a push.
+    /// - Returns: whether the push exists.
     func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {
         let column = mark.rawValue
         try statement(
@@ -17,8 +17,8 @@ extension Connection {
         return changes > 0
     }
 
-    /// Notes that all pushes of the device that count in its badge were read. It looks at a limited number, which only
-    /// phones exceed that never read anything, and their pushes do not count any more when they are too old.
+    /// Records that all pushes in the device's badge were read. It changes a limited number of rows. Only phones that
+    /// never read anything exceed the limit, and their old pushes do not count any more.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """
@@ -29,10 +29,10 @@ extension Connection {
             """, date, device)
     }
 
-    /// Accepted pushes that were not read, those of each device in the order in which they were asked for. Reading an
-    /// index is enough for this.
+    /// Accepted pushes that are unread. The pushes of each device are in the order of their requests. An index answers
+    /// this alone.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) throws(SQLError) -> [UnreadPush] {
-        // The smallest number that SQLite knows stands before the first device.
+        // SQLite's smallest number is before the first device.
         let rows = try statement(
             """
             SELECT device, requested_at, code, kind, call_ref FROM push_record INDEXED BY push_record_unread

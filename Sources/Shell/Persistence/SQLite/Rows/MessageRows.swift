@@ -35,7 +35,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for one that this program cannot have written.
+    /// The row as a value; `nil` for a row that this program cannot have written.
     fileprivate var storedMessage: StoredMessage? {
         guard let transport = withBytes(4, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(5)),
             let remote = withBytes(6, { Endpoint(ascii: $0) })
@@ -43,7 +43,7 @@ extension Statement {
         return StoredMessage(
             id: UInt64(bitPattern: integer(0)), aor: AddressOfRecord(user: byteString(1), host: byteString(2)),
             sender: byteString(3),
-            // The connection ended with the process that had it; no new one has the number 0.
+            // The connection ended with its process. No new connection has the number 0.
             source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
             receivedAt: UnixTime(milliseconds: integer(7)), expiresAt: UnixTime(milliseconds: integer(8)),
             devices: text(9).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) },

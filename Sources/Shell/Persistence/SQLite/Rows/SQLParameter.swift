@@ -35,8 +35,8 @@ extension Statement {
     }
 }
 
-/// Binds values to a statement's parameters one after the other. Rows that are written for each call and each contact are
-/// written by it: values that come all at once are copied first, and asked for their types.
+/// Binds values to a statement's parameters one after the other. It is used for rows that are written for each call and
+/// each contact: a variadic call would copy the values and ask for their types.
 struct ParameterList: ~Copyable {
     private let statement: Statement
     private var index = 0
@@ -48,7 +48,7 @@ struct ParameterList: ~Copyable {
         value.bind(to: statement, at: index)
     }
 
-    // What is not bound is NULL.
+    // A parameter that is not bound is NULL.
 
     mutating func add(orNull value: (some SQLParameter)?) {
         if let value { add(value) } else { index += 1 }
@@ -92,7 +92,7 @@ extension Int: SQLParameter {}
 extension UInt32: SQLParameter {}
 extension UInt16: SQLParameter {}
 
-/// SQLite knows no unsigned numbers: those of the upper half are stored as negative ones.
+/// SQLite has no unsigned numbers: numbers of the upper half are stored as negative ones.
 extension UInt64: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(bitPattern: self)) }
 }
@@ -109,7 +109,7 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// What is written for each call and each contact is put together from bytes: a `String` costs several times as much.
+// Values that are written for each call and each contact are built from bytes: a `String` costs several times as much.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }
@@ -133,7 +133,7 @@ extension Endpoint: SQLParameter {
     }
 }
 
-/// The numbers of devices with commas between them.
+/// The numbers of devices, separated by commas.
 struct DeviceNumbers: SQLParameter {
     let devices: [DeviceID]
 

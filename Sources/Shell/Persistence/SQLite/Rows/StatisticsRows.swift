@@ -1,10 +1,11 @@
+import Collections
 import Storage
 import Timekeeping
 
-/// How pushes fared, counted by SQL over the timeline's rows.
+/// Push statistics, counted by SQL over the timeline's rows.
 extension Connection {
-    /// How the figures are counted. For calls SIP shows some of them, whatever the app says: a phone that registered
-    /// has got the push, and a phone that answered has followed it.
+    /// The definitions of the figures. For calls SIP shows some of them without the app: a phone that registered
+    /// received the push, and a phone that answered followed it.
     private static let figures = """
         count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
         total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),
@@ -32,7 +33,7 @@ extension Connection {
                 GROUP BY day ORDER BY day LIMIT \(Self.groupLimit)
                 """)
         case .push:
-            // A push is where its first row is; the others may have been written much later.
+            // A push is on the page of its first row. Its other rows may have been written much later.
             rows = try statement(
                 """
                 WITH page AS (
@@ -45,7 +46,7 @@ extension Connection {
                 FROM page JOIN push_record ON code = name AND (?3 = '' OR app = ?3)
                 GROUP BY first_id ORDER BY first_id
                 """)
-            rows.bind(4, integer: asked.after.number)
+            rows.bind(4, integer: Int64(clamping: asked.after.number))
             rows.bind(5, integer: Int64(asked.limit) + 1)
         }
         rows.bind(1, integer: asked.from.milliseconds)
@@ -54,7 +55,7 @@ extension Connection {
         return try page(of: rows, limit: asked.by == .push ? asked.limit : .max) { $0.statistics(asked.by) }
     }
 
-    /// How many apps or days an answer has at most.
+    /// The maximum number of apps or days in an answer.
     private static let groupLimit = 10_000
 }
 

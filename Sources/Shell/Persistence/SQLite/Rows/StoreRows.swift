@@ -1,15 +1,13 @@
-import Addressing
-import Bytes
 import ProxyCore
 import PushDelivery
 import Registration
 import Storage
 
-/// Changes as SQL.
+/// Which table a change goes to. The files beside this one know their own table and no other.
 extension Connection {
     /// Writes one change.
     ///
-    /// - Returns: false for a change of a row that is not there.
+    /// - Returns: false for a change of a row that does not exist.
     func apply(_ change: RowChange) throws(SQLError) -> Bool {
         switch change {
         case .engine(let change): try write(change)
@@ -24,7 +22,7 @@ extension Connection {
         return true
     }
 
-    /// Keeps all of the changes, or none.
+    /// Writes all of the changes, or none.
     func keep(_ changes: [ServiceChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.service(change)) }
@@ -82,43 +80,4 @@ extension Connection {
         case .pruneDialogRenewals(let date): try pruneDialogRenewals(before: date)
         }
     }
-}
-
-/// Rows as values. A row that this program cannot have written stays where it is, and is left out.
-extension Connection {
-    func values<Value>(
-        of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
-    ) throws(SQLError) -> [Value] {
-        // What is left of the rows would keep the log from being shortened.
-        defer { rows.reset() }
-        var values: [Value] = []
-        while values.count < limit, try rows.step() {
-            if let value = value(rows) { values.append(value) }
-        }
-        return values
-    }
-
-    /// Makes a page of rows, which come in the order of the number in their first column.
-    func page<Element>(
-        of rows: Statement, limit: Int, _ value: (Statement) -> Element?
-    ) throws(SQLError) -> Page<Element> {
-        defer { rows.reset() }
-        var elements: [Element] = []
-        var last = PageCursor.beginning
-        while try rows.step() {
-            guard let element = value(rows) else { continue }
-            guard elements.count < limit else { return Page(elements: elements, next: last) }
-            elements.append(element)
-            last = PageCursor(rows.integer(0))
-        }
-        return Page(elements: elements, next: nil)
-    }
-}
-
-extension Statement {
-    func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
-
-    func deviceID(_ column: Int) -> DeviceID { DeviceID(rawValue: UInt64(bitPattern: integer(column))) }
-
-    func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
 }

@@ -58,8 +58,8 @@ extension Connection {
         received, followed, read, sign, source, peer
         """
 
-    /// Rows are only ever deleted from the front, so their numbers tell how many there are. The first that is to stay ends
-    /// the look at them, unless it was written while the clock was ahead: its date is later than the newest one's.
+    /// Rows are deleted only from the front, so their numbers show how many exist. The search ends at the first row to
+    /// keep, except if that row was written while the clock was ahead: its date is later than the newest row's.
     func pruneTimeline(before date: UnixTime, keeping count: Int, limit: Int) throws(SQLError) {
         let last = try statement("SELECT id, requested_at FROM push_record ORDER BY id DESC LIMIT 1")
         defer { last.reset() }
@@ -75,7 +75,7 @@ extension Connection {
         if let old { try run("DELETE FROM push_record WHERE id <= ?", old) }
     }
 
-    /// The last records of the subject, the oldest first, those of refused requests among them.
+    /// The last records of the subject, oldest first, including records of refused requests.
     func timeline(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let refusals = try refusals(of: subject, limit: limit)
         let records = try pushes(of: subject, limit: limit)
@@ -86,8 +86,8 @@ extension Connection {
     private func pushes(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.columns) FROM push_record WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
-        // Calls and users are looked for by reading through the table, from its end: operators ask for them now and then,
-        // and an index would cost something for each call.
+        // Calls and users are found by reading the table from its end. Operators rarely ask for them, and an index
+        // would cost time for each call.
         let rows =
             switch subject {
             case .user(let aor):
@@ -112,13 +112,13 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for one that this program cannot have written.
+    /// The row as a value; `nil` for a row that this program cannot have written.
     fileprivate var storedTimelineRecord: TimelineRecord? {
         guard let kind = TimelineRecord.Kind(rawValue: text(4)), let calls = Int(exactly: integer(5)),
             let delivery = TimelineRecord.Delivery(rawValue: text(11)), let tries = Int(exactly: integer(12))
         else { return nil }
         let callRef = optionalText(3).flatMap { UInt64($0, radix: 16) }.map(CallRef.init(rawValue:))
-        // The number of a record counts for one run alone.
+        // The number of a record is valid only in one run.
         var record = TimelineRecord(
             id: .init(rawValue: 0), kind: kind, user: byteString(0),
             host: byteString(1), device: deviceID(6), callRef: callRef, callID: byteString(2),

@@ -1,0 +1,20 @@
+import Bytes
+package import SIPGrammar
+
+extension MessageReader {
+    /// Finds the rows of a REGISTER and reads no value; `nil` for anything else, and for what is unusual.
+    ///
+    /// Of a usual REGISTER it costs 6,500 instructions. A scan for the five rows alone cost 4,500, and was a second opinion on
+    /// where rows begin and end.
+    package func glance(at bytes: Span<UInt8>) -> RegisterGlance? {
+        guard bytes.count > 9, bytes.equalsIgnoringCase(0..<9, "register ") else { return nil }
+        var fields = FieldList()
+        let index = HeadIndex(bytes, limits, &fields)
+        func field(_ name: HeaderName) -> HeaderField? { index.place(of: name).map { fields[$0] } }
+        guard index.hasEnd, index.fault == nil, fields.count(where: { $0.name == .via }) == 1,
+            let via = field(.via), let from = field(.from), let to = field(.to), let callID = field(.callID),
+            let cseq = field(.cseq)
+        else { return nil }
+        return RegisterGlance(bytes, via: via, from: from, to: to, callID: callID, cseq: cseq)
+    }
+}

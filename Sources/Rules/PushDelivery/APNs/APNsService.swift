@@ -1,0 +1,80 @@
+/// Apple's push service, with a provider for each of its environments.
+extension APNsSettings: PushServiceSettings {
+    package static var providers: [PushProvider] { [.apns, .apnsDevelopment] }
+    package static var platforms: Set<PushPlatform> { [.apple] }
+    package static var tokenKeys: String { "topics and environment" }
+    package static var credentialKeys: String { ".key-id, team-id and key-file" }
+
+    package func apps(of provider: PushProvider) -> [PushAppSettings] {
+        [PushAppSettings(params: topics, APNsApp(self, provider))]
+            + otherApps.map { PushAppSettings(named: $0.key, params: $0.value.topics, APNsApp($0.value, provider)) }
+    }
+
+    package var acceptance: any TokenAcceptance { APNsAcceptance(self) }
+
+    package var files: [PushFile] {
+        ([self] + otherApps.map(\.value)).flatMap { app in
+            [PushFile].named(
+                signingKey: (app.keyFile, key: "key-file"), certificate: app.certFile, privateKey: app.certKeyFile,
+                authorities: app.caFile) + app.feedback.files
+        }
+    }
+
+    package var notes: [String] {
+        Self.unreachable(otherApps.map { ($0.key, $0.value.topics) }, first: topics, "push.apns", "topics")
+            + (topics + apps.values.flatMap(\.topics)).filter { $0.hasSuffix(".voip") }.map {
+                "push.apns: topics: \($0): expected the bundle identifier without .voip"
+            }
+    }
+
+    private var otherApps: [(key: String, value: APNsSettings)] {
+        apps.filter(\.value.enabled).sorted { $0.key < $1.key }
+    }
+}
+
+extension FeedbackSettings {
+    fileprivate var files: [PushFile] {
+        endpoint == nil ? [] : .named(certificate: certFile, privateKey: certKeyFile, authorities: caFile)
+    }
+}
+
+/// One of Apple's apps, in one environment.
+package final class APNsApp: PushAppRules {
+    package let settings: APNsSettings
+    private let requests: APNsRequest
+    package let baseURL: String?
+
+    init(_ settings: APNsSettings, _ provider: PushProvider) {
+        self.settings = settings
+        requests = APNsRequest(settings, provider)
+        baseURL = settings.url(of: provider)
+    }
+
+    package func request(_ context: PayloadContext) -> PushRendering { requests.make(context) }
+
+    package func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
+        APNsReason.outcome(of: answer, retryAfter, isProven: isProven)
+    }
+
+    package var connection: PushConnectionSettings {
+        PushConnectionSettings(
+            authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile)
+    }
+
+    package var limits: PushLimits { settings.limits }
+    package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
+
+    /// An app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call after a VoIP push. So does
+    /// Linphone, which is used to it from Flexisip.
+    package func afterEnd(of token: PushToken) -> AfterEnd {
+        if let wished = settings.afterEnd { return wished }
+        let tokens = try? APNsToken(token, withoutService: settings.tokenService)
+        return tokens?.voip != nil || settings.payload == .linphone ? .inviteCancel : .none
+    }
+
+    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { settings.payload.afterLateInvite(wish) }
+
+    package func carriesLists(_ token: PushToken) -> Bool {
+        (try? APNsToken(token, withoutService: settings.tokenService))?.remote != nil
+    }
+}

@@ -1,0 +1,45 @@
+import Bytes
+
+/// Acrobits' mediator.
+extension AcrobitsSettings: PushServiceSettings {
+    package static var providers: [PushProvider] { [.acrobits] }
+    package static var platforms: Set<PushPlatform> { [] }
+
+    package func apps(of provider: PushProvider) -> [PushAppSettings] { [PushAppSettings(AcrobitsApp(self))] }
+
+    package var acceptance: any TokenAcceptance { AcrobitsAcceptance() }
+    package var files: [PushFile] { .named(authorities: caFile) }
+}
+
+/// Any token of the mediator's form is taken.
+struct AcrobitsAcceptance: TokenAcceptance {
+    func problem(with token: PushToken) -> TokenProblem? {
+        guard !token.param.isEmpty else { return .acrobitsParamMissing }
+        guard let read = try? AcrobitsToken(token) else { return .acrobitsToken }
+        let tokens = [read.calls, read.other].compactMap { $0?.deviceToken }
+        return tokens.allSatisfy(\.isBase64Text) ? nil : .acrobitsToken
+    }
+}
+
+/// All apps behind the mediator.
+package final class AcrobitsApp: PushAppRules {
+    private let settings: AcrobitsSettings
+
+    init(_ settings: AcrobitsSettings) { self.settings = settings }
+
+    package func request(_ context: PayloadContext) -> PushRendering { AcrobitsRequest.make(context, settings) }
+
+    package func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
+        AcrobitsReason.outcome(of: answer, retryAfter)
+    }
+
+    package var baseURL: String? { settings.baseURL }
+    package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
+    package var limits: PushLimits { settings.limits }
+    package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
+
+    /// These apps keep a list of calls by themselves.
+    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .none }
+
+    package func carriesLists(_ token: PushToken) -> Bool { (try? AcrobitsToken(token))?.other != nil }
+}

@@ -1,0 +1,44 @@
+/// Servers of the operator's own: each app has a name, and nobody else's token is taken.
+extension HTTPPushSettings: PushServiceSettings {
+    package static var providers: [PushProvider] { [.http] }
+    package static var platforms: Set<PushPlatform> { Set(PushPlatform.allCases) }
+
+    package func apps(of provider: PushProvider) -> [PushAppSettings] {
+        namedApps.map { PushAppSettings(named: $0.key, params: [$0.key], HTTPPushApp($0.value)) }
+    }
+
+    package var acceptance: any TokenAcceptance { HTTPPushAcceptance(self) }
+
+    package var files: [PushFile] {
+        namedApps.flatMap { _, app in
+            [PushFile].named(certificate: app.certFile, privateKey: app.certKeyFile, authorities: app.caFile)
+        }
+    }
+
+    private var namedApps: [(key: String, value: HTTPPushAppSettings)] { apps.sorted { $0.key < $1.key } }
+}
+
+/// One of the operator's servers.
+package final class HTTPPushApp: PushAppRules {
+    private let settings: HTTPPushAppSettings
+
+    init(_ settings: HTTPPushAppSettings) { self.settings = settings }
+
+    package func request(_ context: PayloadContext) -> PushRendering { HTTPPushRequest.make(context, settings) }
+
+    package func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
+        HTTPPushReason.outcome(of: answer, settings, retryAfter, isProven: isProven)
+    }
+
+    package var baseURL: String? { settings.url?.baseURL }
+
+    package var connection: PushConnectionSettings {
+        PushConnectionSettings(
+            authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile,
+            secrets: [settings.secret, settings.previousSecret].compactMap(\.self))
+    }
+
+    package var limits: PushLimits { settings.limits }
+    package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
+    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .list }
+}

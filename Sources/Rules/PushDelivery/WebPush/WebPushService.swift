@@ -1,0 +1,32 @@
+/// Web push, whose subscriptions name their servers.
+extension WebPushSettings: PushServiceSettings {
+    package static var providers: [PushProvider] { [.webPush] }
+    package static var platforms: Set<PushPlatform> { [.web] }
+    package static var credentialKeys: String { ".vapid-key-file" }
+
+    package func apps(of provider: PushProvider) -> [PushAppSettings] { [PushAppSettings(WebPushApp(self))] }
+
+    package var acceptance: any TokenAcceptance { WebPushAcceptance(self) }
+    package var files: [PushFile] { .named(signingKey: (keyFile, key: "vapid-key-file"), authorities: caFile) }
+}
+
+/// The app of all subscriptions.
+package final class WebPushApp: PushAppRules {
+    package let settings: WebPushSettings
+
+    init(_ settings: WebPushSettings) { self.settings = settings }
+
+    package func request(_ context: PayloadContext) -> PushRendering { WebPushRequest.make(context, settings) }
+
+    package func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
+        WebPushReason.outcome(of: answer, retryAfter)
+    }
+
+    package var baseURL: String? { nil }
+    package func origin(of token: PushToken) -> String? { WebPushToken(token, allowedAt: settings.hosts)?.origin }
+    package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
+    package var limits: PushLimits { settings.limits }
+    package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
+    package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
+    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { settings.payload.afterLateInvite(wish) }
+}

@@ -1,0 +1,43 @@
+import Addressing
+import Bytes
+import Collections
+import Storage
+
+/// Rows as values. A row that this program cannot have written stays where it is, and is left out.
+extension Connection {
+    func values<Value>(
+        of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
+    ) throws(SQLError) -> [Value] {
+        // What is left of the rows would keep the log from being shortened.
+        defer { rows.reset() }
+        var values: [Value] = []
+        while values.count < limit, try rows.step() {
+            if let value = value(rows) { values.append(value) }
+        }
+        return values
+    }
+
+    /// Makes a page of rows, which come in the order of the number in their first column.
+    func page<Element>(
+        of rows: Statement, limit: Int, _ value: (Statement) -> Element?
+    ) throws(SQLError) -> Page<Element> {
+        defer { rows.reset() }
+        var elements: [Element] = []
+        var last = PageCursor.beginning
+        while try rows.step() {
+            guard let element = value(rows) else { continue }
+            guard elements.count < limit else { return Page(elements, next: last) }
+            elements.append(element)
+            last = PageCursor(UInt64(clamping: rows.integer(0)))
+        }
+        return Page(elements, next: nil)
+    }
+}
+
+extension Statement {
+    func byteString(_ column: Int) -> ByteString { withBytes(column) { ByteString(copying: $0) } }
+
+    func deviceID(_ column: Int) -> DeviceID { DeviceID(rawValue: UInt64(bitPattern: integer(column))) }
+
+    func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
+}

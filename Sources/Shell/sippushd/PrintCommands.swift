@@ -1,0 +1,25 @@
+// What a package is made of besides the program, printed by the program itself.
+
+let completionCommand = Command(
+    name: "completion", summary: "Print what a shell needs to complete the words of this command.",
+    arguments: Completion.allCases.map(\.rawValue).joined(separator: "|"), options: [],
+    examples: ["completion bash"]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("the name of a shell")
+    guard let shell = Completion(rawValue: name) else {
+        throw .usage("expected \(Completion.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    say(text: shell.script)
+}
+
+let manPageCommand = Command(
+    name: "man-page", summary: "Print a manual page, of this command or of its settings, for man -l.",
+    arguments: ManPage.allCases.map(\.rawValue).joined(separator: "|"), options: [],
+    examples: ["man-page sippushd.yaml"]
+) { invocation throws(Command.Failure) in
+    let name = try invocation.onlyArgument("the name of a page")
+    guard let page = ManPage(rawValue: name) else {
+        throw .usage("expected \(ManPage.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    say(text: page.text(date: ManPage.date))
+}

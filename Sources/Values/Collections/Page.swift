@@ -1,0 +1,22 @@
+/// Part of a long list.
+package struct Page<Element> {
+    package let elements: [Element]
+    /// Where the next page begins; `nil` on the last.
+    package let next: PageCursor?
+
+    package init(_ elements: [Element], next: PageCursor?) {
+        self.elements = elements
+        self.next = next
+    }
+}
+
+extension Page: Sendable where Element: Sendable {}
+
+/// A place in a long list. Clients send the number back, but only whoever has the list knows what it means.
+package struct PageCursor: Hashable, Sendable {
+    package let number: UInt64
+
+    package init(_ number: UInt64) { self.number = number }
+
+    package static let beginning = PageCursor(0)
+}

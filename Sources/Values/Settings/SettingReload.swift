@@ -1,0 +1,72 @@
+/// When the daemon takes a change of a setting.
+package enum ChangeMoment: Hashable, Sendable {
+    /// When it is told to read its settings again.
+    case atOnce
+    /// When it is started again. That holds for each key of which nothing is said.
+    case atRestart
+}
+
+/// Compares a setting in two groups, the wished and the present one. It takes what differs at once, or gives back that a restart is
+/// needed: one text for each such key, which follows the key of the setting.
+typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
+
+extension SettingsGroup {
+    /// Takes each change of `wished` that can be taken at once.
+    ///
+    /// - Returns: the keys that differ and need a restart, such as `log.format`. Groups under names count as one key.
+    package mutating func reload(from wished: Self) -> [String] { reload(from: wished, .atRestart) }
+
+    mutating func reload(from wished: Self, _ moment: ChangeMoment) -> [String] {
+        var waiting: [String] = []
+        for setting in Self.schema {
+            waiting += setting.reload(wished, &self, setting.ownMoment ?? moment).map { setting.key + $0 }
+        }
+        return waiting
+    }
+
+    /// The keys whose changes are taken at once, as Markdown: `` `auth`, `limits` (except `limits.memory`) ``.
+    package static var keysTakenAtOnce: String {
+        var parts: [String] = []
+        Self().outline.collectTakenAtOnce(prefix: "", &parts)
+        return parts.joined(separator: ", ")
+    }
+}
+
+extension Setting {
+    static func reload<Value: Equatable & Sendable>(of path: SettingPath<Group, Value>) -> SettingReload<Group> {
+        { wished, present, moment in
+            guard present[keyPath: path] != wished[keyPath: path] else { return [] }
+            switch moment {
+            case .atOnce:
+                present[keyPath: path] = wished[keyPath: path]
+                return []
+            case .atRestart: return [""]
+            }
+        }
+    }
+}
+
+extension [SettingLine] {
+    fileprivate func collectTakenAtOnce(prefix: String, _ parts: inout [String]) {
+        for line in self {
+            let key = prefix + line.key
+            if line.moment == .atOnce {
+                let others = line.outline.keys(taken: .atRestart, prefix: key)
+                parts.append("`\(key)`" + (others.isEmpty ? "" : " (except \(others.joined(separator: ", ")))"))
+            } else if case .group(let inner) = line.outline {
+                inner.collectTakenAtOnce(prefix: key + ".", &parts)
+            }
+        }
+    }
+}
+
+extension SettingOutline {
+    /// The keys inside a group that have that moment of their own.
+    fileprivate func keys(taken moment: ChangeMoment, prefix: String) -> [String] {
+        guard case .group(let inner) = self else { return [] }
+        return inner.flatMap { line in
+            let key = "\(prefix).\(line.key)"
+            return line.moment == moment ? ["`\(key)`"] : line.outline.keys(taken: moment, prefix: key)
+        }
+    }
+}

@@ -1,0 +1,208 @@
+import Addressing
+import Bytes
+import Collections
+import Registration
+import SIPGrammar
+import SIPTransactions
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import ProxyCore
+
+@Suite("Calls by themselves")
+struct CallsTests {
+    private let scene = MachineScene()
+    private let devices = (1...2).map(DeviceID.init(rawValue:))
+    private let server = ServerTransactionID(rawValue: 1)
+
+    @Test func `a call is found by its number, its transaction, what makes it the same call, and its devices`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        let offer = scene.offer()
+        let call = calls.begin(
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(offer),
+            parties: HeldShares.Parties(callee: MachineScene.bob.shareNumber))
+        for branch in devices.indices { calls.list(branch, of: call) }
+        #expect(calls[call.id] === call)
+        #expect(calls.call(of: server) === call)
+        #expect(calls.isOffered(offer.key) && calls.offered == 1)
+        #expect(devices.allSatisfy { calls.devices.calls(of: $0).first === call })
+        #expect(calls.shares[callee: MachineScene.bob.shareNumber].calls == 1)
+        #expect(calls.bytes == call.request.count && calls.bytes > 0)
+    }
+
+    @Test
+    func `after the final response its user may be called anew and its bytes are free; the call stays for its ACK`()
+        throws
+    {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        let call = calls.begin(
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
+        for branch in devices.indices { calls.list(branch, of: call) }
+        _ = call.fork.cancelReceived()
+        calls.unlistEnded(call)
+        calls.finish(call)
+        #expect(!calls.isOffered(scene.offer().key) && calls.bytes == 0 && calls.devices.isEmpty)
+        #expect(calls[call.id] === call && !call.isForgotten)
+        calls.serverEnded(server)
+        #expect(calls[call.id] == nil && call.isForgotten && calls.count == 0)
+    }
+
+    @Test func `the requests of the last thousand calls are kept as they were read, until the call is over`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        let first = calls.begin(try MachineScene.invite("c0"), server, branches: [], matter: .offer(scene.offer("c0")))
+        let over = calls.begin(try MachineScene.invite("c1"), nil, branches: [], matter: .offer(scene.offer("c1")))
+        #expect(first.recent?.callID == ByteString("c0") && over.recent != nil)
+        _ = over.fork.cancelReceived()
+        calls.finish(over)
+        #expect(over.recent == nil && over.isForgotten)
+        // It stands where that one was, and is not taken for it.
+        let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], matter: .offer(scene.offer("c2")))
+        #expect(next.place == over.place)
+        for number in 3..<1025 {
+            let name = "c\(number)"
+            _ = calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+        }
+        #expect(first.recent == nil && !first.request.isEmpty)
+        #expect(next.recent?.callID == ByteString("c2"))
+        let name = "c1025"
+        _ = calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+        #expect(next.recent?.callID == ByteString("c2"))
+    }
+
+    @Test func `an INVITE that is not kept as it was read any more reaches its phone the same`() throws {
+        func delivered(before first: Int = 0, after others: Int) throws -> [UInt8] {
+            let bench = EngineBench.registered()
+            func hold(_ count: Int, _ prefix: String) throws {
+                for number in 0..<count {
+                    let name = "\(prefix)\(number)"
+                    _ = bench.engine.calls.begin(
+                        try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+                }
+            }
+            try hold(first, "before")
+            bench.invite()
+            try hold(others, "after")
+            for action in bench.register(cseq: 2) {
+                if case .send(let bytes, _) = action, readRequest(bytes)?.method == .invite { return bytes }
+            }
+            throw MachineScene.Unreadable()
+        }
+        let fresh = try delivered(after: 0)
+        // The first that is not kept as it was read is the sample; those that follow are packed by it.
+        #expect(try delivered(after: 1024) == fresh)
+        #expect(try delivered(before: 1, after: 1024) == fresh)
+        #expect(try delivered(before: 300, after: 1500) == fresh)
+    }
+
+    @Test func `of an INVITE that waits long only what differs from an earlier one is kept`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        let kept = try (0..<3000).map { number in
+            let name = "c\(number)"
+            return calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+        }
+        let (sample, packed, late) = (kept[0].request, kept[1].request, kept[2999].request)
+        #expect(!sample.isPacked && packed.isPacked && !late.isPacked)
+        #expect(packed.bytes.count < packed.count / 3)
+        #expect(packed.unpacked(.forTests) == (try MachineScene.invite("c1").request.frame.bytes))
+        // As many counts as its sender has sent, packed or not.
+        #expect(packed.count == (try MachineScene.invite("c1").request.frame.bytes.count))
+        #expect(calls.bytes == kept.reduce(0) { $0 + $1.request.count })
+        // Not all by one sample, which would be kept until the last of them is over.
+        #expect(kept[0..<1976].count { !$0.request.isPacked } == 2)
+    }
+
+    @Test func `a call that is offered anew is not hidden by the end of the one before`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        let before = calls.begin(try MachineScene.invite(), server, branches: [], matter: .offer(scene.offer()))
+        calls.finish(before)
+        let after = calls.begin(
+            try MachineScene.invite(), ServerTransactionID(rawValue: 2), branches: [], matter: .offer(scene.offer()))
+        calls.finish(before)
+        #expect(calls.isOffered(scene.offer().key) && calls.offered == 1)
+        calls.finish(after)
+        #expect(calls.isOffered(scene.offer().key) == false)
+    }
+
+    @Test func `a call whose transaction is over stays while a phone has it`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        let call = calls.begin(try MachineScene.invite(), server, branches: [ForkBranch(device: nil)])
+        call.fork.sent(0, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
+        calls.serverEnded(server)
+        #expect(calls[call.id] === call)
+        _ = call.fork.failed(0, with: .busyHere, response: nil)
+        calls.forgetIfDone(call)
+        #expect(calls[call.id] == nil)
+    }
+
+    @Test func `a call as a value says all that is kept of it, until it is over`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        let invite = try MachineScene.invite()
+        let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
+        call.fork.waits(0)
+        call.fork.pushLeft(0)
+        call.fork.sent(1, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
+        let stored = try #require(StoredCall(call))
+        #expect(stored.waiting == [devices[0]] && stored.ringing == [devices[1]])
+        #expect(stored.source == MachineScene.pbx)
+        #expect(stored.offer?.callID == ByteString("c1") && stored.offer?.holdUntil == scene.now.date + .seconds(30))
+        #expect(stored.branches.map(\.wasPushed) == [true, false])
+        call.fork.diverted(1, to: devices[0])
+        #expect(StoredCall(call)?.ringing == [devices[0]])
+        _ = call.fork.cancelReceived()
+        #expect(StoredCall(call) == nil)
+        let message = calls.begin(invite, ServerTransactionID(rawValue: 2), branches: [ForkBranch(device: nil)])
+        #expect(StoredCall(message) == nil)
+    }
+
+    @Test func `pages show the oldest calls first, each once`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        for number in 1...25 {
+            let server = ServerTransactionID(rawValue: UInt64(number))
+            _ = calls.begin(try MachineScene.invite("c\(number)"), server, branches: [ForkBranch(device: nil)])
+        }
+        var seen: [UInt64] = []
+        while case let page = calls.page(after: seen.last ?? 0, limit: 4).map(\.id.rawValue), !page.isEmpty {
+            seen += page
+        }
+        #expect(seen == Array(1...25))
+        #expect(calls.page(after: 20, limit: 100).map(\.id.rawValue) == Array(21...25))
+    }
+}
+
+@Suite("Client transactions with their owners")
+struct ClientLegsTests {
+    private let scene = MachineScene()
+    private let client = ClientTransactionID(rawValue: 3)
+    private let device = DeviceID(rawValue: 1)
+
+    @Test func `a leg serves a branch until its transaction ends`() throws {
+        var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
+        var legs = ClientLegs()
+        let call = calls.begin(
+            try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: device)])
+        legs.start(client, BranchLeg(call: call, branch: 0))
+        #expect(legs.branch(client)?.call === call)
+        legs.arrived(client)
+        #expect(legs.branch(client)?.hasArrived == true)
+        #expect(legs.end(client)?.call === call)
+        #expect(legs[client] == nil && legs.end(client) == nil)
+    }
+
+    @Test func `a farewell has an owner of its own, and ends once`() throws {
+        var legs = ClientLegs()
+        let listener = Listener(
+            number: 0, transport: .udp, bound: MachineScene.pbx.remote, sentBy: ByteString("proxy.example.net"))
+        for number in 1...2 {
+            legs.start(
+                ClientTransactionID(rawValue: UInt64(number)),
+                Farewell(
+                    scene.offer(), isQuestion: false, to: device, on: MachineScene.phone, from: listener,
+                    try MachineScene.invite()))
+        }
+        #expect(legs.branch(ClientTransactionID(rawValue: 1)) == nil)
+        #expect(legs.endFarewell(ClientTransactionID(rawValue: 1))?.device == device)
+        #expect(legs.endFarewell(ClientTransactionID(rawValue: 1)) == nil)
+        #expect(legs.endFarewell(ClientTransactionID(rawValue: 2)) != nil)
+    }
+}

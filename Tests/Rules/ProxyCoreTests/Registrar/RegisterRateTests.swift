@@ -1,0 +1,71 @@
+import Addressing
+import Telemetry
+import TestSupport
+import Testing
+import Timekeeping
+
+@testable import ProxyCore
+
+@Suite("How often one source may send a REGISTER (T17.6)")
+struct RegisterRateTests {
+    private let now = Instant(nanoseconds: 1_000_000_000)
+    private let phone = MachineScene.phone
+
+    private func limit(_ perSecond: Int) -> RegisterLimit {
+        var limits = LimitSettings()
+        limits.registersPerSource = perSecond
+        return RegisterLimit(limits)
+    }
+
+    /// How many are taken at once.
+    private func taken(by limit: inout RegisterLimit, on flow: Flow, isProved: Bool) -> Int {
+        var count = 0
+        while count < 1000, limit.wait(on: flow, showsPassword: isProved, now: now) == nil,
+            limit.came(on: flow, isProved: isProved, now: now) == nil
+        {
+            count += 1
+        }
+        return count
+    }
+
+    @Test func `ten seconds' worth may come at once, and a quarter of it without a password`() {
+        var limit = limit(8)
+        #expect(taken(by: &limit, on: phone, isProved: false) == 20)
+        // What proves nothing takes nothing from those who have proved themselves.
+        #expect(taken(by: &limit, on: phone, isProved: true) == 80)
+        #expect(limit.wait(on: phone, showsPassword: true, now: now) != nil)
+        #expect(limit.wait(on: phone, showsPassword: true, now: now + .seconds(10)) == nil)
+    }
+
+    @Test func `a source that may be invented is another than the same address by a connection`() {
+        var limit = limit(1)
+        #expect(taken(by: &limit, on: phone, isProved: true) == 10)
+        let connection = Flow(transport: .tcp, listener: 0, connection: 5, remote: phone.remote)
+        #expect(taken(by: &limit, on: connection, isProved: true) == 10)
+        // Another port is the same source.
+        let other = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(phone.remote.address, 9))
+        #expect(taken(by: &limit, on: other, isProved: true) == 0)
+    }
+
+    @Test func `0 is no limit, and a change of the setting holds at once`() {
+        var limit = limit(0)
+        #expect(taken(by: &limit, on: phone, isProved: false) == 1000)
+        limit.changed(LimitSettings())
+        #expect(limit.wait(on: phone, showsPassword: true, now: now) == nil)
+        #expect(taken(by: &limit, on: MachineScene.pbx, isProved: false) == 1000)
+        var limits = LimitSettings()
+        limits.registersPerSource = 4
+        limit.changed(limits)
+        #expect(taken(by: &limit, on: phone, isProved: false) == 10)
+    }
+
+    @Test func `the log says so a few times, and then how often it did not`() {
+        var limit = limit(1)
+        let sink = MemoryLogSink()
+        let log = Log(level: .info, sink: sink) { UnixTime(milliseconds: 0) }
+        for _ in 0..<50 { limit.tell(log, of: phone, now: now) }
+        #expect(sink.lines.count == 5)
+        limit.tell(log, of: phone, now: now + .seconds(600))
+        #expect(sink.lines.last?.contains("suppressed=45") == true, "\(sink.lines)")
+    }
+}

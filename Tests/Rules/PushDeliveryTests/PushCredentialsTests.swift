@@ -1,0 +1,72 @@
+import Testing
+import Timekeeping
+
+@testable import PushDelivery
+
+@Suite("Credentials of all apps")
+struct PushCredentialsTests {
+    private func app(_ number: Int) -> PushApp.ID { PushApp.ID(index: number) }
+    private func at(_ seconds: Int) -> Moment {
+        Moment(
+            instant: Instant(nanoseconds: 0) + .seconds(seconds),
+            date: UnixTime(seconds: 1_790_000_000 + Int64(seconds)))
+    }
+    private let order = PushCredentials.Order(number: 0, origin: nil)
+
+    @Test func `an app without one needs none, and a fixed one is there at once`() {
+        var credentials = PushCredentials([.none, .fixed("key=1")])
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(0)) == .ready(nil))
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(0)) == .ready("key=1"))
+        #expect(credentials.wanted(by: app(2), at: nil, now: at(0)) == .ready(nil))
+    }
+
+    @Test func `apps with the same key wait for one that is made once`() {
+        var credentials = PushCredentials([.made(0), .made(0)], kinds: [.apple])
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(0)) == .later(order, isNew: true))
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(0)) == .later(order, isNew: false))
+        credentials.made(order, "bearer 1", life: nil, now: at(1))
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(2)) == .ready("bearer 1"))
+        // Apple wants none used for an hour.
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(2500)) == .later(order, isNew: true))
+    }
+
+    @Test func `a failure ends the pushes that wait, and is told with its problem for a while`() {
+        var credentials = PushCredentials([.made(0)], kinds: [.google])
+        _ = credentials.wanted(by: app(0), at: nil, now: at(0))
+        credentials.failed(order, .credentialsRefused("no"), problem: "the token service says no", now: at(0).instant)
+        #expect(
+            credentials.wanted(by: app(0), at: nil, now: at(59))
+                == .none(.credentialsRefused("no"), problem: "the token service says no"))
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(61)) == .later(order, isNew: true))
+    }
+
+    @Test func `what Google gave is fetched anew before its end, and after a refusal`() {
+        var credentials = PushCredentials([.made(0)], kinds: [.google])
+        _ = credentials.wanted(by: app(0), at: nil, now: at(0))
+        credentials.made(order, "Bearer 1", life: .seconds(3600), now: at(0))
+        #expect(credentials.nextRenewal == at(3300).instant)
+        #expect(credentials.renewals(now: at(3299).instant) == [])
+        #expect(credentials.renewals(now: at(3300).instant) == [order])
+        credentials.made(order, "Bearer 2", life: .seconds(3600), now: at(3301))
+        credentials.refused("Bearer 1", by: app(0), now: at(3302).instant)
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(3303)) == .ready("Bearer 2"))
+        credentials.refused("Bearer 2", by: app(0), now: at(3400).instant)
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(3401)) == .later(order, isNew: true))
+    }
+
+    @Test func `web push has a token for each server`() {
+        var credentials = PushCredentials([.made(0)], kinds: [.webPush])
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(0)) == .ready(nil))
+        let orders = ["https://a", "https://b"].map { PushCredentials.Order(number: 0, origin: $0) }
+        for order in orders {
+            #expect(credentials.wanted(by: app(0), at: order.origin, now: at(0)) == .later(order, isNew: true))
+            #expect(credentials.wanted(by: app(0), at: order.origin, now: at(0)) == .later(order, isNew: false))
+        }
+        credentials.made(orders[0], "vapid a", life: nil, now: at(0))
+        #expect(credentials.wanted(by: app(0), at: "https://a", now: at(12 * 3600 - 1)) == .ready("vapid a"))
+        #expect(
+            credentials.wanted(by: app(0), at: "https://a", now: at(12 * 3600 + 1)) == .later(orders[0], isNew: true))
+        credentials.failed(orders[1], .retry(after: nil), problem: nil, now: at(1).instant)
+        #expect(credentials.wanted(by: app(0), at: "https://b", now: at(2)) == .later(orders[1], isNew: true))
+    }
+}
