@@ -13,11 +13,10 @@ package import Timekeeping
 /// Pure: knows no socket, clock or disk. Tell it what happened through the methods named in the past tense, then take
 /// the actions with ``takeActions()`` and perform them in order. One thread uses it at a time: its shard's.
 ///
-/// It routes what happens to the machines that own the state, and settles what they make of it: the ``registrar``, the
-/// ``calls`` with their forks, the ``legs`` of both, the ``transactions``, and the ``ledger`` of pushes. Its chapters stand
-/// with the machines: a request comes in by ``requestReceived(_:on:now:)`` and goes to `+Register`, `+Invite`, `+Dialog` or
-/// `+Cancel`; `+Forward` sends it on, `+Responses` brings the answers back, and `+Answers` are our own. `+Hold` waits for
-/// devices, `+Moves` follows those that come back or move, `+AfterEnd` tells those that come too late.
+/// It has the machines that own the state: the ``registrar``, the ``calls`` with their forks, the ``legs`` of both, the
+/// ``transactions``, and the ``ledger`` of pushes. `ProxyEngine+Events` has all entry points. It hands each event to a
+/// chapter and settles what follows. `ProxyEngine+Devices` does so for devices that come and go. A chapter calls only
+/// files below it, never `ProxyEngine+Events`.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
