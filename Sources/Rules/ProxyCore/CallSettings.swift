@@ -1,26 +1,26 @@
 package import Settings
 import SIPTransactions
 
-/// How calls are offered to devices, and how long they live.
+/// Settings of how calls reach devices, and how long calls live.
 package struct CallSettings: SettingsGroup {
-    /// How long an INVITE waits for a sleeping device (A12).
+    /// The maximum time that an INVITE waits for a sleeping device (A12).
     package var ringTimeout: Duration = .seconds(30)
-    /// Timer C (RFC 3261 section 16.6 item 11: more than three minutes).
+    /// How long a phone may ring: Timer C, more than three minutes (RFC 3261 section 16.6 item 11).
     package var ringLimit = TransactionTimers().ringLimit
     /// A phone that registered within this time gets the INVITE without a push. Zero: each sleeping phone is pushed
     /// (A9).
     package var skipPushWithin: Duration = .zero
     package var ringLiveFlowWithin: Duration = .zero
-    /// A call sends an OPTIONS to the connection of each phone that it wakes, and to its UDP flow, to find out whether
-    /// the phone is awake.
+    /// Whether a call sends an OPTIONS to the connection of each phone that it pushes, and to the phone's UDP flow. The
+    /// answer shows that the phone is awake.
     package var asksConnections = true
     package var asksDatagrams = false
-    /// A request inside a dialog wakes its phone.
+    /// Whether a request inside a dialog wakes its phone by a push.
     package var wakesInDialogs = true
-    /// How long the token in our Record-Route is valid for requests inside a dialog (T20.5).
+    /// How long a dialog token in our Record-Route is valid for requests inside the dialog (T20.5).
     package var dialogLifetime: Duration = .seconds(43_200)
     package var callerIDFormat = CallerIDFormat.ecss10
-    /// Pushes in a minute for one phone, and for all calls of one caller (T11). Zero: no limit.
+    /// The maximum number of pushes per minute for one phone, and for all calls of one caller (T11). Zero: no limit.
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
 

@@ -4,13 +4,13 @@ package import Settings
 package struct LimitSettings: SettingsGroup {
     package var calls = 200_000
     package var callsPerAccount = 0
-    /// A caller's share of a callee's resources, in hundredths (T32).
+    /// A caller's share of a callee's limits, in percent (T32).
     package var callerShare = 50
     package var trustedShare = 25
     package var heldBytes = 536_870_912
     package var connections = 50_000
     package var connectionsPerSource = 64
-    /// Per second. Zero: no limit.
+    /// The maximum number of REGISTERs and of TLS handshakes per second from one source. Zero: no limit.
     package var registersPerSource = 2000
     package var handshakesPerSource = 400
     package var firstRequest: Duration = .seconds(20)
@@ -18,7 +18,7 @@ package struct LimitSettings: SettingsGroup {
     package var outputTimeout: Duration = .seconds(20)
     package var memory = 0
     package var queueing: Duration = .milliseconds(200)
-    /// Wrong passwords in a minute (T8). Zero: no limit.
+    /// The maximum number of wrong passwords per minute (T8). Zero: no limit.
     package var wrongLoginsPerSource = 10
     package var wrongLoginsPerUser = 30
 
@@ -74,7 +74,7 @@ package struct LimitSettings: SettingsGroup {
             "How long the peer of a TCP connection may leave waiting output unread."),
         .integer(
             "memory", in: 0...1_099_511_627_776, \.memory,
-            "Bytes of memory that the process may have; with four fifths of them it takes no more connections, but those of trusted peers. 0: what its control group may have (MemoryMax= in the unit), or no limit."
+            "The maximum memory of the process in bytes. Above four fifths of it, only trusted peers get new connections. 0: the limit of the control group (MemoryMax= in the unit), or no limit."
         ).taken(.atRestart),
         .duration(
             "queueing", in: .zero ... .seconds(10), \.queueing,
@@ -82,11 +82,11 @@ package struct LimitSettings: SettingsGroup {
         ),
         .integer(
             "wrong-logins-per-source", in: 0...1_000_000, \.wrongLoginsPerSource,
-            "Wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64, over SIP and HTTP together; beyond it passwords and ApiTokens from there are not looked at, and the answer is 503 (HTTP: 429) with Retry-After. Trusted peers have no such limit. 0 is no limit. Raise it when many phones share one address, or a proxy stands before the HTTP API."
+            "The maximum number of wrong passwords, keys and ApiTokens a minute from one IPv4 address or IPv6 /64, over SIP and HTTP together. Beyond it passwords and ApiTokens from there are not checked, and the answer is 503 (HTTP: 429) with Retry-After. Trusted peers are not limited. 0: no limit. Raise it if many phones share one address, or if a proxy is in front of the HTTP API."
         ).taken(.atRestart),
         .integer(
             "wrong-logins-per-user", in: 0...1_000_000, \.wrongLoginsPerUser,
-            "Wrong passwords a minute for one user, whoever shows them; beyond it the user's password is not looked at, but from where the user has shown it before. 0 is no limit. More than wrong-logins-per-source, so that one address cannot lock a user out of other places."
+            "The maximum number of wrong passwords a minute for one user, from all addresses. Beyond it the user's password is checked only from addresses where the user has authenticated before. 0: no limit. Set it higher than wrong-logins-per-source, so that one address cannot lock out a user everywhere."
         ).taken(.atRestart),
     ]
 }

@@ -3,62 +3,62 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// What the shell must do for the engine. Order matters: actions are performed in the order they were returned.
+/// An order of the engine to the shell. The shell performs the actions in the order in which the engine returned them.
 package enum ProxyAction: Sendable {
-    /// Write bytes on a flow. A stream flow whose `connection` is 0 means: any connection to that remote, opened when
-    /// there is none. A failure comes back as ``ProxyEngine/sendFailed(on:now:)``.
+    /// Write bytes to a flow. If `connection` is 0 on a stream flow, any connection to that remote will do, and the
+    /// shell opens one if none exists. The shell reports a failure to ``ProxyEngine/sendFailed(on:now:)``.
     case send([UInt8], on: Flow)
-    /// The peer of this stream has proved who it is, perhaps not for the first time (T17). The account stands for the user
-    /// whose password it was; without one a contact was all the proof there is.
+    /// The peer of this connection is proved (T17), perhaps not for the first time. `account` is the user whose
+    /// password the peer has shown. Without an account, an accepted REGISTER is the only proof.
     case flowProved(Flow, account: Int?)
-    /// Requests to that place may go by this connection, which its peer has opened.
+    /// Requests to that endpoint may use this connection, which the peer has opened (RFC 5923).
     case reuse(Flow, as: Endpoint, ServerNumber)
-    /// The peer has been told to send something on its connection more often than this.
+    /// The peer was asked to send something on its connection at least this often.
     case expectLife(Flow, every: Duration)
-    /// Commit these changes together, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
+    /// Commit these changes in one transaction, then call ``ProxyEngine/committed(_:succeeded:now:)`` with the ticket.
     case commit([EngineChange], CommitTicket)
-    /// Write this before any other of the actions that are returned together is performed, so that the end of the process does
-    /// not take it away; a power failure may.
+    /// Write this change before any other action of the same batch. The change then survives the end of the process,
+    /// but perhaps not a power failure.
     case journal(CallChange)
-    /// Write these changes soon; nobody waits for them, and only the end of the process takes them away.
+    /// Write these changes soon. Nobody waits for them. They are lost only if the process ends before.
     case record([EngineChange])
-    /// Write these rows of bindings when there is nothing better to do; losing them harms nobody.
+    /// Write these rows of bindings when the store is idle. Their loss does no harm.
     case refresh([StoredBinding])
-    /// Write this into the timeline, unless too much else waits.
+    /// Write these records into the timeline, unless too many others wait.
     case trace([TimelineChange])
-    /// Tell whoever reported a device, or its removal, what became of it.
+    /// Report the result to the HTTP client that reported a device or its removal.
     case reported(ReportTicket, ReportResult)
-    /// Hand a push to its provider; what becomes of it comes back as ``ProxyEngine/pushHappened(_:now:)``.
+    /// Send a push to its provider. Report the result to ``ProxyEngine/pushHappened(_:now:)``.
     case push(PushDispatcher.Transmission)
-    /// Make a credential for pushes; it comes back as ``ProxyEngine/pushHappened(_:now:)``.
+    /// Make a credential for a provider. Report the credential to ``ProxyEngine/pushHappened(_:now:)``.
     case makeCredential(PushCredentials.Order)
-    /// Tell whoever asked whether a token can be pushed.
+    /// Report to the client of a dry run whether its token can be pushed.
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
-    /// Look a host name up; the answer comes back as ``ProxyEngine/resolved(_:to:now:)``.
+    /// Look a host name up. Report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }
 
-/// A row of the engine that the store must write or delete.
+/// A row that the store must write or delete for the engine.
 package enum EngineChange: Sendable {
     case binding(BindingChange)
     case bucket(StoredBucketChange)
     indirect case message(MessageChange)
-    /// A row that nobody reads back: it is for application servers.
+    /// A dead token. The daemon never reads this row back; application servers do.
     case deadToken(DeadToken)
-    /// A dialog whose traffic has moved its end.
+    /// Requests inside this dialog have moved its expiry to the given time.
     case dialogRenewed(UInt64, until: UnixTime)
 }
 
-/// A row that the engine never reads back.
+/// A change to the timeline. The engine never reads the timeline back.
 package enum TimelineChange: Sendable {
     indirect case record(TimelineRecord)
-    /// Pushes of a device that were read, whose rows are written already.
+    /// These pushes were read on the device. Their records exist already.
     case pushesRead([PushCode], device: DeviceID, at: UnixTime)
 }
 
-/// Names one commit the engine waits for.
+/// Identifies one commit that the engine waits for.
 package struct CommitTicket: Hashable, Sendable {
-    /// Who waits for it.
+    /// The machine that waits for the commit.
     enum Owner: Hashable, Sendable {
         case registrar
         case messages
@@ -75,33 +75,33 @@ package struct CommitTicket: Hashable, Sendable {
     }
 }
 
-/// Names one report of a device; the reporter's own number.
+/// Identifies one report of a device, by a number that the shell chose.
 package struct ReportTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// Names one dry run; the asker's own number.
+/// Identifies one dry run, by a number that the shell chose.
 package struct DryRunTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
 
-/// What became of a report.
+/// The result of a report about devices.
 package enum ReportResult: Hashable, Sendable {
-    /// It is on the disk; the number says how many devices were added, changed or removed.
+    /// The report is persisted. The number says how many devices were added, changed or removed.
     case done(Int)
     /// The provider is switched off, or the token cannot be one of our apps'.
     case notSupported(TokenProblem)
-    /// The user has too many devices already.
+    /// The user already has the maximum number of devices.
     case tooManyDevices
-    /// Too long to be kept.
+    /// A value of the report is too long.
     case malformed
-    /// The disk or the user's queue is full; the reporter may try again later.
+    /// The disk or the user's queue is full. The client may retry later.
     case unavailable
 }
 
-/// Names one look-up the engine waits for.
+/// Identifies one look-up that the engine waits for.
 package struct ResolutionTicket: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }

@@ -6,12 +6,14 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// A device is there, shows life, or is gone: whatever waits for it hears so from here, and in this order.
+/// Devices that return, show life, or are removed. Everything that waits for a device is notified here, in a fixed
+/// order.
 ///
-/// What can wait for a device: a caller of an earlier run, a call that is over, a call's branch, a request inside a dialog, a
-/// message, and a list of missed calls.
+/// These can wait for a device: a caller of an earlier run, an ended call, a branch of a call, a request inside a
+/// dialog, a message, and a list of missed calls.
 extension ProxyEngine {
-    /// A device has registered through a binding, which is a push contact or not; `nil` when that is to be looked up.
+    /// A device has registered, and `binding` is its new or refreshed binding. `isPush` says whether that is a push
+    /// contact; `nil` lets the method look it up.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
         if !calls.devices.isEmpty || !calls.ended.isEmpty || !calls.away.isEmpty {
@@ -19,15 +21,16 @@ extension ProxyEngine {
         }
         if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
         if !legs.asked.isAsked(device) { reportMissedCalls(to: device, of: aor, now: now) }
-        // A phone that was reported with its token, and registers without: nobody else knows which of the two it is.
+        // This contact may belong to a device that was reported over HTTP with its token. No data links the two, so the
+        // user's reported devices are released through this contact.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
     }
 
-    /// The first sign of life on the flow that a device registered on lets the calls out that wait for it: an awake phone
-    /// that is told of a push may have no reason to register again.
+    /// A sign of life on a device's flow releases the calls that wait for the device. An awake phone that gets a push
+    /// may have no reason to register again.
     ///
-    /// REGISTERs are no such sign. They let calls out by being accepted: a program that has just been started at the same
-    /// address is not the phone that registered until it has done so.
+    /// A REGISTER is no sign of life; only its acceptance releases calls. A program that was just started at the same
+    /// address is not proved to be the phone until it has registered.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
         flows.life?.noted(on: flow, now: now.instant)
         showedLife(on: flow, now: now)
@@ -44,7 +47,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The device is gone from its AOR: unregistered, or its token is dead.
+    /// A device was removed from its AOR, for example because it unregistered or its token is dead.
     func deviceRemoved(
         _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
@@ -61,8 +64,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The binding whose number a device had is gone, and another of its flows is there: what waits for the device, and what
-    /// it has missed, goes on under that one's number.
+    /// The binding that gave a device its number was removed, and another binding of the device remains. Everything
+    /// that waits for the device, and its missed calls, moves to the number of that binding.
     func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
         ledger.passOn(from: device, to: [heir], of: aor, into: &actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }

@@ -8,16 +8,16 @@ import SIPTransactions
 import Telemetry
 package import Timekeeping
 
-/// What happens, and where it goes.
+/// The entry points of the engine, and the order in which an event is processed.
 extension ProxyEngine {
-    /// Takes a binding from the store at start-up; false when its row is to be deleted.
+    /// Takes a binding from the store at start-up. False if the row must be deleted.
     package func restore(_ row: StoredBinding, now: Moment) -> Bool {
         guard registrar.restore(row, now: now) else { return false }
         if registrar.bindings.isFlow(row.id), row.path.isEmpty { toldFlowTimer([row.id], on: row.flow, now: now) }
         return true
     }
 
-    /// Called once, after ``restore(_:now:)`` of all bindings.
+    /// Ends the start-up. The shell calls this once, after ``restore(_:now:)`` of all bindings.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
         ledger.started(now: now, into: &actions)
@@ -43,7 +43,8 @@ extension ProxyEngine {
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
-            // Of what is kept, not of the copy: that may come from anybody who has seen the branch.
+            // The 100 is built from the kept request, not from the copy: anybody who has seen the branch could send a
+            // copy.
             if let incoming = calls.call(of: server).flatMap(revive) { sendTrying(incoming, now: now) }
         case .acknowledged(let server): journalOver(server)
         case .absorbed: break
@@ -65,7 +66,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// A message that could not be served; its answer, if there is one, goes out without a transaction.
+    /// A message that is malformed or too large. Its answer, if any, is sent without a transaction.
     package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
         counters.count(Counter(message.reason))
         guard let answer = message.answer else { return }
@@ -109,7 +110,7 @@ extension ProxyEngine {
 
     // MARK: What follows
 
-    /// Carries out what the transactions put out, and what became of deliveries, until nothing new comes.
+    /// Carries out the outputs of the transactions and the results of deliveries, until no new ones appear.
     func settle(now: Moment) {
         repeat {
             while let output = unsettled.takeOutput() { carryOut(output, now: now) }
@@ -122,7 +123,7 @@ extension ProxyEngine {
         return !ended.isEmpty
     }
 
-    /// Pushes that have ended; what follows from one may end others.
+    /// Carries out the results of ended pushes. One result may end further pushes.
     private func settlePushes(now: Moment) {
         while let (push, outcome) = ledger.nextOutcome() {
             pushEnded(push, outcome, now: now)
@@ -146,8 +147,8 @@ extension ProxyEngine {
         }
     }
 
-    /// A trusted peer's request gets its transaction at once. Of any other request nothing is kept until it is known that it
-    /// will be served: whatever refuses it, a challenge above all, is sent without a transaction (T4.2).
+    /// Serves a new request. A trusted peer's request gets its transaction at once. Any other request gets one only
+    /// when it will be served, so that refusals, most often challenges, are stateless (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
         guard let incoming = incoming.isTrusted ? begun(incoming, now: now) : incoming else { return }
         let request = incoming.request
@@ -173,7 +174,7 @@ extension ProxyEngine {
 
     // MARK: The network
 
-    /// The addresses of a name, best first; empty when it has none or could not be looked up.
+    /// The addresses of a host name were looked up, best first. `hops` is empty if the look-up failed or found none.
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
         switch lookups.take(ticket) {
         case .branch(let branch, let call, let request, let hop)?:
@@ -191,24 +192,24 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// A keep-alive came on the flow, or anything else that shows that somebody is there.
+    /// A keep-alive, or another sign of life, came on the flow.
     package func flowAlive(_ flow: Flow, now: Moment) {
         noteLife(on: flow, by: .keepAlive, now: now)
         settle(now: now)
     }
 
-    /// A stream connection has ended, whoever ended it.
+    /// A stream connection was closed, by either side.
     package func flowClosed(_ flow: Flow, now: Moment) {
         connectionEnded(flow, now: now)
         settle(now: now)
     }
 
-    /// Bytes could not be sent: there is no way to the remote, or the connection is gone.
+    /// Bytes could not be sent, because the remote is unreachable or the connection is closed.
     package func sendFailed(on flow: Flow, now: Moment) { flowClosed(flow, now: now) }
 
     // MARK: The store
 
-    /// The store committed the changes of a ticket, or could not.
+    /// The store has committed the changes of a ticket, or has failed to.
     package func committed(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         switch ticket.owner {
         case .registrar: planCommitted(ticket, succeeded: succeeded, now: now)
@@ -219,21 +220,21 @@ extension ProxyEngine {
 
     // MARK: Providers
 
-    /// What became of ``ProxyAction/push(_:)`` or ``ProxyAction/makeCredential(_:)``.
+    /// The shell reports the result of ``ProxyAction/push(_:)`` or ``ProxyAction/makeCredential(_:)``.
     package func pushHappened(_ event: PushDispatcher.Event, now: Moment) {
         ledger.happened(event, now: now, into: &actions)
         settlePushes(now: now)
     }
 
-    /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs
-    /// one: all bindings are searched, in steps, so that calls go on meanwhile.
+    /// Apple's feedback service has reported these tokens as dead. Tokens have no index, because nothing else needs
+    /// one. All bindings are searched, in steps, so that calls are served in between.
     ///
     /// - Parameters:
-    ///   - dead: token in lower-case hexadecimal, and the unsigned second since which it is dead.
+    ///   - dead: each token in lower-case hexadecimal, with the Unix time in seconds since which it is dead.
     ///   - cursor: where this step begins.
-    ///   - limit: contacts to read in this step.
-    ///   - now: both clocks.
-    /// - Returns: what was found, and where the next step begins.
+    ///   - limit: the number of contacts to read in this step.
+    ///   - now: the time by both clocks.
+    /// - Returns: the dead contacts that were found, and where the next step begins.
     package func tokensReportedDead(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {
@@ -243,7 +244,7 @@ extension ProxyEngine {
 
     // MARK: Services and operators
 
-    /// A device that somebody told of over HTTP, on the same directory as the REGISTERs; ends with
+    /// A client has reported a device over HTTP. The report takes the same path as a REGISTER, and ends with
     /// ``ProxyAction/reported(_:_:)``.
     package func deviceReported(_ device: ReportedDevice, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment)
     {
@@ -251,7 +252,7 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// Devices that are to be forgotten, by the word of their app; ends with ``ProxyAction/reported(_:_:)``.
+    /// An app asks the daemon to remove devices. The request ends with ``ProxyAction/reported(_:_:)``.
     package func devicesWithdrawn(
         _ selection: DeviceSelection, of aor: AddressOfRecord, _ ticket: ReportTicket, now: Moment
     ) {
@@ -259,25 +260,25 @@ extension ProxyEngine {
         settle(now: now)
     }
 
-    /// An operator ends a call that waits or rings. It is a missed call for the devices that have not heard of it.
+    /// An operator ends a held or ringing call. Devices that were not notified of the call get it as a missed call.
     ///
     /// - Parameters:
     ///   - id: see ``StoredCall/id``.
     ///   - status: for the caller; 480, 486, 600 or 603.
-    ///   - now: both clocks.
-    /// - Returns: whether there was such a call.
+    ///   - now: the time by both clocks.
+    /// - Returns: whether the call existed.
     package func callDismissed(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         defer { settle(now: now) }
         return end(id, with: status, now: now)
     }
 
-    /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
+    /// A provider was switched off or on (R8c, R9). The caller has persisted the switch before.
     package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
         switchProvider(provider, on: isOn, now: now)
         settle(now: now)
     }
 
-    /// Operators had messages forgotten; their rows are deleted already. A sender who still waits gets 480.
+    /// Operators removed held messages, whose rows are already deleted. A sender who still waits gets 480.
     package func messagesForgotten(_ ids: [UInt64], now: Moment) {
         for id in ids { messages[id].map { dismiss($0, now: now) } }
         settle(now: now)

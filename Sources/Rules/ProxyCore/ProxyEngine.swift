@@ -8,15 +8,17 @@ import SIPTransactions
 package import Telemetry
 package import Timekeeping
 
-/// The proxy's decisions for all AORs of one shard: registers, routes, forks, holds INVITEs, relays, keeps buckets.
+/// The proxy's decisions for all AORs of one shard: it registers, routes, forks, holds INVITEs, relays, and keeps
+/// buckets.
 ///
-/// Pure: knows no socket, clock or disk. Tell it what happened through the methods named in the past tense, then take
-/// the actions with ``takeActions()`` and perform them in order. One thread uses it at a time: its shard's.
+/// The engine is pure: it uses no socket, clock or disk. The shell reports events through the methods that are named in
+/// the past tense. Then the shell takes the actions with ``takeActions()`` and performs them in order. Only the shard's
+/// thread uses the engine.
 ///
-/// It has the machines that own the state: the ``registrar``, the ``calls`` with their forks, the ``legs`` of both, the
-/// ``transactions``, and the ``ledger`` of pushes. `ProxyEngine+Events` has all entry points. It hands each event to a
-/// chapter and settles what follows. `ProxyEngine+Devices` does so for devices that come and go. A chapter calls only
-/// files below it, never `ProxyEngine+Events`.
+/// The engine's machines own the state: the ``registrar``, the ``calls`` with their forks, the ``legs`` of both, the
+/// ``transactions``, and the ``ledger`` of pushes. `ProxyEngine+Events` has all entry points. It passes each event to
+/// one extension of the engine, and then carries out the results. `ProxyEngine+Devices` does the same for devices that
+/// come and go. An extension never calls `ProxyEngine+Events`.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity
@@ -28,7 +30,7 @@ package final class ProxyEngine {
     var sources: SourceLimits
     var flows: KnownFlows
     var refusals = Refusals()
-    /// What is refused while more comes than can be served.
+    /// Decides which new work is refused under overload.
     package internal(set) var admission: Admission
 
     var transactions: TransactionTable
@@ -37,11 +39,11 @@ package final class ProxyEngine {
     var tags: Tags
 
     var calls: Calls
-    /// Requests other than calls that wait for phones.
+    /// Held requests other than INVITE.
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
-    /// Whether the upstream is there.
+    /// The state of the checks on the upstream.
     package internal(set) var upstreamWatch = UpstreamWatch()
     var lookups = Lookups()
 
@@ -49,7 +51,8 @@ package final class ProxyEngine {
     package internal(set) var counters = CounterSet()
     var actions: [ProxyAction] = []
 
-    /// The `date` is the start of this run: ids of bindings begin there, beyond those of earlier runs.
+    /// Starts an engine. `date` is the start of this run. Binding ids begin at that time, so they never repeat those of
+    /// earlier runs.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime
@@ -77,14 +80,15 @@ package final class ProxyEngine {
         admission = Admission(limit: settings.limits.queueing)
     }
 
-    /// The actions since the last call, in the order to perform them.
+    /// The actions since the last call, in the order in which they must be performed.
     package func takeActions() -> [ProxyAction] {
         var taken: [ProxyAction] = []
         takeActions(into: &taken)
         return taken
     }
 
-    /// As ``takeActions()``, into an array whose memory is used again; what it held before is dropped.
+    /// Moves the actions into an array, as ``takeActions()`` does. The array's former content is dropped and its memory
+    /// is used again.
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
         swap(&taken, &actions)
@@ -109,7 +113,7 @@ package final class ProxyEngine {
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
         body(&transactions, &unsettled.latest)
-        // What is to be sent takes its place among the actions now; what the transactions tell waits for `settle`.
+        // Messages to send become actions now. All other outputs wait for `settle`.
         unsettled.latest.reverse()
         while let output = unsettled.latest.popLast() {
             if case .send(let bytes, let flow) = output {
@@ -121,28 +125,29 @@ package final class ProxyEngine {
     }
 }
 
-/// What the engine itself waits for; transactions and pushes have their own.
+/// The engine's own timers. Transactions and pushes have separate timers.
 enum EngineTimer: Sendable {
-    /// Of the call at that place of ``Calls``. It is cancelled with the call.
+    /// The hold time of the call at that place of ``Calls`` has ended. The end of the call cancels this timer.
     case holdDeadline(place: UInt32)
-    /// Refreshed bindings are to be written.
+    /// Refreshed bindings must be written.
     case bookkeepingDue
-    /// A call that is over need not be kept any more for phones that were woken for it.
+    /// An ended call that was kept for pushed phones may be removed.
     case endedCallDue
-    /// Calls that were answered need not be kept for another run any more.
+    /// Answered calls may be removed from the journal.
     case journalDue
-    /// Callers of an earlier run do not come back any more.
+    /// Callers of an earlier run are not expected any more.
     case awayCallersDue
     case messageDue(UInt64)
-    /// Contacts that end soon are looked for.
+    /// The engine looks for contacts that expire soon.
     case refreshWalkDue
-    /// A flow may have shown no life for as long as it should.
+    /// A flow may have missed its keep-alive.
     case flowTimersDue
-    /// The load that made us refuse work may be over.
+    /// The overload may have ended.
     case reliefDue
-    /// Somebody who was asked for a password may have shown none.
+    /// A sender may not have answered its challenge in time.
     case refusalsDue
-    /// Nothing may have come back for a request: that of the call at that place, if it is still this one.
+    /// The request of the call at that place may have got no response. The ``ForkID`` guards against another call at
+    /// that place.
     case silence(place: UInt32, ForkID)
 }
 

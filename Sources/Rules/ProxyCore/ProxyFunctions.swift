@@ -4,15 +4,15 @@ package import PushDelivery
 package import Registration
 package import SIPGrammar
 
-/// Functions the rules need and may not contain: they come from libraries, or would not repeat in a test.
+/// Functions that the rules need but must not contain, because they come from libraries or are not deterministic.
 package struct ProxyFunctions {
     package let seal: DialogSeal
     package let random: () -> UInt64
-    /// Reads a kept request again; its bytes were read before, so `nil` never comes from a peer.
+    /// Parses a kept request again. The result is never `nil` in practice, because the bytes were parsed before.
     package let reread: (ByteString) -> SIPRequest?
     package let packing: RequestPacking
     package let digest: DigestFunctions
-    /// How an app that gets a push is to name its device to us.
+    /// The code by which an app that got a push names its device to us.
     package let deviceCode: (DeviceID) -> ByteString?
 
     package init(
@@ -29,11 +29,11 @@ package struct ProxyFunctions {
     }
 }
 
-/// Writes the bytes of a request in fewer ones, where they are like those of another one.
+/// Compresses the bytes of a request against the bytes of a similar request.
 package struct RequestPacking {
-    /// `nil` when that would take more than so many bytes.
+    /// Compresses bytes against a sample. `nil` if the result would exceed `limit` bytes.
     package let pack: (_ bytes: ByteString, _ sample: ByteString, _ limit: Int) -> ByteString?
-    /// What was packed by that sample, which has so many bytes; `nil` never comes.
+    /// Restores `count` bytes that were packed with the same sample. The result is never `nil` in practice.
     package let unpack: (_ packed: ByteString, _ sample: ByteString, _ count: Int) -> ByteString?
 
     package init(
@@ -45,7 +45,7 @@ package struct RequestPacking {
     }
 }
 
-/// What was on disk when the program started, less the bindings: ``ProxyEngine/restore(_:now:)`` takes them one by one.
+/// The stored state at start-up, without the bindings. ``ProxyEngine/restore(_:now:)`` takes the bindings one by one.
 package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]

@@ -5,12 +5,12 @@ package import Registration
 package import SIPGrammar
 package import Settings
 
-/// A peer that belongs to the PBX: its INVITEs reach users without a challenge.
+/// A peer that the daemon trusts, such as a PBX. Its INVITEs reach users without a challenge.
 package enum TrustedPeer: Hashable, Sendable {
     case block(AddressBlock)
     /// One address with one port, for a PBX that shares its address with phones.
     case endpoint(Endpoint)
-    /// A peer with a certificate for that name, which is in lower case.
+    /// A peer whose certificate proves that name. The name is in lower case.
     case name(String)
 
     package init?(_ text: String) {
@@ -25,7 +25,8 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// A host name whose last label ends with a letter: any other is a mistyped address.
+    /// Whether the text is a host name. The last label must end with a letter, since anything else is probably a
+    /// mistyped address.
     private static func isName(_ text: String) -> Bool {
         text.utf8.count <= 253
             && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
@@ -49,10 +50,10 @@ package enum TrustedPeer: Hashable, Sendable {
         }
     }
 
-    /// The name that a certificate must prove; `nil` for an address.
+    /// The name that the peer's certificate must prove. `nil` if the peer is trusted by address.
     package var provedName: String? { if case .name(let name) = self { name } else { nil } }
 
-    /// Whether it names a single port of that address, so that the other ports are not trusted.
+    /// Whether the peer is one port of that address. Other ports of the address are then not trusted.
     func isOnePort(of address: IPAddress) -> Bool {
         if case .endpoint(let endpoint) = self { endpoint.address == address } else { false }
     }
@@ -78,7 +79,7 @@ extension SettingType<AddressBlock> {
     }
 }
 
-/// The part of the configuration that the engine needs.
+/// The settings that the engine needs.
 package struct ProxySettings: Sendable {
     package var domains: [ByteString] = []
     package var trusted: [TrustedPeer] = []
@@ -87,9 +88,9 @@ package struct ProxySettings: Sendable {
     /// The destination of calls from phones; `nil` lets phones call each other directly.
     package var upstream: NextHop?
     package var upstreamHosts = UpstreamHosts.ofUpstream
-    /// How it is checked.
+    /// How the daemon checks the upstream.
     package var upstreamCheck = UpstreamCheckSettings.off
-    /// Digest authentication of phones.
+    /// Whether phones must authenticate by digest.
     package var authenticates = true
     package var digest = DigestSettings()
     package var registrar = RegistrarSettings()
@@ -100,18 +101,18 @@ package struct ProxySettings: Sendable {
     package var messages = MessageSettings()
     /// Providers that have credentials and an endpoint.
     package var configuredProviders: Set<PushProvider> = []
-    /// What pushes are sent with. It does not change while the program runs.
+    /// The apps, request settings and limits of pushes. These do not change while the program runs.
     package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
-    /// Notifications in a minute to one device. Zero: no limit.
+    /// The maximum number of notifications per minute to one device. Zero: no limit.
     package var notificationsPerDevice = 10
-    /// How long a missed-calls push is worth sending.
+    /// How long a push about missed calls stays useful. After that it is not sent.
     package var missedCallsLife: Duration = .seconds(120)
-    /// The maximum number of open records of the timeline. Zero: none is kept.
+    /// The maximum number of open records of the timeline. Zero: the timeline is off.
     package var timelineLimit = 200_000
-    /// How many records of the timeline are kept, and for how long.
+    /// The maximum number and the maximum age of stored timeline records.
     package var recordsKept = 1_000_000
     package var recordsAge: Duration = .seconds(604_800)
-    /// How many unread pushes of all devices are counted, and for how long.
+    /// The maximum number of unread pushes that are counted over all devices, and their maximum age.
     package var unreadLimit = 1_000_000
     package var unreadAge: Duration = .seconds(604_800)
 

@@ -1,27 +1,29 @@
 package import Settings
 
-/// What is particular to one app at its push service: how its requests are written, and what answers mean.
+/// The rules of one app at its push service: the form of its requests, and the meaning of answers.
 ///
-/// Classes, which ``PushApp`` asks through the protocol: a few times for each push, which is nothing beside its request.
+/// Rules are classes, and ``PushApp`` calls them through this protocol. Each push costs a few such calls, which is
+/// little beside its HTTP request.
 package protocol PushAppRules: AnyObject, Sendable {
     /// Writes the request of one try.
     func request(_ context: PayloadContext) -> PushRendering
-    /// What an answer means, see ``PushApp/outcome(of:isProven:now:)``.
+    /// The outcome that an answer means, see ``PushApp/outcome(of:isProven:now:)``.
     func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome
 
-    /// Scheme, host and port of the server that all requests go to; `nil` if each token names its own.
+    /// The scheme, host and port of the server for all requests; `nil` if each token names its own server.
     var baseURL: String? { get }
-    /// The server that this token names, if the app has no ``baseURL``; `nil`, too, for a token that cannot be pushed.
+    /// The server that this token names, if the app has no ``baseURL``; `nil` for a token that cannot be pushed.
     func origin(of token: PushToken) -> String?
     var connection: PushConnectionSettings { get }
     var limits: PushLimits { get }
 
-    /// Whether payloads carry a code by which the app names the device when it reports what became of a push.
+    /// Whether payloads carry a code. The app names its device by that code when it reports on a push.
     var asksForDeviceCode: Bool { get }
-    /// What a phone gets that has not come before the call's end: what the settings say or, where they say nothing, what suits the
-    /// app.
+    /// The message for a phone that did not register before the call's end. The settings decide; without a setting, the
+    /// app's type decides.
     func afterEnd(of token: PushToken) -> AfterEnd
-    /// The `wish` is what the settings say.
+    /// Whether a call stays in the list of missed calls after a late INVITE. `wish` is the setting, or `nil` for the
+    /// default.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite
     /// Whether a push to that token can carry a list of missed calls (A28).
     func carriesLists(_ token: PushToken) -> Bool
@@ -33,13 +35,14 @@ extension PushAppRules {
     package func carriesLists(_ token: PushToken) -> Bool { true }
 }
 
-/// What all connections of an app have in common.
+/// The settings of all connections of an app.
 package struct PushConnectionSettings: Sendable {
-    /// Whom the server's certificate must come from; `nil`: the authorities of the system.
+    /// The file with the authority that must have issued the server's certificate; `nil` for the authorities of the
+    /// system.
     package var authorityFile: String?
-    /// The certificate that we show.
+    /// The client certificate for connections to the server.
     package var certificateFile: String?
     package var keyFile: String?
-    /// They sign each request: the new one, and the one that it replaces.
+    /// The secrets that sign each request: the new secret, and the one that it replaces.
     package var secrets: [Secret] = []
 }

@@ -3,7 +3,7 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// Names one push; never used twice in a process.
+/// Identifies one push. A process never uses the number twice.
 package struct PushID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: PushID { PushID(rawValue: 0) }
@@ -14,20 +14,21 @@ package struct PushID: SerialID, Absentable, Sendable {
     package static func == (left: PushID, right: PushID) -> Bool { left.rawValue == right.rawValue }
 }
 
-/// The `call_ref` of ECSS-10, which names one call for one user. It is never reused, not even after a restart.
+/// The `call_ref` of ECSS-10, which identifies one call for one user. A reference is never reused, not even after a
+/// restart.
 package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
-    /// Calls get random numbers, and none will ever get this one.
+    /// No call has this number, because calls get random numbers other than 0.
     package static var absent: CallRef { CallRef(rawValue: 0) }
     package init(rawValue: UInt64) { self.rawValue = rawValue }
 
-    /// Sixteen hexadecimal digits.
+    /// The reference as sixteen hexadecimal digits.
     package var description: String {
         let digits = String(rawValue, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    /// Reads a ``description``; `nil` for any other text.
+    /// Parses a ``description``; `nil` for any other text.
     package init?(_ text: some StringProtocol) {
         guard text.utf8.count == 16, let number = UInt64(text, radix: 16) else { return nil }
         rawValue = number
@@ -37,9 +38,9 @@ package struct CallRef: Hashable, Absentable, Sendable, CustomStringConvertible 
 /// The data of a call in an incoming-call push (R12 to R15).
 package struct IncomingCall: Hashable, Sendable {
     package let callRef: CallRef
-    /// The caller's URI without parameters. It is not used for an anonymous caller (A14).
+    /// The caller's URI without parameters. An anonymous caller's URI is not used (A14).
     package let callerURI: ByteString
-    /// Empty if missing (A16).
+    /// The caller's display name. Empty if missing (A16).
     package let displayName: ByteString
     /// Whether the caller asked for privacy (A15).
     package let isAnonymous: Bool
@@ -73,7 +74,7 @@ extension IncomingCall {
 
 /// A call in the list of a missed-calls push (R26).
 package struct MissedCall: Hashable, Sendable {
-    /// The caller's user part, the whole URI if it has none, or `anonymous` (A14, A15).
+    /// The caller's user part. This is the whole URI if it has no user part, or `anonymous` (A14, A15).
     package let remoteURI: ByteString
     package let date: UnixTime
     package let callRef: CallRef
@@ -88,7 +89,7 @@ package struct MissedCall: Hashable, Sendable {
 /// The message of a push.
 package enum PushMessage: Sendable {
     case incomingCall(IncomingCall)
-    /// Oldest first (R26).
+    /// A list of missed calls, oldest first (R26).
     case missedCalls([MissedCall])
     /// A push that shows nothing, to test whether the provider accepts the token. Only Apple and Google support such
     /// pushes.
@@ -100,7 +101,8 @@ package enum PushMessage: Sendable {
 /// One message for one device.
 package struct PushRequest: Sendable {
     package let id: PushID
-    /// The same in all tries, so that APNs does not show the push twice, and for all devices of this push.
+    /// The code of the push. It is the same in all tries, so that APNs does not show the push twice, and the same for
+    /// all devices of this push.
     package let code: PushCode
     /// The device, or ``DeviceID/nobody`` if no known device has this token.
     package let device: DeviceID
@@ -108,7 +110,7 @@ package struct PushRequest: Sendable {
     package let message: PushMessage
     /// The number of the device's unread pushes, including this one (A18).
     package let badge: Int
-    /// The time after which the push is useless: the end of the ring time, or of the life of a missed-calls list.
+    /// When the push becomes useless: at the end of the ring time, or at the end of the life of a missed-calls list.
     package let deadline: UnixTime
 
     package init(
@@ -135,8 +137,8 @@ extension PushRequest {
 
     /// The key by which a repetition replaces an earlier push that the phone has not shown yet.
     ///
-    /// A list of missed calls is named after its oldest call. That stays the same until the list is accepted, even if
-    /// the list grows, and another list has another name. A call has no key, because it is over before it could be
+    /// A list of missed calls is named after its oldest call. That call stays the same until the list is accepted, even
+    /// if the list grows. Another list has another name. A call has no key, because it is over before a push could be
     /// repeated.
     var collapseKey: String? {
         switch message {

@@ -1,26 +1,27 @@
 package import Bytes
 package import Settings
 
-/// A push service: the settings of its folder, and what everybody else must know of it. With a ``PushAppRules`` for its apps it is all
-/// that a new service brings. docs/Modules.md says how to add one.
+/// A push service: the settings of its folder, and the data that the other code needs. A new service consists of this
+/// and a ``PushAppRules`` for its apps. docs/Modules.md says how to add one.
 package protocol PushServiceSettings: SettingsGroup, Equatable {
-    /// What `pn-provider` says of its tokens; several where the service has several environments.
+    /// The values of `pn-provider` for the service's tokens. A service with several environments has several.
     static var providers: [PushProvider] { get }
-    /// What its devices are.
+    /// The platforms of the service's devices.
     static var platforms: Set<PushPlatform> { get }
-    /// The keys of an app's settings that say which tokens are the app's, for operators.
+    /// The keys in an app's settings that select the app's tokens. Operators read them in messages.
     static var tokenKeys: String { get }
-    /// The keys of an app's settings that hold its credentials, with a full stop before them; empty if it has none.
+    /// The keys in an app's settings that hold its credentials, each with a full stop before it. Empty if the app has
+    /// no credentials.
     static var credentialKeys: String { get }
 
     var enabled: Bool { get }
-    /// The apps that are switched on, for tokens of that provider: first the one that has no name, if there is one.
+    /// The enabled apps for tokens of that provider. An app without a name comes first.
     func apps(of provider: PushProvider) -> [PushAppSettings]
-    /// Which tokens are taken.
+    /// The rules for which tokens are accepted.
     var acceptance: any TokenAcceptance { get }
-    /// The files that the apps name.
+    /// The files that the settings of the apps name.
     var files: [PushFile] { get }
-    /// What is odd and stops nothing, a line each.
+    /// Warnings about questionable settings that are no errors, one line each.
     var notes: [String] { get }
 }
 
@@ -30,16 +31,16 @@ extension PushServiceSettings {
     package var notes: [String] { [] }
 }
 
-/// Where an app runs.
+/// The platform on which an app runs.
 package enum PushPlatform: Hashable, Sendable, CaseIterable {
     case apple, android, web
 }
 
 /// One app of a service.
 package struct PushAppSettings {
-    /// `nil` for the app of all tokens that name none.
+    /// The name of the app; `nil` for the app of all tokens that name none.
     let name: String?
-    /// The values of `pn-param` that mean this app.
+    /// The values of `pn-param` that select this app.
     let params: [String]
     let rules: any PushAppRules
 
@@ -50,11 +51,11 @@ package struct PushAppSettings {
     }
 }
 
-/// Which tokens of one service are those of our apps. It is asked for each registration and each push.
+/// Decides which tokens of one service belong to our apps. Each registration and each push asks this.
 package protocol TokenAcceptance: Sendable {
-    /// Why the token cannot be pushed by one of our apps; `nil` when it may be.
+    /// Why none of our apps can push to the token; `nil` if one can.
     func problem(with token: PushToken) -> TokenProblem?
-    /// The app that `pn-param` names, among the apps by their params.
+    /// The app that the token's `pn-param` selects. `apps` are the apps by their values of `pn-param`.
     func app(of token: PushToken, in apps: [ByteString: PushApp.ID]) -> PushApp.ID?
 }
 
@@ -64,17 +65,17 @@ extension TokenAcceptance {
 
 /// A file that a service's settings name.
 package enum PushFile: Hashable, Sendable {
-    /// A private key on the curve P-256 that signs tokens, and the key of the settings.
+    /// The file of a private key on the curve P-256 that signs tokens, and the settings key that names it.
     case signingKey(String, key: String)
-    /// What we show when a connection is made, with its private key if that is in another file.
+    /// A client certificate, and the file of its private key if that is separate.
     case certificate(String, privateKey: String?)
-    /// Whom the service's certificate must come from.
+    /// The authorities that may issue the service's certificate.
     case authorities(String)
     case serviceAccount(String)
 }
 
 extension [PushFile] {
-    /// The files that are set.
+    /// Lists those of the given files that are set.
     static func named(
         signingKey: (String?, key: String) = (nil, key: ""), certificate: String? = nil, privateKey: String? = nil,
         account: String? = nil, authorities: String? = nil
@@ -88,7 +89,7 @@ extension [PushFile] {
 }
 
 extension PushServiceSettings {
-    /// Apps that get no devices, because another app has each of their names too.
+    /// Messages about apps that get no devices, because another app has all their names, too.
     static func unreachable(
         _ apps: [(String, [String])], first: [String], _ group: String, _ key: String
     ) -> [String] {

@@ -43,17 +43,17 @@ package struct PushSettings: SettingsGroup, Equatable {
     /// All services.
     package var services: [any PushServiceSettings] { [apns, fcm, webPush, acrobits, http] }
 
-    /// The service that tokens of this provider are for.
+    /// The service of this provider's tokens.
     package func service(of provider: PushProvider) -> (any PushServiceSettings)? {
         services.first { type(of: $0).providers.contains(provider) }
     }
 
-    /// The providers that devices may register with now.
+    /// The providers with which devices may register now.
     package var enabledProviders: Set<PushProvider> {
         Set(services.filter(\.enabled).flatMap { type(of: $0).providers })
     }
 
-    /// The providers of that platform's devices.
+    /// The providers for devices of that platform.
     package static func providers(on platform: PushPlatform) -> Set<PushProvider> {
         Set(
             PushSettings().services.filter { type(of: $0).platforms.contains(platform) }.flatMap {

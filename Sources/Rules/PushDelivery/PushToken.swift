@@ -10,10 +10,11 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
     case webPush = "webpush"
     /// Acrobits' mediator.
     case acrobits
-    /// A server of the operator; `pn-param` names the app in the settings.
+    /// A server of the operator. `pn-param` names the app in the settings.
     case http
 
-    /// Reads a `pn-provider` value in any case, or one of the aliases that real clients send; `nil` for an unknown one.
+    /// Parses a `pn-provider` value in any case, or one of the aliases that real clients send. `nil` for an unknown
+    /// value.
     package init?(_ value: ByteString) {
         switch value.string.lowercased() {
         case "apns", "apple": self = .apns
@@ -50,13 +51,13 @@ package enum PushProvider: String, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// Hashed by its number. Otherwise it would be by its name, for each token.
+    /// Hashes the number. The synthesized version would hash the name for each token.
     package func hash(into hasher: inout Hasher) { hasher.combine(number) }
 }
 
 /// The three parameters of RFC 8599 by which a provider reaches one installation of an app, compared as decoded bytes.
 ///
-/// The token is a secret, because its holder can wake the phone. Its description is redacted.
+/// The token is a secret, because its holder can wake the phone. ``description`` is redacted.
 package struct PushToken: Hashable, Sendable, CustomStringConvertible {
     package let provider: PushProvider
     /// `pn-param`, or `pn-params` of ECSS-10, percent-decoded; empty if the device sent none.

@@ -1,6 +1,6 @@
 /// Why a contact or a report with push parameters is refused.
 ///
-/// Its sentence is sent in a Warning, the log, and answers over HTTP. It repeats nothing that a phone sent.
+/// ``sentence`` is sent in a Warning, the log, and answers over HTTP. It repeats no text from a phone.
 package enum TokenProblem: Hashable, Sendable, CaseIterable {
     /// The service in `pn-provider` is unknown.
     case unknownProvider
@@ -12,7 +12,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
     case acrobitsParamMissing, acrobitsToken
     case httpParamMissing, httpApp, httpToken
 
-    /// The missing or wrong value.
+    /// A sentence that names the missing or wrong value.
     package var sentence: StaticString {
         switch self {
         case .unknownProvider: "pn-provider names an unknown push provider"
@@ -34,7 +34,7 @@ package enum TokenProblem: Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The operator's remedy if contacts that were accepted before have this problem.
+    /// The remedy for the operator, if contacts that were accepted before have this problem.
     package var cure: StaticString {
         switch self {
         case .unknownProvider: "nothing: this daemon cannot push to it"

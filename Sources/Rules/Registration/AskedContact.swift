@@ -4,23 +4,24 @@ import SIPGrammar
 
 /// One Contact of a REGISTER, and the result of judging it.
 ///
-/// A class, because it is read many times, and a copy of the value would retain twenty slices of the message.
+/// This is a class, because functions read it many times, and a copy of a value would retain twenty slices of the
+/// message.
 final class AskedContact {
     let address: NameAddress
-    /// Parsed at the first comparison.
+    /// The contact's URI, parsed at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
     /// The contact, in the form of ``ContactText``.
     let text: ByteString
-    /// The requested seconds before clamping. 0 ends the binding.
+    /// The requested expiry in seconds, before the limits of the settings apply. 0 ends the binding.
     let expires: UInt32
     let triple: PushParameters.Triple
     let push: PushParameters
     let label: DeviceLabel?
-    /// The device's flow, if flows count.
+    /// The device's flow, if the REGISTER uses outbound flows (RFC 5626).
     let flow: RegistrationFlow?
     /// Why pushes are not used although the contact asks for them; `nil` if they are used or not requested.
     var notUsed: RegistrationFact.PushNotUsed?
-    /// The index of the stored contact that it refreshes.
+    /// The index of the stored contact that this contact refreshes.
     var match: Int?
 
     var isSignOut: Bool { expires == 0 }
@@ -28,7 +29,7 @@ final class AskedContact {
     /// The token in the contact, whether it is used or not.
     var token: PushToken? { push.token }
 
-    /// - Returns: `nil` if its text cannot be stored. The request then gets 400.
+    /// - Returns: `nil` if the contact's text cannot be stored. The request then gets 400.
     init?(
         _ address: NameAddress, in request: SIPRequest, _ outbound: OutboundSupport, settings: RegistrarSettings,
         limits: ExpiryLimits
@@ -39,7 +40,7 @@ final class AskedContact {
         let triple = PushParameters.Triple(contact: address)
         self.address = address
         self.flow = counts ? flow : nil
-        // The stored text is parsed again later, so it may not contain a number that does not count.
+        // The stored text is parsed again later. If flows do not apply, the text must not contain a `reg-id`.
         self.text = flow != nil && !counts ? ContactText.withoutFlowNumber(text) : text
         self.triple = triple
         expires = address.expires ?? request.expires ?? limits.standard
@@ -47,7 +48,7 @@ final class AskedContact {
         label = DeviceLabel(contact: address, sources: settings.labelSources)
     }
 
-    /// Whether both are the same contact by their URIs.
+    /// Whether the two contacts are the same by their URIs.
     ///
     /// Private addresses are reused, and a phone that got the address of a sleeping phone must not end that phone's
     /// push contact. Therefore, if the stored contact has a token, the Call-ID must be the same too. Another token with
@@ -59,13 +60,13 @@ final class AskedContact {
         return !(stored.isPush || hasOtherToken) || stored.callID == callID
     }
 
-    /// Whether the stored contact is another flow to the same device.
+    /// Whether the stored contact is another flow to the device of this contact.
     func isOtherFlow(than stored: StoredContact) -> Bool {
         guard let flow, let other = stored.flow else { return false }
         return flow.instance == other.instance && flow.number != other.number
     }
 
-    /// Whether a later contact of the same request is the same binding.
+    /// Whether a later contact of the same request means the same binding.
     func isRepeated(by later: AskedContact) -> Bool {
         if let flow, let laterFlow = later.flow { return flow == laterFlow }
         if let token, let laterToken = later.token { return token == laterToken }
@@ -74,8 +75,8 @@ final class AskedContact {
 }
 
 extension NameAddress {
-    /// The `expires` parameter. A malformed value reads as 3600, as in the Expires field (RFC 3261 section 10.2.1.1),
-    /// and a value beyond 32 bits as the largest number. `nil` if the parameter is missing.
+    /// The `expires` parameter in seconds. A malformed value reads as 3600, as in the Expires field (RFC 3261 section
+    /// 10.2.1.1). A value beyond 32 bits reads as the largest number. `nil` if the parameter is missing.
     var expires: UInt32? {
         guard let parameter = parameters.first(named: "expires") else { return nil }
         guard let value = parameter.value?.unquoted(), !value.isEmpty, value.allSatisfy(\.isASCIIDigit) else {
@@ -87,7 +88,7 @@ extension NameAddress {
     /// The `q` parameter in thousandths; 1000 if it is missing or malformed.
     var q: UInt16 { parameters.value(of: "q").flatMap(Self.thousandths) ?? 1000 }
 
-    /// A `qvalue` (RFC 3261 section 25.1): 0 to 1 with up to three decimals; `nil` for anything else.
+    /// A `qvalue` (RFC 3261 section 25.1) in thousandths: 0 to 1 with up to three decimals. `nil` for any other text.
     static func thousandths(of value: ByteString) -> UInt16? {
         guard !value.isEmpty, value.count <= 5 else { return nil }
         let dot = value.firstIndex(of: UInt8(ascii: ".")) ?? value.count

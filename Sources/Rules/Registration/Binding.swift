@@ -2,17 +2,17 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// A contact of an AOR with the values of its last REGISTER (RFC 3261 section 10), as ``BindingTable`` returned it.
+/// A copy of one binding of ``BindingTable``: a contact of an AOR with the values of its last REGISTER (RFC 3261
+/// section 10).
 ///
-/// All of its texts share one block of memory.
+/// All texts of a binding share one block of memory.
 package struct Binding: Sendable {
     package let id: DeviceID
-    /// The end of the granted time. A push contact stays beyond it (rule R7, reading A8).
+    /// When the granted time ends. A push contact stays after that time (rule R7, reading A8).
     package let freshUntil: Instant
-    /// When the device last registered this token. Answers of a provider about the token from before this time are
-    /// ignored.
+    /// When the device last registered this token. A provider's earlier answers about the token are ignored.
     package let registeredAt: UnixTime
-    /// The source of its last REGISTER, and the destination of requests to it.
+    /// The source of the last REGISTER, and the destination of requests to the device.
     package let flow: Flow
     /// The `q` value in thousandths; 1000 if the device sent none.
     package let q: UInt16
@@ -20,7 +20,7 @@ package struct Binding: Sendable {
     let provider: UInt8
     let marks: Marks
     package let cseq: UInt32
-    /// The seconds granted by its last REGISTER.
+    /// The expiry that the last REGISTER was granted, in seconds.
     package let granted: UInt32
     private let block: ByteString
     private let userLength: UInt16
@@ -52,18 +52,18 @@ package struct Binding: Sendable {
         let rawValue: UInt8
         /// A plan that names this binding is being persisted. No other operation may remove the binding until then.
         static let isBusy = Marks(rawValue: 1)
-        /// Its push parameters do not make it a push contact: they are a query, name an unknown service, or another
-        /// proxy sends the pushes. Each REGISTER must be judged again, even with the same text.
+        /// The push parameters do not make this a push contact: they are a query, name an unknown service, or another
+        /// proxy sends the pushes. Each REGISTER is judged again, even if its text is the same.
         static let needsReview = Marks(rawValue: 2)
         /// The contact has `+sip.pnsreg`.
         static let refreshesItself = Marks(rawValue: 4)
-        /// It is known only from a report, and has no flow.
+        /// The device was only reported over HTTP, and has no flow.
         static let isUnreachable = Marks(rawValue: 8)
         /// The contact has the label that it was reported with.
         static let hasLabel = Marks(rawValue: 16)
-        /// It is one of possibly several flows to its device, see ``RegistrationFlow``.
+        /// The binding is one of possibly several flows to its device, see ``RegistrationFlow``.
         static let isFlow = Marks(rawValue: 32)
-        /// The last request by it got no answer.
+        /// The last request on this flow got no answer.
         static let hasFailed = Marks(rawValue: 64)
         /// A push asked its phone to register before the granted time ends.
         static let wasAskedToRefresh = Marks(rawValue: 128)
@@ -98,7 +98,7 @@ extension Binding {
 // MARK: Making
 
 extension Binding {
-    /// All values of one contact of a REGISTER. Its texts may be slices of the message.
+    /// The values of one contact of a REGISTER. The texts may be slices of the message.
     struct Content: Sendable {
         var aor: AddressOfRecord
         var contact: ByteString

@@ -2,9 +2,9 @@ import Addressing
 import Bytes
 import Timekeeping
 
-/// A binding in the form of ``BindingTable``, compact because a million may exist. Its texts are in one block, in the
-/// order flow, user, Call-ID, Path, contact. The parts that its contact shares with others are in a
-/// ``ContactFrames/Frame``.
+/// A binding as ``BindingTable`` stores it. The record is compact because a million may exist. One block holds the
+/// texts, in the order flow, user, Call-ID, Path, contact. A ``ContactFrames/Frame`` holds the parts that the contact
+/// shares with others.
 struct BindingRecord: Sendable {
     let id: DeviceID
     var freshUntil: Instant
@@ -35,7 +35,7 @@ struct BindingRecord: Sendable {
     var userRange: Range<Int> { Int(flowLength)..<Int(flowLength) + Int(userLength) }
     var callIDRange: Range<Int> { userRange.upperBound..<userRange.upperBound + Int(callIDLength) }
     var pathRange: Range<Int> { callIDRange.upperBound..<callIDRange.upperBound + Int(pathLength) }
-    /// The contact's own parts, and the bytes after them.
+    /// The range of the contact's own parts, and of the bytes after them.
     var ownRange: Range<Int> { pathRange.upperBound..<Int(block.count) }
 }
 
@@ -61,7 +61,7 @@ extension BindingTable {
         var marks = content.marks.subtracting([.isUnreachable, .hasLabel])
         if content.flow == .nowhere { marks.insert(.isUnreachable) }
         if content.contact.withSpan({ ContactText.markStart(in: $0) }) != nil { marks.insert(.hasLabel) }
-        // No part is longer than the block.
+        // The lengths of all parts fit, because the block itself fits.
         guard let block = blocks.add(bytes.span) else { return nil }
         return BindingRecord(
             id: id, freshUntil: content.freshUntil, registeredAt: content.registeredAt, cseq: content.cseq,

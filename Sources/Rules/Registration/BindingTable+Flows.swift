@@ -2,12 +2,12 @@ package import Addressing
 import Bytes
 package import Timekeeping
 
-/// Devices with several flows (RFC 5626): each flow is a binding, and together they are one device.
+/// Devices with several flows (RFC 5626). Each flow is a binding, and all bindings of one instance are one device.
 ///
-/// The device has the lowest of their numbers. Calls, pushes and missed calls belong to the device, on any of its
-/// flows. All functions accept the number of any of its bindings.
+/// The device's number is the lowest number of its bindings. Calls, pushes and missed calls belong to the device, on
+/// any of its flows. All functions accept the number of any binding of the device.
 extension BindingTable {
-    /// The device of a binding; the binding's own number if it is the only one.
+    /// The number of a binding's device. This is the binding's own number if the device has no other.
     package func device(of binding: DeviceID) -> DeviceID {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return binding }
         return flowSlots(besides: slot).map { self[$0].id }.min() ?? binding
@@ -45,19 +45,19 @@ extension BindingTable {
             .map(\.slot)
     }
 
-    /// Whether the device has more than this binding.
+    /// Whether the device has other bindings besides this one.
     package func hasFurtherFlows(_ binding: DeviceID) -> Bool {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return false }
         return flowSlots(besides: slot).count > 1
     }
 
-    /// A request by this flow got no answer. Other flows of the device are tried before it, until it registers again.
+    /// A request on this flow got no answer. The device's other flows are tried first until this one registers again.
     package mutating func flowFailed(_ binding: DeviceID) {
         guard let slot = slot(of: binding), self[slot].marks.contains(.isFlow) else { return }
         self[slot].marks.insert(.hasFailed)
     }
 
-    /// Something arrived by this flow after all.
+    /// A message arrived on this flow, so it works again.
     package mutating func flowRevived(_ binding: DeviceID) {
         guard let slot = slot(of: binding) else { return }
         self[slot].marks.remove(.hasFailed)
@@ -99,12 +99,12 @@ extension BindingTable {
         if let heir = others.min(), id < heir { heirs[id] = heir }
     }
 
-    /// The current number of the device of a removed binding; `nil` if it has no other binding. Called once for each
-    /// removal.
+    /// The current number of a removed binding's device; `nil` if the device has no other binding. Each removal calls
+    /// this once.
     package mutating func takeHeir(of removed: DeviceID) -> DeviceID? {
         guard !heirs.isEmpty else { return nil }
         var heir = heirs.removeValue(forKey: removed)
-        // The same REGISTER may have removed the successor too, in favour of another one.
+        // The same REGISTER may have removed the successor, too, in favour of a third binding.
         while let gone = heir, slot(of: gone) == nil { heir = heirs[gone] }
         return heir
     }

@@ -2,7 +2,7 @@ package import Addressing
 package import PushDelivery
 package import Timekeeping
 
-/// The end of bindings without a REGISTER, and their return after a restart.
+/// Removes bindings without a REGISTER, and restores them after a restart.
 extension BindingTable {
     /// A removed device, for the store, for calls that wait for it, and for the log.
     package struct Ended: Hashable, Sendable {
@@ -32,8 +32,8 @@ extension BindingTable {
 
     /// Ends the push contacts of a provider that was switched off (rules R8c, R9).
     ///
-    /// Contacts whose granted time is over end immediately. A device that may be online keeps an ordinary contact. This
-    /// examines every binding of the table. In the store, only the rows of ended bindings change.
+    /// Contacts whose granted time is over end immediately. A device that may be online keeps an ordinary contact. The
+    /// method examines every binding of the table. In the store, only the rows of ended bindings change.
     package mutating func providerDisabled(_ provider: PushProvider, now: Instant) -> [Ended] {
         guard enabled.contains(provider) else { return [] }
         enabled.set(provider, on: false)
@@ -49,7 +49,7 @@ extension BindingTable {
         return ended
     }
 
-    /// Makes the contacts of a provider push contacts again, if they still exist.
+    /// Makes the remaining contacts of a provider push contacts again.
     package mutating func providerEnabled(_ provider: PushProvider) {
         guard !enabled.contains(provider) else { return }
         enabled.set(provider, on: true)
@@ -72,7 +72,7 @@ extension BindingTable {
     package mutating func restore(_ row: StoredBinding, settings: RegistrarSettings, now: Moment) -> Restored {
         guard row.id.rawValue > 0, slot(of: row.id) == nil, let contact = RestoredContact(row, settings: settings)
         else { return .dropped }
-        // If the wall clock was set back, a date may be further ahead than was ever granted.
+        // If the wall clock was set back, the stored expiry may be further ahead than the granted time.
         let remaining = min(row.freshUntil - now.date, .seconds(Int64(row.granted)))
         let content = Binding.Content(
             aor: row.aor, contact: row.contact, callID: row.callID, path: row.path,
@@ -83,7 +83,7 @@ extension BindingTable {
         guard enabled.contains(number: content.provider) || now.instant < content.freshUntil,
             let record = makeRecord(row.id, content)
         else {
-            // Its id must not be assigned again: the bucket may still name it.
+            // The id must not be assigned again, because a missed-call bucket may still name it.
             if row.id >= nextID { nextID = DeviceID(rawValue: row.id.rawValue &+ 1) }
             noteDeparted(row.aor)
             return .dropped
@@ -93,13 +93,13 @@ extension BindingTable {
     }
 }
 
-/// The values of a row's contact.
+/// The values that a restored row's contact gives.
 private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// The problem with the token of a push contact. It stays a push contact: it was acknowledged, and the change may
-    /// be a mistake in the settings. The next REGISTER is judged again.
+    /// The problem with the token of a push contact. The contact stays a push contact: its REGISTER was accepted, and a
+    /// mistake in the settings may be the cause. The next REGISTER is judged again.
     var problem: TokenProblem?
 
     /// - Returns: `nil` if the contact cannot be read.

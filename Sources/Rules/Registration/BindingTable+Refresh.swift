@@ -2,13 +2,13 @@ package import Addressing
 package import Timekeeping
 
 extension BindingTable {
-    /// Walks through some of the bindings, and finds push contacts whose granted time is nearly over, to ask their
-    /// phones to register again (RFC 8599 section 5.5). Each contact is found once until it registers.
+    /// Visits some of the bindings to find push contacts whose granted time is nearly over. Their phones are then asked
+    /// to register again (RFC 8599 section 5.5). Each contact is found once until it registers.
     ///
     /// - Parameters:
-    ///   - cursor: advanced behind the visited bindings; at the end it restarts.
-    ///   - count: how many bindings to visit.
-    ///   - lead: how long before the end.
+    ///   - cursor: advanced past the visited bindings. At the end of the table it restarts.
+    ///   - count: the number of bindings to visit.
+    ///   - lead: how long before its end a contact is found.
     ///   - now: the time.
     /// - Returns: the devices to wake.
     package mutating func dueForRefresh(
@@ -30,6 +30,6 @@ extension BindingTable {
         return due
     }
 
-    /// The number of places in a walk through all bindings.
+    /// The number of slots that a walk through all bindings visits.
     package var walkLength: Int { slots.count }
 }

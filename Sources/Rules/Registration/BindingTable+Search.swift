@@ -18,11 +18,10 @@ extension BindingTable {
         package let registeredAt: UnixTime
     }
 
-    /// Visits the devices woken through Apple, a number of bindings at a time, like
+    /// Visits the devices that Apple's pushes wake. Each call visits a part of the bindings, like
     /// ``forEachDevice(of:with:from:limit:_:)``.
     ///
-    /// A device whose REGISTER is being persisted is skipped, because its new values are newer than the caller's
-    /// knowledge.
+    /// A device whose REGISTER is being persisted is skipped, because the REGISTER is newer than the caller's data.
     package func forEachAppleDevice(
         from cursor: inout BindingCursor, limit: Int, _ body: (PushDevice) -> Void
     ) -> Bool {
@@ -32,18 +31,17 @@ extension BindingTable {
         }
     }
 
-    /// Visits the devices woken through certain providers, a number of bindings at a time. Other bindings are skipped
-    /// unread.
+    /// Visits the devices that certain providers' pushes wake. Each call visits a part of the bindings. Other bindings
+    /// are skipped unread.
     ///
     /// - Parameters:
     ///   - providers: the providers whose devices to visit. Providers that are switched off are ignored.
-    ///   - words: if not empty, only devices are visited whose contacts contain one of them, in any case. Give a part
-    ///     of
-    ///     each wanted token that needs no escapes in a URI.
-    ///   - cursor: advanced behind the visited bindings.
-    ///   - limit: how many tokens to read at most. Skipping a hundred bindings counts as one, and so does looking for
-    ///     ten words.
-    ///   - body: gets each device. Some may have other tokens than the wanted ones.
+    ///   - words: parts of the wanted tokens that need no escapes in a URI. If not empty, only devices whose contacts
+    ///     contain one of the words are visited, in any case.
+    ///   - cursor: advanced past the visited bindings.
+    ///   - limit: the maximum number of tokens to read. Skipping a hundred bindings counts as one token, and so does a
+    ///     search for ten words.
+    ///   - body: gets each device. Some of these devices may have other tokens than the wanted ones.
     /// - Returns: whether more bindings follow.
     package func forEachDevice(
         of providers: ProviderSet, with words: [[UInt8]], from cursor: inout BindingCursor, limit: Int,

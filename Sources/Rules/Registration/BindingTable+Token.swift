@@ -4,13 +4,13 @@ import PushDelivery
 package import Timekeeping
 
 extension BindingTable {
-    /// Replaces a device's push token, as its provider asked (FCM's canonical ids). The device keeps its number and all
-    /// other values.
+    /// Replaces a device's push token because its provider asked for it (FCM's canonical ids). The device keeps its
+    /// number and all other values.
     ///
     /// - Parameters:
     ///   - id: the device.
     ///   - token: the new `pn-prid`, decoded.
-    ///   - now: for the row's dates.
+    ///   - now: the time for the row's dates.
     /// - Returns: the row to write; `nil` if the device is gone, its REGISTER is being persisted, it already has that
     ///   token, or the contact would become too long.
     package mutating func replaceToken(of id: DeviceID, with token: ByteString, now: Moment) -> BindingChange? {

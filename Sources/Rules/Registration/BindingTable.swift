@@ -3,10 +3,10 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// All bindings of one shard in memory: by AOR, by id, and ordinary bindings by deadline.
+/// All bindings of one shard in memory. Indexes find bindings by AOR and by id, and ordinary bindings by deadline.
 ///
-/// Records are in slots of fixed-size chunks, so that growth never moves them. The bindings of one AOR are a chain of
-/// slots. Their texts are stored separately, see ``BindingRecord``. A REGISTER changes nothing here until its
+/// Records are in slots of fixed-size chunks, so that growth never moves a record. The bindings of one AOR are a chain
+/// of slots. Their texts are stored separately, see ``BindingRecord``. A REGISTER changes nothing here until its
 /// ``RegisterPlan`` is applied.
 package struct BindingTable: ~Copyable, Sendable {
     static let noSlot = UInt32.max
@@ -19,52 +19,53 @@ package struct BindingTable: ~Copyable, Sendable {
     private var freeSlot = BindingTable.noSlot
     private var byAOR = SlotIndex()
     private var byID = SlotIndex()
-    /// The bindings on an open stream connection, by its number. They end with the connection.
+    /// The bindings on open stream connections, by the connection's number. They become unreachable when the connection
+    /// closes.
     private var byConnection = SlotIndex()
     private var departed = DepartedAddresses()
     /// The deadlines of ordinary bindings, by slot. A refreshed binding keeps its old entry, and gets a new one when
     /// the old one is due.
     @usableFromInline var expiry = DeadlineQueue<UInt32>()
-    /// The queue entry of each slot, as far as ordinary bindings exist. Push contacts have none.
+    /// The queue entry of each slot's binding. Push contacts have no entry.
     private var deadlines: [DeadlineID] = []
-    /// The number of bindings for each provider that they ask for; 0 for none.
+    /// The number of bindings that ask for each provider. Index 0 counts ordinary contacts.
     private var countByProvider = [Int](repeating: 0, count: 256)
     /// The providers that are switched on. Only their contacts are push contacts (reading A4).
     package internal(set) var enabled: ProviderSet
-    /// See ``takeHeir(of:)``.
+    /// The successors of removed bindings, see ``takeHeir(of:)``.
     var heirs: [DeviceID: DeviceID] = [:]
     /// The id of the next new binding.
     package internal(set) var nextID = DeviceID(rawValue: 1)
 
     /// An empty table.
     ///
-    /// With the date of the start, new ids are higher than those of all earlier runs, including deleted rows: a
-    /// missed-call bucket may still name a removed device. Without the date they count from 1.
+    /// With the date of the start, new ids are higher than all ids of earlier runs, including deleted rows: a
+    /// missed-call bucket may still name a removed device. Without the date, ids count from 1.
     package init(enabled: ProviderSet, startedAt date: UnixTime? = nil) {
         self.enabled = enabled
-        // Each millisecond of a run has a million ids. That suffices for two centuries and fits a signed column.
+        // Each millisecond since 1970 has a million ids. The ids last for two centuries and fit a signed column.
         if let date { nextID = DeviceID(rawValue: UInt64(max(0, date.milliseconds)) << 20 | 1) }
     }
 
     package var count: Int { byID.count }
 
-    /// How many bindings are woken by a push.
+    /// The number of push contacts.
     package var pushCount: Int {
         countByProvider.indices.reduce(0) { sum, number in
             enabled.contains(number: UInt8(number)) ? sum + countByProvider[number] : sum
         }
     }
 
-    /// How many AORs have a binding.
+    /// The number of AORs with a binding.
     package var addressCount: Int { byAOR.count }
 
     /// When ``removeExpired(limit:now:)`` next has entries to examine.
     @inlinable package var nextExpiry: Instant? { expiry.nextDeadline }
 
-    /// Whether the AOR has a binding, including an expired one that is not removed yet.
+    /// Whether the AOR has a binding, valid or expired.
     package func isKnown(_ aor: AddressOfRecord) -> Bool { firstSlot(of: aor) != nil }
 
-    /// Whether the AOR had a binding in this run that recently expired or signed out.
+    /// Whether the AOR's last binding of this run recently expired or was unregistered.
     package func wasKnown(_ aor: AddressOfRecord) -> Bool { departed.contains(aor) }
 
     /// Remembers an AOR whose row was not restored because it had expired.
@@ -92,7 +93,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func flow(of id: DeviceID) -> Flow? { slot(of: id).map { flow(at: $0) } }
 
-    /// The first of the AOR's bindings, valid or not, with such a flow.
+    /// The first of the AOR's bindings, valid or not, with a wanted flow.
     package func device(of aor: AddressOfRecord, where isWanted: (Flow) -> Bool) -> DeviceID? {
         var slot = firstSlot(of: aor) ?? Self.noSlot
         while slot != Self.noSlot {
@@ -102,10 +103,11 @@ package struct BindingTable: ~Copyable, Sendable {
         return nil
     }
 
-    /// Whether it is a push contact: it stays beyond its granted time, and calls to it wake the device (rules R7, R11).
+    /// Whether the binding is a push contact: it stays after its granted time, and calls wake the device (rules R7,
+    /// R11).
     package func isPush(_ binding: Binding) -> Bool { enabled.contains(number: binding.provider) }
 
-    /// Whether the device's binding is a push contact, without copying its record.
+    /// Whether the device's binding is a push contact. The method does not copy the record.
     package func isPush(_ id: DeviceID) -> Bool {
         slot(of: id).map { enabled.contains(number: self[$0].provider) } ?? false
     }
@@ -116,7 +118,7 @@ package struct BindingTable: ~Copyable, Sendable {
 
     package func isInForce(_ binding: Binding, now: Instant) -> Bool { isPush(binding) || now < binding.freshUntil }
 
-    /// The row to write for a binding whose expiry, CSeq or Call-ID changed.
+    /// The row to persist for a binding whose expiry, CSeq or Call-ID changed.
     package func stored(_ id: DeviceID, userAgent: ByteString? = nil, now: Moment) -> StoredBinding? {
         binding(id).map { binding in
             StoredBinding(
@@ -127,10 +129,10 @@ package struct BindingTable: ~Copyable, Sendable {
         }
     }
 
-    /// Removes a device because its token is dead or an operator ordered it.
+    /// Removes a device because its token is dead, or because an operator ordered the removal.
     ///
-    /// - Returns: the change for the store; `nil` if the binding is already gone, or if a REGISTER that names it is
-    ///   being persisted and is therefore newer than the caller's knowledge.
+    /// - Returns: the change to persist; `nil` if the binding is already gone, or if a REGISTER that names the binding
+    ///   is being persisted and is therefore newer than the caller's data.
     package mutating func remove(_ id: DeviceID) -> BindingChange? {
         guard let slot = slot(of: id), !self[slot].marks.contains(.isBusy) else { return nil }
         remove(slot: slot)
@@ -194,7 +196,7 @@ extension BindingTable {
         scheduleExpiry(of: slot)
     }
 
-    /// The deadline of an ordinary contact is the end of its granted time. Push contacts have none.
+    /// Schedules the expiry of an ordinary contact at the end of its granted time. Push contacts get no deadline.
     mutating func scheduleExpiry(of slot: UInt32) {
         cancelExpiry(of: slot)
         if !enabled.contains(number: self[slot].provider) { scheduleExpiry(of: slot, at: self[slot].freshUntil) }
@@ -236,7 +238,7 @@ extension BindingTable {
         freeSlot = slot
     }
 
-    /// A stream connection was closed, so its contacts cannot be reached. They keep the address.
+    /// A stream connection was closed, so its contacts cannot be reached. The contacts keep the address.
     package mutating func flowClosed(_ flow: Flow) {
         guard flow.isConnection else { return }
         for slot in byConnection.slots(hash: Self.hash(connection: flow.connection)) where self.flow(at: slot) == flow {
@@ -281,7 +283,7 @@ extension BindingTable {
         return UInt32(truncatingIfNeeded: hasher.finalize())
     }
 
-    /// Spreads the ids. That is a sufficient hash, because we assign the numbers ourselves.
+    /// A hash of an id. Spreading the bits is sufficient, because we assign the ids ourselves.
     private static func hash(_ id: DeviceID) -> UInt32 {
         UInt32(truncatingIfNeeded: (id.rawValue &* 0x9e37_79b9_7f4a_7c15) >> 32)
     }

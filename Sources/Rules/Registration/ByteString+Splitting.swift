@@ -35,8 +35,8 @@ extension ByteString {
 }
 
 extension UInt8 {
-    /// Whether it is a letter, a digit or a `mark` of RFC 3261 section 25.1. These have the same meaning with and
-    /// without an escape.
+    /// Whether the byte is a letter, a digit or a `mark` of RFC 3261 section 25.1. Such a byte has the same meaning
+    /// with and without an escape.
     var isUnreserved: Bool {
         switch self {
         case UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "!"), UInt8(ascii: "~"),
@@ -46,7 +46,7 @@ extension UInt8 {
         }
     }
 
-    /// Whether it is allowed unescaped in a URI parameter (`paramchar`).
+    /// Whether the byte is allowed unescaped in a URI parameter (`paramchar`).
     var isParameterCharacter: Bool {
         switch self {
         case UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "/"), UInt8(ascii: ":"), UInt8(ascii: "&"),

@@ -1,20 +1,21 @@
 import Bytes
 import Collections
 
-/// The parts that the contacts of many phones share, stored once: the host of the AOR, and all parts of the contact
+/// Stores the parts that the contacts of many phones share only once: the host of the AOR, and all parts of the contact
 /// except the phone's own.
 ///
 /// A contact is cut at its own parts: the phone's address, its token, its name, and other values that are neither short
-/// words nor numbers. A binding stores these parts and the number of the frame around them. Any cut gives back the same
+/// words nor numbers. A binding stores these parts and the number of the frame around them. Every cut restores the same
 /// text.
 struct ContactFrames: Sendable {
-    /// The frame that fits every contact, which then is one own part. It has no host.
+    /// The number of the frame that fits every contact. The whole contact is then one own part, and the frame has no
+    /// host.
     static let whole: UInt16 = 0
 
-    /// The limit of frames. Further kinds of contacts are stored whole.
+    /// The maximum number of frames. Further kinds of contacts are stored whole.
     private static let limit = 1024
 
-    /// A class, because the parts of a value would be retained one by one.
+    /// This is a class, because the parts of a value would be retained one by one.
     final class Frame: Sendable {
         fileprivate let host: [UInt8]
         /// The common text, without the own parts.
@@ -32,14 +33,14 @@ struct ContactFrames: Sendable {
     private var frames = [Frame(host: [], text: [], places: [0])]
     /// The numbers of the frames by their hashes.
     private var index = SlotIndex()
-    /// The last frame that was used. The next contact most probably has the same one.
+    /// The last frame that was used. The next contact most probably has the same frame.
     private var last = ContactFrames.whole
 
     subscript(number: UInt16) -> Frame { frames[Int(number)] }
 
     /// Appends the contact's own parts, and the host if the frame has none.
     ///
-    /// - Returns: the number of the frame around them.
+    /// - Returns: the number of the frame around the own parts.
     mutating func fold(_ contact: Span<UInt8>, host: Span<UInt8>, into own: inout [UInt8]) -> UInt16 {
         let cut = ContactCut(contact)
         let number = number(of: contact, cut, host: host)
@@ -148,13 +149,14 @@ extension ContactFrames.Frame {
     }
 }
 
-/// The ranges of a contact's own parts. Semicolons in quotes cut as well, which does no harm.
+/// The ranges of a contact's own parts. Semicolons in quotes also cut the contact, which does no harm.
 private struct ContactCut {
     private(set) var count = 0
     private var starts: [6 of UInt16] = .init(repeating: 0)
     private var ends: [6 of UInt16] = .init(repeating: 0)
 
-    /// Shorter values are the same in many contacts, or small enough.
+    /// The minimum length of an own part. Shorter values are the same in many contacts, or small enough to be in a
+    /// frame.
     private static let shortest = 6
 
     init(_ contact: Span<UInt8>) {
@@ -186,12 +188,12 @@ private struct ContactCut {
 }
 
 extension Span<UInt8> {
-    /// Whether `pn-param` begins here. It names the app and is the same in all its phones.
+    /// Whether `pn-param` begins here. Its value names the app and is the same in all phones with that app.
     fileprivate func hasApp(at start: Int) -> Bool {
         start + 8 <= count && equalsIgnoringCase(start..<start + 8, "pn-param")
     }
 
-    /// Whether it is a number, such as seconds, which are the same in many contacts.
+    /// Whether the range is a decimal number. Numbers, such as seconds, are the same in many contacts.
     fileprivate func isDecimal(in range: Range<Int>) -> Bool {
         for index in range where !self[index].isASCIIDigit { return false }
         return true
@@ -208,7 +210,7 @@ extension Span<UInt8> {
 }
 
 extension [UInt8] {
-    /// One byte for lengths below 128, two for larger ones.
+    /// Appends a length: one byte below 128, two bytes above.
     fileprivate mutating func append(lengthOf count: Int) {
         if count < 0x80 {
             append(UInt8(truncatingIfNeeded: count))

@@ -3,17 +3,17 @@ import SIPGrammar
 import Timekeeping
 
 /// A REGISTER that refreshes one contact and leaves its text, flow, Call-ID and Path unchanged. Nearly all REGISTERs
-/// are of this kind.
+/// are refreshes.
 ///
-/// For a push contact, a restart can lose nothing, because its old row restores it just as well. Therefore
-/// ``BindingTable/apply(_:)`` carries the refresh out and it is answered immediately. An ordinary contact also has a
-/// ``RegisterPlan``, because its row is written first.
+/// A push contact's refresh needs no commit: after a restart the old row restores the contact just as well. Therefore
+/// ``BindingTable/apply(_:)`` carries the refresh out and the REGISTER is answered immediately. An ordinary contact
+/// also has a ``RegisterPlan``, because its row is persisted first.
 package struct ContactRefresh: Sendable {
     package let id: DeviceID
     /// The slot of the binding, and the first slot of its AOR.
     let slot, first: UInt32
     let cseq: UInt32
-    /// In seconds.
+    /// The granted time in seconds.
     let granted: UInt32
     let freshUntil: Instant
     let registeredAt: UnixTime

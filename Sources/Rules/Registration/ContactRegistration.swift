@@ -4,11 +4,11 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// The changes that the contacts of one REGISTER make to the bindings of its AOR: all of them, or none (RFC 3261
-/// section 10.3).
+/// Decides which changes the contacts of one REGISTER make to the bindings of their AOR. All changes are made, or none
+/// (RFC 3261 section 10.3).
 ///
-/// Contacts that stay are processed before contacts that sign out. A client with a new address sends its new contact
-/// and, with `expires=0`, its old one in the same request, both with the same token.
+/// Contacts that stay are processed before contacts that unregister. A client with a new address sends both in one
+/// request: its new contact, and its old one with `expires=0`. Both have the same token.
 struct ContactRegistration {
     let request: SIPRequest
     let flow: Flow
@@ -24,7 +24,7 @@ struct ContactRegistration {
 
     private var asked: [AskedContact] = []
     private let outbound: OutboundSupport
-    /// Whether the stored contact at each index was refreshed or will be removed.
+    /// For each stored contact, whether this REGISTER refreshes or removes it.
     private var taken: [Bool] = []
     private var announcedElsewhere: [ByteString] = []
 
@@ -47,7 +47,7 @@ struct ContactRegistration {
         }
     }
 
-    /// Judges the contacts. The first one that is not known yet gets `firstNewID`, the next ones count up from there.
+    /// Judges the contacts. New contacts get consecutive ids, beginning with `firstNewID`.
     mutating func decide(_ plan: RegisterPlan, firstNewID: DeviceID) -> RegisterDecision {
         if let refusal = readContacts(for: plan.aor) { return refusal }
         dropRepeated()
@@ -79,7 +79,7 @@ struct ContactRegistration {
         return .accepted(plan)
     }
 
-    /// A request that has come again, after a restart perhaps, is answered as it was at first. Changes no contact.
+    /// Repeats the answer to a retransmitted REGISTER, perhaps after a restart. No contact changes.
     mutating func announceAgain(_ plan: RegisterPlan) {
         guard readContacts(for: plan.aor) == nil else { return }
         dropRepeated()
@@ -93,7 +93,7 @@ struct ContactRegistration {
 
     // MARK: Reading
 
-    /// - Returns: the refusal of the whole request, if one of its contacts wants one.
+    /// - Returns: the refusal of the whole request if one of its contacts is not acceptable, else `nil`.
     private mutating func readContacts(for aor: AddressOfRecord) -> RegisterDecision? {
         guard request.contacts.count <= settings.maxContactsPerRequest, request.callID.count <= Self.longestField,
             request.frame.values(of: .path).reduce(0, { $0 + $1.count }) <= Self.longestField
@@ -105,7 +105,8 @@ struct ContactRegistration {
             asked.append(contact)
         }
         if let refusal = refusalOfFlows(for: aor) { return refusal }
-        // No request could be sent to a `sips:` contact over a hop without TLS (RFC 5630 section 5.3).
+        // A `sips:` contact over a hop without TLS is refused, because no request could be sent to it (RFC 5630 section
+        // 5.3).
         if !flow.transport.isSecure, asked.contains(where: { !$0.isSignOut && $0.address.uri.scheme == .sips }) {
             return .rejected(.forbidden, [.warning(380, by: aor.host, "SIPS Not Allowed")])
         }
@@ -128,8 +129,8 @@ struct ContactRegistration {
         return nil
     }
 
-    /// Refuses requests as in RFC 5626 section 6, and contacts that are the user's own GRUU (RFC 5627 section 5.1), to
-    /// which calls would loop.
+    /// Refuses REGISTERs that break RFC 5626 section 6. Also refuses a contact that is the user's own GRUU (RFC 5627
+    /// section 5.1), because calls to it would loop.
     private func refusalOfFlows(for aor: AddressOfRecord) -> RegisterDecision? {
         for contact in asked where contact.address.uri.parameters.contains("gr") {
             guard AddressOfRecord(contact.address.uri) != aor else { return .rejected(.forbidden, []) }
@@ -140,8 +141,8 @@ struct ContactRegistration {
         return asked.count(where: { $0.flow != nil && !$0.isSignOut }) > 1 ? .rejected(.badRequest, []) : nil
     }
 
-    /// The push services that a refusal names, so that the app can choose one (rules P3, P9). That of a contact which was
-    /// refused is not among them: it would be refused again.
+    /// The push services that a refusal lists, so that the app can choose another (rules P3, P9). The service of the
+    /// refused contact is not listed, since it would be refused again.
     private func offer(to refused: AskedContact?) -> [AddedField] {
         let asked = refused?.triple.provider.flatMap { PushProvider(named: $0) }
         return enabled.providers.filter { $0 != asked }.flatMap { provider in
@@ -164,7 +165,7 @@ struct ContactRegistration {
 
     // MARK: Matching
 
-    /// If several contacts are the same binding, removes all except the last.
+    /// Drops repeated contacts: if several contacts mean the same binding, only the last stays.
     private mutating func dropRepeated() {
         var kept: [AskedContact] = []
         for (index, contact) in asked.enumerated() {
@@ -176,9 +177,9 @@ struct ContactRegistration {
         asked = kept
     }
 
-    /// Finds the stored contact that each requested contact refreshes. First by the number of its flow, if flows count.
-    /// Then, for all contacts, by token (reading A6) or by URI, then by its report, then by label (rule R8b). In this
-    /// order, two contacts of one device do not take each other's place.
+    /// Finds the stored contact that each requested contact refreshes. The rules apply in order: by the number of the
+    /// flow if flows apply, by token (reading A6) or URI, by report, and by label (rule R8b). This order prevents two
+    /// contacts of one device from taking each other's place.
     private mutating func match() {
         let callID = request.callID
         take { contact, stored in contact.flow != nil && stored.flow == contact.flow }
@@ -207,12 +208,12 @@ struct ContactRegistration {
 
     private func install(_ contact: AskedContact, as id: DeviceID, in plan: RegisterPlan) {
         let granted = min(contact.expires, limits.most)
-        // A contact keeps the number of a provider that is off, so that it becomes a push contact when the provider is
-        // switched on.
+        // A contact keeps the number of a provider that is switched off, and becomes a push contact when the provider
+        // is switched on.
         var provider: UInt8 = 0
         if contact.notUsed != .pushedElsewhere { provider = contact.token?.provider.number ?? 0 }
         var text = contact.text
-        // The label of the report stays in the contact, because the report's sender removes the device by it.
+        // The contact keeps the label of its report, because the sender of the report removes the device by that label.
         if contact.token != nil, let match = contact.match, let label = stored[match].reportedLabel {
             text = ContactText.marked(text, asReported: label) ?? text
         }
@@ -245,7 +246,7 @@ struct ContactRegistration {
         if contact.triple.hasConflictingParams { plan.facts.append(.conflictingParams(id)) }
     }
 
-    /// Whether nothing changes that must survive a restart.
+    /// Whether the REGISTER changes only values that a restart may lose.
     private func isBookkeeping(_ content: Binding.Content, on old: StoredContact) -> Bool {
         let binding = old.binding
         return enabled.contains(number: content.provider) && binding.provider == content.provider
@@ -298,7 +299,8 @@ struct ContactRegistration {
             if !ordinary.isEmpty { return ordinary }
             return labelled(as: contact, among: free)
         }
-        // If several contacts have this address, the client's own contact is removed, else the one without a token.
+        // If several contacts have this address, the client's own contact is removed, or else the contact without a
+        // token.
         let own = sameURI.filter { stored[$0].callID == request.callID }
         if !own.isEmpty { return own }
         let ordinary = sameURI.filter { !stored[$0].isPush }
@@ -306,8 +308,8 @@ struct ContactRegistration {
         if !sameURI.isEmpty { return sameURI }
         let labelled = labelled(as: contact, among: free)
         if !labelled.isEmpty { return labelled }
-        // The same client may have a new address. If it only removes its old address, that address differs from its
-        // Via.
+        // The client may have a new address. A REGISTER that only removes the client's old address has another address
+        // in its Via.
         let via = request.via
         guard SIPURI.isSameHost(via.host, uri.host), (via.port ?? 5060) == (uri.port ?? 5060) else { return [] }
         return free.filter { stored[$0].callID == request.callID }

@@ -2,14 +2,14 @@ import Bytes
 import PushDelivery
 import SIPGrammar
 
-/// The values of a stored contact that a restart needs, as far as a quick scan of its bytes finds them: a start reads a
+/// The values of a stored contact that a restart needs. A quick scan of the bytes finds them, because a start reads a
 /// million contacts. Contacts in rare forms are parsed completely, see ``BindingTable/restore(_:settings:now:)``.
 struct ContactSummary: Hashable {
-    /// Its token, which is well-formed but may belong to no app of ours; `nil` without push parameters.
+    /// The contact's token. The token is well-formed, but may belong to no app of ours. `nil` without push parameters.
     private(set) var token: PushToken?
-    /// It has `+sip.pnsreg`.
+    /// Whether the contact has `+sip.pnsreg`.
     private(set) var refreshesItself = false
-    /// It has a `reg-id`.
+    /// Whether the contact has a `reg-id`.
     private(set) var hasFlowNumber = false
 
     /// - Returns: `nil` if the contact must be parsed completely.
@@ -63,7 +63,7 @@ struct ContactSummary: Hashable {
         return host < end && text[host] != UInt8(ascii: ":") ? end : nil
     }
 
-    /// Whether only parameters follow, or nothing. Quoted values may have no escapes.
+    /// Whether only parameters without escapes in quoted values follow, or nothing.
     private static func isOrdinary(_ text: Span<UInt8>, from start: Int) -> Bool {
         guard start == text.count || text[start] == UInt8(ascii: ";") else { return false }
         var index = start
@@ -90,7 +90,7 @@ struct ContactSummary: Hashable {
         private var hasToken = false
         private var isOdd = false
 
-        /// A Google token, or a single Apple token without a service.
+        /// Whether the token is a Google token, or a single Apple token without a service.
         var isOrdinary: Bool { !isOdd && provider != nil && prid != nil && (provider != .apns || param != nil) }
 
         mutating func note(_ text: Span<UInt8>, _ parameter: ParameterPlace, from start: Int) {
@@ -113,7 +113,7 @@ struct ContactSummary: Hashable {
                 hasToken = true
                 if provider != .fcm, let value, text.hasSeparator(value) { isOdd = true }
             } else if text.equalsIgnoringCase(name, "pn-param") || text.equalsIgnoringCase(name, "pn-params") {
-                // If it occurs twice, the contact is parsed completely.
+                // If `pn-param` occurs twice, the contact is parsed completely.
                 if param != nil || place == nil { isOdd = true }
                 param = place
                 if provider != .fcm, value.map({ text.hasSeparator($0) }) ?? true { isOdd = true }
@@ -123,7 +123,8 @@ struct ContactSummary: Hashable {
 }
 
 extension Span<UInt8> {
-    /// Whether it contains a separator of Apple's tokens and services, or an escape, which may be one.
+    /// Whether the range contains a separator of Apple's tokens and services, or an escape, which may stand for a
+    /// separator.
     fileprivate func hasSeparator(_ range: Range<Int>) -> Bool {
         firstPlace(of: UInt8(ascii: ":"), UInt8(ascii: "&"), or: UInt8(ascii: "%"), in: range) < range.upperBound
     }

@@ -3,9 +3,8 @@ package import SIPGrammar
 
 /// One Contact value in the form that bindings store: `<URI>;name=value;...`.
 ///
-/// It has no display name, no `expires`, no malformed `q` and no unneeded white space, and all push parameters are
-/// inside the URI (reading A2). Most clients send exactly this form, so that comparing bytes detects an unchanged
-/// refresh.
+/// The form has no display name, no `expires`, no malformed `q` and no unneeded white space. All push parameters are
+/// inside the URI (reading A2). Most clients send exactly this form, so comparing bytes detects an unchanged refresh.
 package enum ContactText {
     /// The maximum length of a contact in bytes. A longer one is refused with 400, because the texts of all bindings
     /// are in memory.
@@ -67,8 +66,8 @@ package enum ContactText {
     /// Parses a stored value.
     static func read(_ text: ByteString) -> NameAddress? { text.hasPrefix("<") ? NameAddress(text) : nil }
 
-    /// The Request-URI of a request to that contact: without push parameters, `method` and URI headers (RFC 3261
-    /// section 16.6 item 2, section 19.1.5).
+    /// The Request-URI of a request to that contact: the contact without push parameters, `method` and URI headers (RFC
+    /// 3261 section 16.6 item 2, section 19.1.5).
     static func requestURI(of contact: SIPURI) -> ByteString {
         let parameters = contact.parameters
         return ByteString(capacity: contact.text.count) { out in

@@ -1,9 +1,9 @@
 /// The users whose last contact was recently removed. A call to one of them gets 480, and a call to an unknown user
 /// gets 404. Without passwords, only this list distinguishes them.
 ///
-/// Its size is limited: if it is full, the older half is dropped first.
+/// The list has a maximum size. If it is full, the older half is dropped.
 struct DepartedAddresses: Sendable {
-    /// The hashes of names. Each takes eight bytes.
+    /// Hashes of the users' names, eight bytes each.
     private var recent = Set<Int>()
     private var older = Set<Int>()
 

@@ -1,7 +1,8 @@
 package import Bytes
 package import SIPGrammar
 
-/// The name of a device within one AOR. It does not change with the device's token and address (rule R8b, reading A5).
+/// The name of a device within one AOR. The name stays the same when the device's token and address change (rule R8b,
+/// reading A5).
 package struct DeviceLabel: Hashable, Sendable {
     package let source: RegistrarSettings.LabelSource
     /// The `label` value unchanged, or the instance in lower case.

@@ -12,7 +12,7 @@ package struct ReportedDevice: Hashable, Sendable {
     }
 
     private let content: Content
-    /// A name of the installation that stays when its token changes, such as Acrobits' selector; empty if unknown.
+    /// A name of the installation, such as Acrobits' selector. The name stays when the token changes. Empty if unknown.
     package let label: ByteString
 
     package init(token: PushToken, label: ByteString) {
@@ -60,8 +60,8 @@ package enum DeviceSelection: Hashable, Sendable {
 }
 
 extension RegisterProcessor {
-    /// Judges a report. A device that has registered keeps its contact and its flow. A device that has not is known
-    /// only by its token: calls wake it, but it gets no other requests until it registers.
+    /// Judges a report. A device that has registered keeps its contact and its flow. Any other device is known only by
+    /// its token: calls wake it, but it gets no other requests until it registers.
     ///
     /// - Returns: a plan like that of a REGISTER, but with an empty ``RegisterPlan/refreshed``, because no device
     ///   registered.
@@ -100,8 +100,8 @@ extension RegisterProcessor {
         } else {
             plan.facts.append(.added(id, isPush: true))
         }
-        // Other devices with the same token or installation are this device. Its further flows stay, and get the token
-        // as well.
+        // Other devices with the same token or installation are the same device. Its further flows stay and get the
+        // token, too.
         for other in stored where other.id != id {
             if let known, known.isFlow(besides: other) {
                 guard other.token != token, let content = self.content(of: token, label, on: other, now: now) else {
@@ -182,16 +182,16 @@ extension Flow {
 }
 
 extension ForkTarget {
-    /// Whether requests can be sent to it: it has registered at least once.
+    /// Whether requests can be sent to the device, because it has registered at least once.
     package var isReachable: Bool { flow != .nowhere }
 }
 
 extension StoredContact {
-    /// Whether it has registered at least once. A device that was only reported cannot be reached.
+    /// Whether the device has registered at least once. A device that was only reported cannot be reached.
     var hasRegistered: Bool { binding.flow != .nowhere }
 
-    /// The label with which it was reported. It stays when the device registers without it. `nil` if the device was
-    /// never reported.
+    /// The label with which the device was reported. The label stays when the device registers without it. `nil` if the
+    /// device was never reported.
     var reportedLabel: ByteString? {
         guard hasRegistered else { return address.decodedParameter("label") ?? .empty }
         // The label is not searched in the URI, whose parameters belong to the phone.
@@ -239,7 +239,7 @@ extension ContactText {
 
     private static let mark = Array(";reported".utf8)
 
-    /// Removes the report's label from the end of a stored value, and no value from the device itself.
+    /// Removes the report's label from the end of a stored value. Parameters from the device itself stay.
     static func removeMark(from text: inout [UInt8]) {
         if let start = markStart(in: text.span) { text.removeSubrange(start...) }
     }

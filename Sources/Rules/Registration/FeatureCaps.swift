@@ -1,9 +1,9 @@
 import Bytes
 import PushDelivery
 
-/// The Feature-Caps values of RFC 8599: which push services a proxy serves (RFC 6809 for the syntax).
+/// The Feature-Caps values that say which push services a proxy serves (RFC 8599; RFC 6809 for the syntax).
 struct FeatureCaps: Sendable {
-    /// The row of each provider by its number; and for devices that can wake by themselves.
+    /// The rows of each provider, by the provider's number. `withRefresh` is for devices that can wake by themselves.
     private let alone, withRefresh: [[ByteString]]
 
     init(_ settings: RegistrarSettings) {
@@ -17,14 +17,14 @@ struct FeatureCaps: Sendable {
         withRefresh = rows(refresh: settings.refreshSeconds)
     }
 
-    /// The row that says that we serve the provider of that number; none for the number of ordinary contacts.
+    /// The row that announces the provider of that number. Empty for the number of ordinary contacts.
     func row(of number: UInt8, refreshesItself: Bool = false) -> [ByteString] {
         let rows = refreshesItself ? withRefresh : alone
         return rows.indices.contains(Int(number)) ? rows[Int(number)] : []
     }
 
-    /// The value of one Feature-Caps row: `*;+sip.pns="fcm"`, with `+sip.pnsreg` when seconds are given (rule P5), and
-    /// for web push with the key in `+sip.vapid`.
+    /// The value of one Feature-Caps row, such as `*;+sip.pns="fcm"`. `refresh` adds `+sip.pnsreg` in seconds (rule
+    /// P5), and `vapidKey` adds the web push key as `+sip.vapid`.
     private static func value(for provider: PushProvider, refresh: UInt32?, vapidKey: String?) -> ByteString {
         var out: [UInt8] = []
         out.append("*;+sip.pns=\"")
@@ -45,7 +45,8 @@ struct FeatureCaps: Sendable {
 
     /// The names of the push services that proxies nearer to the device announced in this REGISTER (rule P1).
     ///
-    /// It reads every `+sip.pns="..."` of the rows. The leading `*` may be missing, and a quoted value may be a list.
+    /// The method reads every `+sip.pns="..."` of the rows. The leading `*` may be missing, and a quoted value may be a
+    /// list.
     static func names(announcedIn rows: [ByteString]) -> [ByteString] {
         var found: [ByteString] = []
         for row in rows {

@@ -13,28 +13,28 @@ package struct ForkTarget: Sendable {
         case sleeping(PushToken)
     }
 
-    /// The device; with several flows, the number of the whole device.
+    /// The number of the device, which is shared by all its flows.
     package let id: DeviceID
-    /// The binding by which it is reached.
+    /// The binding by which the device is reached.
     package let binding: DeviceID
-    /// The contact's URI, with its push parameters. Callers need either the token to wake the device, or the rest to
-    /// call it.
+    /// The contact's URI, with its push parameters. A call needs either the token to wake the device, or the rest to
+    /// reach it.
     fileprivate let contact: SIPURI
-    /// `nil` for an ordinary contact.
+    /// The push provider of the contact; `nil` for an ordinary contact.
     package let provider: PushProvider?
     package let flow: Flow
-    /// Route values for requests to it, topmost first (RFC 3327 section 5.5).
+    /// The Route values for requests to the device, topmost first (RFC 3327 section 5.5).
     package let path: [ByteString]
     /// The preference of the contact, in thousandths.
     package let q: UInt16
-    /// When it last registered. A provider's answer about its token counts only if it is newer.
+    /// When the device last registered. A provider's answer about the token is ignored if it is older.
     package let registeredAt: UnixTime
     /// Whether the granted time is not over yet.
     package let isFresh: Bool
-    /// The last request by this flow got no answer.
+    /// Whether the last request on this flow got no answer.
     package let hasFailed: Bool
 
-    /// Whether it is a push contact.
+    /// Whether the contact is a push contact.
     package var canBeWoken: Bool { provider != nil }
 
     /// The token that wakes the device; `nil` for an ordinary contact.
@@ -53,9 +53,9 @@ package struct ForkTarget: Sendable {
 }
 
 extension BindingTable {
-    /// The devices for a call to the AOR: highest `q` first, among equals the latest registration first.
+    /// The devices for a call to the AOR. The order is the highest `q` first, and then the latest registration first.
     ///
-    /// Contacts that are not SIP URIs are left out, because no request can be sent to them.
+    /// Contacts whose URI is not a SIP URI are left out, because no request can be sent to them.
     package func forkTargets(for aor: AddressOfRecord, now: Instant) -> [ForkTarget] {
         let bindings = bindings(for: aor, now: now)
         var targets = bindings.compactMap { $0.marks.contains(.isFlow) ? nil : target(of: $0, now: now) }
@@ -72,14 +72,15 @@ extension BindingTable {
         return targets.sorted { ($0.q, $0.registeredAt, $1.id) > ($1.q, $1.registeredAt, $0.id) }
     }
 
-    /// One device as a target, for example after it woke up, by the best of its flows; `nil` if it is gone.
+    /// One device as a target on the best of its flows, for example after the device woke up. `nil` if the device is
+    /// gone.
     package func forkTarget(_ id: DeviceID, now: Instant) -> ForkTarget? {
         guard let binding = binding(id) else { return nil }
         if binding.marks.contains(.isFlow) { return flowTargets(of: id, now: now).first }
         return isInForce(binding, now: now) ? target(of: binding, now: now) : nil
     }
 
-    /// The same by one of its flows, if given: the flow by which it just registered.
+    /// One device as a target on the given flow, on which it just registered. Without a flow, the best flow is used.
     package func forkTarget(_ id: DeviceID, through flow: DeviceID?, now: Instant) -> ForkTarget? {
         guard let flow else { return forkTarget(id, now: now) }
         guard let binding = binding(flow), isInForce(binding, now: now) else { return nil }
@@ -102,7 +103,8 @@ extension BindingTable {
         return PushProvider(number: binding.provider).flatMap { PushToken($0, in: uri) }
     }
 
-    /// The provider that a device asked for and that is switched off, so that the device has an ordinary contact.
+    /// The provider that the device asks for, if that provider is switched off. The device then has an ordinary
+    /// contact.
     package func switchedOffProvider(of id: DeviceID) -> PushProvider? {
         guard let binding = binding(id), !isPush(binding) else { return nil }
         return PushProvider(number: binding.provider)

@@ -2,8 +2,8 @@ package import Addressing
 package import Bytes
 package import SIPGrammar
 
-/// A URI that leads to one device of a user, at any address (RFC 5627). A public GRUU shows the user and the device. A
-/// temporary one is sealed, and only the daemon can read it.
+/// A URI that leads to one device of a user, whatever the device's address (RFC 5627). A public GRUU shows the user and
+/// the device. A temporary GRUU is sealed, and only the daemon can read it.
 package enum GRUU {
     /// The `gr` parameter names the instance of one of the AOR's devices.
     case publicly(instance: ByteString)
@@ -67,8 +67,8 @@ package enum GRUU {
     }
 }
 
-/// The sealed values in the answer to a REGISTER. Each contains the number of its answer, so that the next answer has
-/// other values: two values of a user cannot be recognised as the same user's (RFC 5627 section 3.1.2, RFC 8599 section
+/// The sealed values in the answer to a REGISTER. Each value contains the number of its answer, so that each answer has
+/// new values. Nobody else can see that two values belong to the same user (RFC 5627 section 3.1.2, RFC 8599 section
 /// 6.2.1).
 package enum SealedName {
     /// The content of a temporary GRUU: the device, and a number for the Call-ID of its REGISTER.
@@ -88,7 +88,7 @@ extension BindingTable {
         return found
     }
 
-    /// A number for the Call-ID with which the device registered; the same in every run.
+    /// A number for the Call-ID with which the device registered. Every run computes the same number.
     package func callIDNumber(of id: DeviceID) -> UInt32? { slot(of: id).map { callIDNumber(at: $0) } }
 
     func callIDNumber(at slot: UInt32) -> UInt32 {
@@ -110,13 +110,13 @@ extension BindingTable {
 }
 
 extension ByteSink {
-    /// Appends bytes as the value of a URI parameter; almost always unchanged.
+    /// Appends bytes as the value of a URI parameter. Nearly all values need no escapes.
     fileprivate mutating func append(asParameter value: ByteString) {
         if value.withSpan(Self.isPlain) { return append(value) }
         append(escapingParameter: value)
     }
 
-    /// The same for bytes that are already appended.
+    /// Appends bytes that `self` already contains as the value of a URI parameter.
     fileprivate mutating func append(asParameter place: Range<Int>) {
         guard let isPlain = withBytes(place, Self.isPlain) else { return }
         if isPlain { return append(again: place) }
@@ -131,7 +131,7 @@ extension ByteSink {
 
     private static func isPlain(_ bytes: Span<UInt8>) -> Bool {
         let other = bytes.firstPlace(in: 0..<bytes.count) { block in
-            // Letters of both cases; digits and their neighbours in ASCII: - . / :
+            // Plain bytes are letters of both cases, and the ASCII range from `-` to `:` with the digits.
             let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
             let digits = block &- SIMD16(repeating: UInt8(ascii: "-"))
             return (letters .> SIMD16(repeating: 25)) .& (digits .> SIMD16(repeating: 13))

@@ -4,8 +4,8 @@ package import SIPGrammar
 
 /// The push parameters of a Contact (RFC 8599 section 4.1, readings A1 to A4).
 ///
-/// They are read from the parameters of the URI and, for clients that put them there, from the parameters after the
-/// `>`. If both have one, the URI's has priority. Whether a provider is switched on is not checked here.
+/// The parameters are read from the URI and, for clients that put them there, from the part after the `>`. A parameter
+/// of the URI has priority. Whether a provider is switched on is not checked here.
 package enum PushParameters: Hashable, Sendable {
     /// No push parameters, or only empty ones (rule R6).
     case none
@@ -36,14 +36,14 @@ package enum PushParameters: Hashable, Sendable {
     /// The maximum length in bytes of a decoded `pn-prid` or `pn-param`.
     package static let longestValue = 4096
 
-    /// The triple that a device sent, decoded, before it is judged.
+    /// The decoded push parameters of a Contact, before they are judged.
     ///
     /// A sign-out may contain fewer parameters than a registration, so matching compares the parts.
     package struct Triple: Hashable, Sendable {
-        /// `nil` if it was not sent; empty if it was sent without a value.
+        /// `pn-provider`. `nil` if it was not sent, and empty if it was sent without a value.
         package let provider: ByteString?
         package let param: ByteString?
-        /// `nil` if missing or empty.
+        /// `pn-prid`. `nil` if missing or empty.
         package let prid: ByteString?
         /// Whether `pn-param` and ECSS-10's `pn-params` were both sent and differ. `pn-param` was used (reading A1).
         package let hasConflictingParams: Bool
@@ -93,7 +93,7 @@ package enum PushParameters: Hashable, Sendable {
 }
 
 extension PushParameters.Triple {
-    /// The values in the order of their occurrence. The first one of each name counts.
+    /// The raw parameters that a scan found. If a name occurs twice, the first one is used.
     private struct Found {
         var provider, singular, plural, prid: ByteString?
 
@@ -106,7 +106,7 @@ extension PushParameters.Triple {
 
         /// Examines one parameter of the field, whose value may be quoted, or of the URI.
         mutating func take(_ place: ParameterPlace, in bytes: Span<UInt8>, of text: ByteString, isOfField: Bool) {
-            // The word identifies names of up to eight bytes.
+            // The first eight bytes of the name, which identify all names of that length.
             let word = bytes.lowercasedWord(place.name)
             var value: ByteString {
                 let text = place.value.map { text[$0] } ?? .empty
@@ -139,7 +139,7 @@ extension PushParameters.Triple {
     /// Only the parameters of the URI, for contacts in the form of ``ContactText``.
     init(uri: SIPURI) { self.init(Found(in: uri), of: NameAddress(uri)) }
 
-    /// The values in the contact, which may have the parameters that preceded RFC 8599 instead.
+    /// Builds the triple from the found values. The contact may have the parameters that preceded RFC 8599 instead.
     private init(_ found: Found, of contact: @autoclosure () -> NameAddress) {
         let (provider, singular, plural) = (found.provider, found.singular, found.plural)
         var prid = found.prid
@@ -148,7 +148,7 @@ extension PushParameters.Triple {
             return
         }
         var param = singular ?? plural
-        // Two tokens name the same device in either order.
+        // Two tokens name the same device in any order, so they are stored in one order.
         if let two = prid, two.contains(UInt8(ascii: "&")),
             provider.map({ PushProvider(named: $0)?.isApple == true }) ?? true
         {
@@ -180,8 +180,8 @@ extension PushParameters.Triple {
             provider: provider, param: app.isEmpty ? nil : app, prid: token, hasConflictingParams: false)
     }
 
-    /// Whether a sign-out with these parameters names that token: all parameters that it contains must be equal
-    /// (reading A7).
+    /// Whether an unregistering contact with these parameters names that token. All parameters that it has must be
+    /// equal (reading A7).
     package func names(_ token: PushToken) -> Bool {
         guard let prid, prid == token.prid else { return false }
         if let provider, !provider.isEmpty, PushProvider(provider) != token.provider { return false }
@@ -193,7 +193,7 @@ extension PushParameters.Triple {
 extension NameAddress {
     /// The value of a URI parameter, else of a header parameter, without escapes and quotes.
     ///
-    /// `nil` if neither exists; empty if it has no value.
+    /// `nil` if neither parameter exists. Empty if the parameter has no value.
     func decodedParameter(_ name: StaticString) -> ByteString? {
         if let found = uri.parameters.first(named: name) { return (found.value ?? .empty).percentDecoded() }
         guard let found = parameters.first(named: name) else { return nil }
@@ -208,7 +208,7 @@ extension ByteString {
 }
 
 extension PushProvider {
-    /// Reads like `init(_:)`, but creates no `String` for the values of nearly all phones.
+    /// Parses a provider's name like `init(_:)`, but creates no `String` for the names that nearly all phones use.
     init?(named value: ByteString) {
         if value == "fcm" {
             self = .fcm
@@ -245,7 +245,8 @@ enum AppleServices {
         return Set(named).count == named.count && Set(named) == Set(services)
     }
 
-    /// The tokens with the token for calls first, and others by their names. A text of another form is unchanged.
+    /// The tokens in a fixed order: the token for calls first, then the others by name. A text of another form is
+    /// unchanged.
     static func inOneOrder(prid: ByteString) -> ByteString {
         let tokens = prid.split(at: [UInt8(ascii: "&")])
         var named: [(name: ByteString, token: ByteString)] = []
@@ -256,7 +257,7 @@ enum AppleServices {
         return joined(named.sorted { isBefore($0.name, $1.name) }.map(\.token), like: prid)
     }
 
-    /// The same for the services at the end of `pn-param`.
+    /// The services at the end of `pn-param`, in the same fixed order.
     static func inOneOrder(param: ByteString) -> ByteString {
         guard let dot = param.lastIndex(of: UInt8(ascii: ".")) else { return param }
         let parts = services(of: param)

@@ -11,22 +11,23 @@ package struct RegisterAnnouncement: Sendable {
     /// The Path values of the request, repeated in the answer (RFC 3327 section 5.3).
     var path: [ByteString] = []
     private(set) var featureCaps: [ByteString] = []
-    /// A flow of RFC 5626 was registered.
+    /// Whether a flow of RFC 5626 was registered.
     private(set) var isOutbound = false
-    /// How often the phone shall send something on that flow, in seconds.
+    /// The interval in seconds at which the phone must send something on that flow.
     package private(set) var flowTimer: UInt32?
-    /// The push contact whose reference goes into the answer, see ``SealedName/purr(_:)``.
+    /// The push contact whose reference the answer contains, see ``SealedName/purr(_:)``.
     private(set) var purr: DeviceID?
-    /// The client wants to know the GRUUs of its contacts (RFC 5627).
+    /// Whether the client wants the GRUUs of its contacts (RFC 5627).
     var wantsGRUU = false
 
-    /// A flow was registered. Behind an edge it is the edge that hears the phone.
+    /// A flow was registered. Behind an edge no interval is announced, since the edge gets the keep-alives.
     mutating func addFlow(_ settings: RegistrarSettings) {
         isOutbound = true
         if path.isEmpty { flowTimer = settings.flowTimerSeconds }
     }
 
-    /// What we serve for a contact, and the device if it may have a reference, which the first row of all gets.
+    /// Adds the Feature-Caps rows for a contact. The first row gets the device's `pn-purr` reference, if `device` is
+    /// given.
     mutating func add(_ rows: [ByteString], for device: DeviceID?) {
         guard !featureCaps.isEmpty else { return (featureCaps, purr) = (rows, device) }
         for row in rows where !featureCaps.contains(row) { featureCaps.append(row) }
@@ -43,10 +44,10 @@ extension BindingTable {
     /// - Parameters:
     ///   - aor: the owner of the contacts.
     ///   - announcement: the values besides the contacts.
-    ///   - refresh: the refresh that was carried out, if nothing else changed since it was decided.
+    ///   - refresh: the refresh that was just carried out; `nil` if anything else changed since its decision.
     ///   - date: the Date row.
     ///   - number: the answer's number, unique in this run.
-    ///   - now: both clocks.
+    ///   - now: the time by both clocks.
     ///   - out: receives the rows.
     ///   - seal: appends a text that only the daemon can read.
     package func appendOKFields(
@@ -92,8 +93,8 @@ extension BindingTable {
         out.append(date)
     }
 
-    /// The URIs that lead to the device from anywhere (RFC 5627 section 5.2). The instance is searched in the contact
-    /// that was just written.
+    /// Appends the GRUUs of the device (RFC 5627 section 5.2). The instance is read from the contact that was just
+    /// written.
     private func appendGRUUs(
         slot: UInt32, _ aor: AddressOfRecord, contact: Range<Int>, _ number: UInt32, to out: inout ByteSink,
         _ seal: (SealedName, inout ByteSink) -> Void
@@ -106,10 +107,10 @@ extension BindingTable {
         }
     }
 
-    /// The contact with its remaining seconds.
+    /// Appends the contact with its remaining seconds.
     ///
     /// A device gets its own parameters unchanged (rule P7). It must not learn the tokens of the AOR's other devices,
-    /// because it could wake them with these.
+    /// because anybody can wake a device with its token.
     private func appendContact(slot: UInt32, isEchoed: Bool, now: Instant, to out: inout ByteSink) {
         if self[slot].marks.contains(.hasLabel) {
             let contact = binding(at: slot).contact
@@ -125,8 +126,8 @@ extension BindingTable {
             out.append(binding(at: slot).contact.withoutPushParameters())
         }
         out.append(";expires=")
-        // A push contact stays when its time is over. The answer must not contain 0, which means that it was removed
-        // (reading A8).
+        // A push contact stays after its granted time. The answer must not contain 0, which would mean that the contact
+        // was removed (reading A8).
         out.append(decimal: max(1, now.seconds(until: self[slot].freshUntil)))
     }
 }

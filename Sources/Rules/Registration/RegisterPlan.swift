@@ -11,11 +11,11 @@ import Timekeeping
 /// follows, then the store writes it. Then follows ``BindingTable/apply(_:)``, or ``BindingTable/cancel(_:)`` if the
 /// store failed. Finally the 200 with its ``announcement`` is sent. Each AOR has one plan at a time.
 ///
-/// A class, because many functions pass it on, and a copy of the value would retain a dozen arrays.
+/// This is a class, because many functions pass the plan on, and a copy of a value would retain a dozen arrays.
 package final class RegisterPlan {
     package let aor: AddressOfRecord
-    /// The changes that must be persisted before the 200. Empty if nothing changed that a restart could lose: a push
-    /// contact that was only refreshed is restored from its old row just as well.
+    /// The changes that must be persisted before the 200. Empty if a restart would lose nothing: the old row of a
+    /// refreshed push contact restores it just as well.
     package internal(set) var persist: [BindingChange] = []
     /// The devices whose only changes are expiry, CSeq and Call-ID. Their rows, from ``BindingTable/stored(_:now:)``,
     /// may be written later.
@@ -87,8 +87,8 @@ package enum RegisterDecision {
     case accepted(RegisterPlan)
     /// A push contact is refreshed, and nothing has to be persisted first.
     case refreshed(ContactRefresh)
-    /// Nothing changes, and the answer has this status and these further fields. If a token is the cause, its problem
-    /// is named.
+    /// The REGISTER is refused with this status and these fields, and no binding changes. `because` names the problem
+    /// of a refused token.
     case rejected(Status, [AddedField], because: TokenProblem? = nil)
 }
 
@@ -96,7 +96,7 @@ extension BindingTable {
     /// Protects the bindings that the plan names while the store writes it, and reserves its new ids.
     package mutating func begin(_ plan: RegisterPlan) { mark(plan, busy: true) }
 
-    /// Abandons a plan that the store could not write. Its ids stay unused.
+    /// Drops a plan that the store could not write. Its ids stay unused.
     package mutating func cancel(_ plan: RegisterPlan) { mark(plan, busy: false) }
 
     /// Carries the plan out.

@@ -19,7 +19,7 @@ package struct RegisterProcessor: Sendable {
         featureCaps = FeatureCaps(settings)
     }
 
-    /// Judges a REGISTER from `flow`, to which requests to its contacts will be sent. Changes nothing.
+    /// Judges a REGISTER without changing anything. Requests to its contacts will be sent on `flow`.
     package func plan(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision {
@@ -53,9 +53,10 @@ package struct RegisterProcessor: Sendable {
 
     // MARK: The common case
 
-    /// One contact that is refreshed with the same text, from the same flow, under the same Call-ID.
+    /// The refresh of one contact with the same text, from the same flow, under the same Call-ID. `nil` for any other
+    /// REGISTER.
     ///
-    /// Nearly all REGISTERs are of this kind. All others, and unusual ones, take the general path.
+    /// Nearly all REGISTERs are such refreshes. Other REGISTERs take the general path.
     private func refresh(
         _ request: SIPRequest, for aor: AddressOfRecord, on flow: Flow, in table: borrowing BindingTable, now: Moment
     ) -> RegisterDecision? {
@@ -67,7 +68,7 @@ package struct RegisterProcessor: Sendable {
 
         var (slot, refreshed) = (first, nil as UInt32?)
         while slot != BindingTable.noSlot {
-            // Another contact has this Call-ID: its CSeq takes part in the order of requests.
+            // Another contact has this Call-ID, so its CSeq counts for the order of requests.
             let hasSameCallID = table.has(callID: request.callID, at: slot)
             if hasSameCallID, table[slot].cseq >= request.cseq.number { return nil }
             if hasSameCallID, table.has(contact: contact, at: slot) { refreshed = slot }
@@ -122,11 +123,11 @@ package struct RegisterProcessor: Sendable {
         case new, repeated, late
     }
 
-    /// Compares with all bindings under the request's Call-ID, whether the request names them or not: an overtaken
-    /// REGISTER must not restore a contact that the device has left.
+    /// Compares the CSeq with all bindings under the request's Call-ID, whether or not the request names them. An
+    /// overtaken REGISTER must not restore a contact that the device has left.
     ///
-    /// Only while they are fresh. Otherwise a client that restarts its CSeq under a fixed Call-ID would be locked out
-    /// forever by a contact that never ends.
+    /// Only fresh bindings count. A push contact never ends, so it would otherwise lock out a client that restarts its
+    /// CSeq under a fixed Call-ID.
     private func order(of request: SIPRequest, among stored: [StoredContact], now: Instant) -> Order {
         var order = Order.new
         let flow = request.contacts.first.flatMap(RegistrationFlow.init)
@@ -139,7 +140,8 @@ package struct RegisterProcessor: Sendable {
         return order
     }
 
-    /// `Contact: *` (RFC 3261 section 10.2.2): only with `Expires: 0` and without other contacts.
+    /// Handles `Contact: *` (RFC 3261 section 10.2.2), which is valid only with `Expires: 0` and without other
+    /// contacts.
     private func removeAll(
         _ stored: [StoredContact], _ request: SIPRequest, _ plan: RegisterPlan
     ) -> RegisterDecision {

@@ -2,9 +2,9 @@ package import PushDelivery
 package import Settings
 import Timekeeping
 
-/// How REGISTER requests are judged.
+/// Settings of how REGISTERs are judged.
 package struct RegistrarSettings: SettingsGroup, Equatable {
-    /// What happens to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
+    /// The answer to a REGISTER whose push service this proxy does not serve (RFC 8599 section 5.6.1, rule P2).
     ///
     /// ECSS-10 does not define it. RFC 8599 allows 555 if the proxy knows that no other proxy on the path supports the
     /// service. The app then knows that it will not be woken.
@@ -15,7 +15,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
         case ordinary
     }
 
-    /// The name of a device across new tokens and addresses (reading A5).
+    /// The part of a Contact that names its device, whatever its token and address are (reading A5).
     package enum LabelSource: String, Hashable, Sendable, CaseIterable {
         /// The Contact parameter `label`.
         case label
@@ -27,7 +27,7 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package var minExpiry: Duration = .seconds(60)
     package var maxExpiry: Duration = .seconds(86400)
     package var maxContacts = 12
-    /// The contacts of one REGISTER. More get 400.
+    /// The maximum number of contacts in one REGISTER. More contacts get 400.
     package var maxContactsPerRequest = 20
     /// The sources of a device's name, in the order in which they are tried.
     package var labelSources: [LabelSource] = [.label, .instance]
@@ -35,11 +35,11 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     /// Zero: not announced.
     package var announcedRefresh: Duration = .seconds(130)
     package var announcesPURR = false
-    /// How long before its end a phone is woken to refresh its contact. Zero: never.
+    /// How long before the end of its contact a push asks the phone to register again. Zero: never.
     package var refreshPushLead: Duration = .zero
     /// Zero: not announced.
     package var flowTimer: Duration = .zero
-    /// Computed from the settings of the push providers; not a key of this group.
+    /// The push providers' settings for registration. They are computed, and not a key of this group.
     package var push = PushAcceptance()
 
     package init() {}
@@ -137,7 +137,7 @@ struct ExpiryLimits: Sendable {
 }
 
 extension Instant {
-    /// Avoids the 128-bit arithmetic of `Duration`, because it runs forevery REGISTER.
+    /// Adds seconds without the 128-bit arithmetic of `Duration`, because every REGISTER needs this.
     func adding(seconds: UInt32) -> Instant {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(Int64(seconds) * 1_000_000_000)
         return overflow ? .distantFuture : Instant(nanoseconds: sum)

@@ -6,12 +6,12 @@ package import SIPGrammar
 /// Contacts of one instance with different numbers are flows to the same device. A new contact with the same number
 /// replaces the old one, with any URI, token and Call-ID.
 package struct RegistrationFlow: Hashable, Sendable {
-    /// In lower case, without quotes and angle brackets.
+    /// The instance in lower case, without quotes and angle brackets.
     package let instance: ByteString
     /// The `reg-id`, 1 to 2^31 - 1.
     package let number: UInt32
 
-    /// - Returns: `nil` for a Contact without both, and for an instance that many devices share.
+    /// - Returns: `nil` for a Contact without `+sip.instance` or `reg-id`, and for an instance that many devices share.
     package init?(_ contact: NameAddress) {
         guard let number = contact.parameters.value(of: "reg-id")?.decimal(as: UInt32.self), number > 0,
             number <= UInt32(Int32.max), let instance = contact.instance, !DeviceLabel.isShared(instance)
@@ -23,11 +23,11 @@ package struct RegistrationFlow: Hashable, Sendable {
     func isOfSameDevice(as other: RegistrationFlow) -> Bool { instance == other.instance }
 }
 
-/// Whether the flows of a REGISTER count (RFC 5626 section 6).
+/// Whether a REGISTER uses outbound flows (RFC 5626 section 6).
 enum OutboundSupport {
-    /// The client does not ask for it, so a `reg-id` has no meaning.
+    /// The client does not ask for outbound, so a `reg-id` has no meaning.
     case notAsked
-    /// The client asks for it, and a hop between it and the daemon does not support flows: 439.
+    /// The client asks for outbound, but a hop between it and the daemon does not support flows. The answer is 439.
     case hopLacks
     case applies
 
@@ -36,7 +36,7 @@ enum OutboundSupport {
             self = .notAsked
             return
         }
-        // Each proxy writes its Path above the previous ones: the last Path is the first hop's.
+        // Each proxy writes its Path above the earlier ones, so the last Path is from the client's first hop.
         if let first = request.path.last {
             self = first.uri.parameters.contains("ob") ? .applies : .hopLacks
         } else {
@@ -57,7 +57,7 @@ extension SIPRequest {
 }
 
 extension Span<UInt8> {
-    /// Whether one of the words between commas is that word.
+    /// Whether the comma-separated list contains the word.
     fileprivate func lists(_ word: StaticString) -> Bool {
         var start = 0
         while start < count {
@@ -70,7 +70,7 @@ extension Span<UInt8> {
 }
 
 extension ContactText {
-    /// The stored value without its `reg-id`, which has no meaning if flows do not count.
+    /// The stored value without its `reg-id`, which has no meaning if flows do not apply.
     static func withoutFlowNumber(_ text: ByteString) -> ByteString {
         guard let uri = uri(of: text) else { return text }
         let end = uri.text.count + 2

@@ -2,16 +2,17 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// A binding in the form of the store: one row. Times are dates, because an `Instant` is valid only in its process.
+/// A binding as a row of the store. Times are dates, because an `Instant` is valid only in its process.
 package struct StoredBinding: Hashable, Sendable {
     package let id: DeviceID
     package let aor: AddressOfRecord
-    /// In the form of ``ContactText``. A secret if it contains a push token.
+    /// The contact, in the form of ``ContactText``. The value is a secret if it contains a push token.
     package let contact: ByteString
     package let callID: ByteString
     package let cseq: UInt32
     package let path: [ByteString]
-    /// A stream connection in it is closed after a restart. The address pair of UDP may still work.
+    /// The flow of the last REGISTER. After a restart a stream connection is closed, but a UDP address pair may still
+    /// work.
     package let flow: Flow
     package let granted: UInt32
     package let freshUntil: UnixTime
@@ -19,8 +20,8 @@ package struct StoredBinding: Hashable, Sendable {
     /// Whether the contact's push parameters are used. False for ordinary contacts, and if another proxy sends the
     /// pushes.
     package let isPush: Bool
-    /// The phone's User-Agent from ``UserAgent``; empty if it sent none. `nil`: the row keeps its value, which only the
-    /// store has.
+    /// The phone's User-Agent from ``UserAgent``; empty if the phone sent none. `nil` leaves the row's value unchanged,
+    /// which only the store has.
     package let userAgent: ByteString?
 
     package init(
@@ -43,7 +44,7 @@ package struct StoredBinding: Hashable, Sendable {
     }
 }
 
-/// The change of one binding in the store.
+/// A change to one binding's row.
 package enum BindingChange: Hashable, Sendable {
     /// Insert the row, or replace the one with this id.
     indirect case upsert(StoredBinding)

@@ -4,18 +4,18 @@ import PushDelivery
 import SIPGrammar
 import Timekeeping
 
-/// A binding in the form for the matching rules: with its text parsed, its token and its label.
+/// A binding prepared for the matching rules, with its parsed text, token and label.
 ///
-/// A class for the same reason as ``AskedContact``.
+/// This is a class, for the same reason as ``AskedContact``.
 final class StoredContact {
     let id: DeviceID
     let binding: Binding
     let address: NameAddress
-    /// Parsed at the first comparison.
+    /// The contact's URI, parsed at the first comparison.
     private(set) lazy var uri = ComparableURI(address.uri)
     /// The token in the contact, whether it is used or not.
     let token: PushToken?
-    /// Whether it stays until rule R8 ends it.
+    /// Whether the contact is a push contact, which stays until rule R8 ends it.
     let isPush: Bool
     let label: DeviceLabel?
     let callID: ByteString
@@ -35,7 +35,7 @@ final class StoredContact {
         }
     }
 
-    /// Whether both are flows of one device.
+    /// Whether the two contacts are flows of one device.
     func isFlow(besides other: StoredContact) -> Bool {
         guard let flow, let another = other.flow else { return false }
         return flow.isOfSameDevice(as: another)

@@ -3,7 +3,7 @@ package import Bytes
 package import SIPGrammar
 
 extension SIPURI {
-    /// Names are case-insensitive; IPv6 addresses are compared by value.
+    /// Whether two hosts are the same. Names are case-insensitive, and IPv6 addresses are compared by value.
     package static func isSameHost(_ left: ByteString, _ right: ByteString) -> Bool {
         if left.equalsIgnoringCase(right) { return true }
         guard left.contains(UInt8(ascii: ":")), right.contains(UInt8(ascii: ":")),
@@ -23,7 +23,8 @@ extension SIPURI {
     }
 }
 
-/// A URI prepared for comparison with many others: twelve contacts of fifty parameters with twelve stored ones.
+/// A URI prepared for comparison with many others. One REGISTER may compare twelve contacts of fifty parameters with
+/// twelve stored ones.
 ///
 /// Escapes are decoded and names folded once, and the parameters are sorted, so that a comparison is one pass.
 struct ComparableURI {
@@ -32,8 +33,8 @@ struct ComparableURI {
     private let parameters: [Hashed]
     private let headers: [[UInt8]]
 
-    /// A parameter as the hashes of its name and its value. Only contacts of one user are compared: a collision harms
-    /// only the user who made it.
+    /// A parameter as the hashes of its name and its value. Only contacts of one user are compared, so a collision
+    /// harms only the user who made it.
     private struct Hashed {
         let name: UInt64
         let value: UInt64
@@ -64,9 +65,10 @@ struct ComparableURI {
             .map(\.element)
     }
 
-    /// Whether both identify the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
+    /// Whether the two URIs identify the same resource by RFC 3261 section 19.1.4 and RFC 8599 section 5.3.
     ///
-    /// Not transitive: a parameter that only one of the two has is ignored, except for the few that must match.
+    /// The relation is not transitive: a parameter that only one of the two URIs has is ignored, except for the few
+    /// that must match.
     ///
     /// With `ignoringPush` all `pn-*` parameters are ignored, for a device that switches its pushes on or off.
     func isEquivalent(to other: ComparableURI, ignoringPush: Bool = false) -> Bool {
@@ -77,7 +79,8 @@ struct ComparableURI {
             && Self.agree(parameters, other.parameters, ignoringPush: ignoringPush) && headers == other.headers
     }
 
-    /// Each value equals the first value of that name on the other side; the few that must be in both are present.
+    /// Whether the parameters agree: each value equals the first value of the same name on the other side, and the few
+    /// parameters that must be in both are present.
     private static func agree(_ these: [Hashed], _ those: [Hashed], ignoringPush: Bool) -> Bool {
         var left = 0
         var right = 0
@@ -112,8 +115,8 @@ struct ComparableURI {
 }
 
 extension ParameterPlace {
-    /// `pn-*`, and `app-id` of Linphone's parameters before RFC 8599: these must never be sent to a peer, with or
-    /// without escapes in the name. `pn-purr` is made for peers (RFC 8599 section 9.3).
+    /// Whether the name is `pn-*`, or `app-id` of Linphone's parameters before RFC 8599. Such parameters must never be
+    /// sent to a peer, with or without escapes in the name. `pn-purr` is made for peers (RFC 8599 section 9.3).
     func isPush(in bytes: Span<UInt8>) -> Bool {
         if bytes.firstIndex(of: UInt8(ascii: "%"), in: name) != nil {
             let plain = ByteString(copying: bytes.extracting(name)).percentDecoded()
@@ -124,7 +127,7 @@ extension ParameterPlace {
 
     private static func isPush(_ bytes: Span<UInt8>, _ name: Range<Int>) -> Bool {
         guard name.count > 3 else { return false }
-        // The word identifies names of up to eight bytes.
+        // The first eight bytes of the name, which identify all names of that length.
         let word = bytes.lowercasedWord(name)
         if word & 0xff_ffff == ("pn-" as StaticString).word {
             return word != ("pn-purr" as StaticString).word || name.count > 8
@@ -132,7 +135,7 @@ extension ParameterPlace {
         return word == ("app-id" as StaticString).word && name.count <= 8
     }
 
-    /// The parameters without which a URI matches no URI that has them, and the RFC 8599 triple.
+    /// Whether the parameter must be in both URIs: RFC 3261's mandatory ones, and the RFC 8599 triple.
     fileprivate func mustBeInBoth(in bytes: Span<UInt8>) -> Bool {
         for known: StaticString in [
             "transport", "user", "ttl", "method", "maddr", "pn-provider", "pn-prid", "pn-param", "pn-params",
@@ -142,8 +145,8 @@ extension ParameterPlace {
 }
 
 extension ByteString {
-    /// Decodes escapes of unreserved characters, and writes other escapes in upper case: then equal bytes mean equal
-    /// text.
+    /// Decodes escapes of unreserved characters, and writes other escapes in upper case. Equal texts then have equal
+    /// bytes.
     func withEscapesNormalized() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []

@@ -1,8 +1,8 @@
 package import Bytes
 package import SIPGrammar
 
-/// A phone's User-Agent (RFC 3261 section 20.41). Operators read it, and no rule depends on it. It is only in the
-/// store, because a million contacts would need a hundred megabytes for it.
+/// A phone's User-Agent (RFC 3261 section 20.41). Operators read it, and no rule depends on it. Only the store keeps
+/// it, because a million contacts would need a hundred megabytes for it.
 package enum UserAgent {
     /// The maximum number of bytes that are stored.
     package static let longest = 128

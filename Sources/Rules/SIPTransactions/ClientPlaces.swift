@@ -6,21 +6,21 @@ import Collections
 ///
 /// The branch in a response's Via proves nothing, because every hop of the request knows it.
 package struct ClientPlaces: Sendable {
-    /// The sender of an answer from another place, as far as the core knows.
+    /// The sender of a response from another place, as far as the core knows.
     package enum Sender: Hashable, Sendable {
         case unknown
-        /// A phone that the called user registered there.
+        /// A phone of the called user, which is registered from that place.
         case callee
         case peer(Peer)
     }
 
     /// A trusted peer.
     package struct Peer: Hashable, Sendable {
-        /// Phones use the other ports of its address.
+        /// Whether only one port of the peer's address is trusted, because phones use the other ports.
         let hasOnePort: Bool
-        /// The server that is recognised only by its certificate, at any address.
+        /// The server number of the upstream, which is recognised by its certificate at any address.
         let certified: ServerNumber
-        /// Whether the peer presented that certificate.
+        /// Whether the peer presented the upstream's certificate.
         let isCertified: Bool
 
         package init(hasOnePort: Bool, certified: ServerNumber = .none, isCertified: Bool = false) {
@@ -31,17 +31,17 @@ package struct ClientPlaces: Sendable {
     }
 
     private struct Others: Sendable {
-        /// The destination of the request, if its peer is now reached by another flow.
+        /// The destination of the request, if the peer is now reached by another flow.
         var first: Flow?
-        /// The flow by which the same phone was later called with another request.
+        /// The flow on which the same phone later got another request.
         var later: Flow?
     }
 
-    // The first member, so that small members can follow the flow in a record.
+    // This member comes first, so that small members can follow `present` in a record without padding.
     private var others = Rare<Others>()
-    /// The destination of further messages: the request's flow, or the peer's current one.
+    /// The destination of further messages: the flow of the request, or the peer's current flow.
     package private(set) var present: Flow
-    /// Its connection was closed, and its peer has not sent the final response.
+    /// Whether the connection of `present` was closed before the peer sent the final response.
     package private(set) var wasLost = false
 
     package init(sentOn flow: Flow) { present = flow }
@@ -53,18 +53,18 @@ package struct ClientPlaces: Sendable {
         present = flow
     }
 
-    /// The connection of the request was closed. The peer may answer by its next connection from the same place.
+    /// The connection of the request was closed. The peer may answer on its next connection from the same place.
     package mutating func connectionEnded() { wasLost = true }
 
-    /// The phone is called by another flow. It may answer the earlier request there.
+    /// The phone gets another request on another flow, and may answer the earlier request there.
     package mutating func calledAnew(by flow: Flow) { others.change(orNew: Others()) { $0.later = flow } }
 
-    /// Whether a response by this flow counts.
+    /// Whether a response on this flow is accepted.
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
     ///   - sender: evaluated only if the flow leads to none of the places.
-    /// - Returns: whether it counts.
+    /// - Returns: whether the response is accepted.
     package func accepts(responseFrom flow: Flow, by sender: @autoclosure () -> Sender) -> Bool {
         if includes(flow) { return true }
         switch sender() {
@@ -84,13 +84,15 @@ package struct ClientPlaces: Sendable {
 
     private static func leads(_ flow: Flow, to place: Flow, isAnyConnection: Bool = false) -> Bool {
         guard flow.remote == place.remote, flow.transport == place.transport else { return false }
-        // Over UDP both are 0. A request without its own connection may be answered on any connection to that place;
-        // over TLS, on one whose peer has the certificate. The same applies after the connection was closed.
+        // Over UDP both connection numbers are 0. A request without a connection of its own may be answered on any
+        // connection to that place. Over TLS the peer of that connection must have the certificate. The same applies
+        // after the connection was closed.
         return flow.connection == place.connection
             || (isAnyConnection || place.connection == 0 || place.isClosed) && flow.server == place.server
     }
 
-    /// A PBX may answer from another port of its address, and by a connection that it opened (RFC 3261 section 18.2.2).
+    /// Whether a trusted peer may answer from this flow. A PBX may answer from another port of its address, and on a
+    /// connection that it opened (RFC 3261 section 18.2.2).
     private func speaks(_ peer: Peer, from flow: Flow) -> Bool {
         if present.transport.isSecure {
             guard flow.transport.isSecure else { return false }

@@ -1,7 +1,7 @@
 import Addressing
 
-/// The client transactions of each flow, to find the ones that end with a connection. They are lists linked through the
-/// records themselves.
+/// The client transactions of each flow. When a connection closes, they are found here. The lists are linked through
+/// the records themselves.
 struct FlowChains: Sendable {
     private var heads = [Int32](repeating: -1, count: 4096)
 
@@ -31,7 +31,8 @@ struct FlowChains: Sendable {
         return slots
     }
 
-    /// The chain of a flow. It needs no secret hash, because a long chain costs time only when one of its flows fails.
+    /// The chain of a flow. The hash need not be secret, because a long chain costs time only when one of its flows
+    /// fails.
     private func chain(of flow: Flow) -> Int {
         var mixed = flow.connection &* 0x9e37_79b9_7f4a_7c15 ^ flow.remote.address.low
         mixed ^= flow.remote.address.high &+ UInt64(flow.remote.port) << 40

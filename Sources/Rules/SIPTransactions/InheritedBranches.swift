@@ -1,14 +1,14 @@
 import Bytes
 
-/// The branches of INVITEs that an earlier run of the program sent and this run resumes. Their hashes were made with
-/// that run's key, so they are looked up in a table.
+/// The branches of INVITEs that an earlier run of the program sent and this run resumes. That run's key is gone, so
+/// these branches are looked up in a table.
 struct InheritedBranches: Sendable {
     private var clients: [ByteString: ClientTransactionID] = [:]
     private var branches: [ClientTransactionID: ByteString] = [:]
 
     var isEmpty: Bool { clients.isEmpty }
 
-    /// In either case, because some peers fold it.
+    /// The client transaction of a branch. Case is ignored, because some peers change the case of branches.
     subscript(branch: ByteString) -> ClientTransactionID? { clients[branch.lowercased()] }
 
     mutating func add(_ branch: ByteString, _ client: ClientTransactionID) {

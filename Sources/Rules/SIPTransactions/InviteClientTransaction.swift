@@ -3,7 +3,7 @@ package import Timekeeping
 
 /// An INVITE that the daemon sent (RFC 3261 section 17.1.1, RFC 6026 section 7.2), with its cancellation (section 9.1).
 ///
-/// Pure: the table keeps the bytes and the deadlines, and runs the action of each event.
+/// This type is pure: the table keeps the bytes and the deadlines, and runs the action of each event.
 package struct InviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response yet. `cancelWanted` waits for the first response, because no CANCEL may be sent before it. Next:
@@ -16,41 +16,41 @@ package struct InviteClientTransaction: Sendable {
         case cancelling
         /// A 3xx to 6xx was received and acknowledged. Next: `ended` (timer D).
         case completed
-        /// A 2xx was received; more may follow from other forks. Next: `ended` (timer M).
+        /// A 2xx was received, and more 2xx may follow from forks behind the next hop. Next: `ended` (timer M).
         case accepted
         case ended
     }
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the request, again at timer A (unreliable transports), give up at timer B.
+        /// Send the request. Resend it at timer A on unreliable transports, and give up at timer B.
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer A: send the request, and again at that time.
+        /// Timer A fired: resend the request, and again at `next`.
         case sendAgain(next: Instant)
         /// Pass the response to the core.
         case tell
         /// Pass the first provisional response to the core; timer C starts.
         case tellProvisional(until: Instant)
-        /// Pass another provisional response that is not 100 to the core; timer C restarts.
+        /// Pass a further provisional response other than 100 to the core; timer C restarts.
         case tellRinging(until: Instant)
         /// Pass the first provisional response to the core, then send the CANCEL that waited for it.
         case tellProvisionalAndCancel(until: Instant)
-        /// Pass the first 2xx to the core, wait for further ones until timer M.
+        /// Pass the first 2xx to the core, and wait for further 2xx until timer M.
         case tellSuccess(until: Instant)
-        /// Acknowledge, pass the response to the core, answer retransmissions until timer D.
+        /// Acknowledge the response, pass it to the core, and acknowledge its retransmissions until timer D.
         case acknowledgeAndTell(until: Instant)
-        /// Acknowledge, pass the response to the core, end: reliable transports do not retransmit.
+        /// Acknowledge the response, pass it to the core, and end. Reliable transports have no retransmissions.
         case acknowledgeTellAndEnd
         /// Send the same ACK again.
         case acknowledgeAgain
-        /// Keep the content of the CANCEL until the first provisional response.
+        /// Keep the Reason values of the CANCEL until the first provisional response.
         case holdCancel
-        /// Send CANCEL; give up if no final response arrives until then.
+        /// Send the CANCEL, and give up if no final response arrives by `until`.
         case sendCancel(until: Instant)
         /// Notify the core that timer C fired.
         case tellRangTooLong
         case end
-        /// Notify the core that no response arrived, and end.
+        /// Notify the core that no final response arrived in time, and end.
         case endTimedOut
         /// Notify the core that the transport failed, and end.
         case endFailed
@@ -70,7 +70,7 @@ package struct InviteClientTransaction: Sendable {
         return machine
     }
 
-    /// The first event.
+    /// The first event: the core starts the transaction.
     package func started(_ timers: TransactionTimers, now: Instant) -> Action {
         .sendRequest(
             again: isReliable ? nil : timers.uncapped(doublings: 0, from: now), until: timers.patience(from: now))
@@ -107,7 +107,7 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    /// Timer A.
+    /// Timer A fired.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .calling:
@@ -117,14 +117,15 @@ package struct InviteClientTransaction: Sendable {
         }
     }
 
-    /// The peer is reachable again after some INVITEs were lost: it gets the next one now, and timer A restarts.
+    /// The peer is reachable again after some copies of the INVITE were lost. The next copy is sent now, and timer A
+    /// restarts.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard case .calling = state, repeats > 0 else { return .none }
         repeats = 0
         return .sendAgain(next: timers.uncapped(doublings: 0, from: now))
     }
 
-    /// Timer B, C, D or M, or the end of a CANCEL's time limit, depending on the state.
+    /// Timer B, C, D or M fired, or the time limit of a CANCEL has ended, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .calling, .cancelling:

@@ -3,7 +3,7 @@ package import Timekeeping
 
 /// An INVITE that the daemon received (RFC 3261 section 17.2.1, RFC 6026 section 7.1).
 ///
-/// Pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
+/// This type is pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
 package struct InviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// Only provisional responses were sent; the core decides how long. Next: `completed`, `accepted`.
@@ -19,32 +19,32 @@ package struct InviteServerTransaction: Sendable {
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send a 100. It is not kept, because it can be written again.
+        /// Send a 100. The 100 is not kept, because the core can write another.
         case sendTrying
         /// Send a new provisional response and keep it for retransmissions.
         case sendProvisional
-        /// Send a 2xx. It is not kept, because the peers repeat it end to end.
+        /// Send a 2xx. The 2xx is not kept, because the callee itself resends it until the ACK.
         case sendSuccess
-        /// The first 2xx: drop the provisional response and wait until timer L.
+        /// Send the first 2xx, drop the provisional response, and wait until timer L.
         case sendFirstSuccess(until: Instant)
-        /// Send a 3xx to 6xx, keep it, repeat it at timer G (unreliable transports), give up at timer H.
+        /// Send a 3xx to 6xx and keep it. Resend it at timer G on unreliable transports, and give up at timer H.
         case sendFailure(again: Instant?, until: Instant)
         /// Send the kept response, if any.
         case repeatResponse
         /// Let the core write the 100 again.
         case repeatTrying
-        /// Timer G: send the kept response, and again at that time.
+        /// Timer G fired: resend the kept response, and again at `next`.
         case sendAgain(next: Instant)
-        /// Drop the response, absorb ACKs until timer I.
+        /// Drop the kept response, and absorb ACKs until timer I.
         case absorb(until: Instant)
         case end
-        /// Timer H: notify the core that no ACK arrived, and end.
+        /// Timer H fired: notify the core that no ACK arrived, and end.
         case endUnacknowledged
     }
 
     package private(set) var state = State.proceeding
     private let isReliable: Bool
-    /// The last provisional response was a 100.
+    /// Whether the last provisional response was a 100.
     private var isTrying = false
     /// How often timer G has fired.
     private var repeats: UInt8 = 0
@@ -87,7 +87,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Timer G.
+    /// Timer G fired.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .completed:
@@ -97,7 +97,7 @@ package struct InviteServerTransaction: Sendable {
         }
     }
 
-    /// Timer H, I or L, depending on the state.
+    /// Timer H, I or L fired, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .completed:

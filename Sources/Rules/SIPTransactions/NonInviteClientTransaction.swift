@@ -1,9 +1,9 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// Any other request that the daemon sent (RFC 3261 section 17.1.2).
+/// A request other than INVITE that the daemon sent (RFC 3261 section 17.1.2).
 ///
-/// Pure: the table keeps the bytes and the deadlines, and runs the action of each event.
+/// This type is pure: the table keeps the bytes and the deadlines, and runs the action of each event.
 package struct NonInviteClientTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// No response yet. Next: `proceeding`, `completed`, `ended` (timer F, transport).
@@ -17,18 +17,18 @@ package struct NonInviteClientTransaction: Sendable {
 
     package enum Action: Equatable, Sendable {
         case none
-        /// Send the request, again at timer E (unreliable transports), give up at timer F.
+        /// Send the request. Resend it at timer E on unreliable transports, and give up at timer F.
         case sendRequest(again: Instant?, until: Instant)
-        /// Timer E: send the request, and again at that time.
+        /// Timer E fired: resend the request, and again at `next`.
         case sendAgain(next: Instant)
         /// Pass a provisional response to the core.
         case tell
-        /// Pass the final response to the core, absorb others until timer K.
+        /// Pass the final response to the core, and absorb its retransmissions until timer K.
         case tellFinal(until: Instant)
         /// Pass the final response to the core and end.
         case tellFinalAndEnd
         case end
-        /// Notify the core that no response arrived, and end.
+        /// Notify the core that no final response arrived in time, and end.
         case endTimedOut
         /// Notify the core that the transport failed, and end.
         case endFailed
@@ -41,7 +41,7 @@ package struct NonInviteClientTransaction: Sendable {
 
     package init(isReliable: Bool) { self.isReliable = isReliable }
 
-    /// The first event.
+    /// The first event: the core starts the transaction.
     package func started(_ timers: TransactionTimers, now: Instant) -> Action {
         .sendRequest(
             again: isReliable ? nil : timers.capped(doublings: 0, from: now), until: timers.patience(from: now))
@@ -60,7 +60,7 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
-    /// Timer E.
+    /// Timer E fired.
     package mutating func resendDue(_ timers: TransactionTimers, now: Instant) -> Action {
         switch state {
         case .trying:
@@ -71,14 +71,15 @@ package struct NonInviteClientTransaction: Sendable {
         }
     }
 
-    /// The peer is reachable again after some requests were lost: it gets the next one now, and timer E restarts.
+    /// The peer is reachable again after some copies of the request were lost. The next copy is sent now, and timer E
+    /// restarts.
     package mutating func peerReturned(_ timers: TransactionTimers, now: Instant) -> Action {
         guard state == .trying, repeats > 0 else { return .none }
         repeats = 0
         return .sendAgain(next: timers.capped(doublings: 0, from: now))
     }
 
-    /// Timer F or K.
+    /// Timer F or K fired, depending on the state.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding:

@@ -1,18 +1,18 @@
 package import SIPGrammar
 package import Timekeeping
 
-/// Any other request that the daemon received (RFC 3261 section 17.2.2 as changed by RFC 4320).
+/// A request other than INVITE that the daemon received (RFC 3261 section 17.2.2 as changed by RFC 4320).
 ///
-/// Pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
+/// This type is pure: the table keeps the response's bytes and the deadlines, and runs the action of each event.
 package struct NonInviteServerTransaction: Sendable {
     package enum State: Equatable, Sendable {
         /// Nothing was sent yet. Next: `proceeding`, `completed`, `unanswered`, `ended`.
         case trying
         /// A 100 was sent. Next: `completed`, `unanswered`, `ended`.
         case proceeding
-        /// The final response was sent; it is repeated on request. Next: `ended` (timer J).
+        /// The final response was sent, and each retransmission of the request gets it again. Next: `ended` (timer J).
         case completed
-        /// No answer in time, so nothing is sent (RFC 4320 section 4.2). Next: `ended` (timer J).
+        /// The core had no answer in time, so no response is sent (RFC 4320 section 4.2). Next: `ended` (timer J).
         case unanswered
         case ended
     }
@@ -21,7 +21,7 @@ package struct NonInviteServerTransaction: Sendable {
         case none
         /// Send the 100 and keep it for retransmissions.
         case sendProvisional
-        /// Keep the 100 and send it at that time unless a final response comes first.
+        /// Keep the 100 and send it at `until`, unless a final response comes first.
         case holdProvisional(until: Instant)
         /// Send the final response and keep it until timer J.
         case sendFinal(until: Instant)
@@ -43,7 +43,7 @@ package struct NonInviteServerTransaction: Sendable {
         arrival = now
     }
 
-    /// When the client gives up (its timer F). A transaction without an answer ends then.
+    /// When the client's timer F fires and the client gives up. A transaction without an answer ends then.
     package func patienceEnd(_ timers: TransactionTimers) -> Instant { timers.patience(from: arrival) }
 
     package func requestRepeated() -> Action {
@@ -64,7 +64,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// The held 100 may be sent.
+    /// The time has come to send the held 100.
     package mutating func provisionalDue() -> Action {
         switch state {
         case .trying:
@@ -74,7 +74,7 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// Timer J, or the client's timer F before an answer.
+    /// Timer J fired, or the client's timer F would fire before an answer.
     package mutating func waitEnded() -> Action {
         switch state {
         case .trying, .proceeding, .completed, .unanswered:
@@ -84,9 +84,8 @@ package struct NonInviteServerTransaction: Sendable {
         }
     }
 
-    /// The only provisional response that is sent is 100, and not before the client repeats its request at the slowest
-    /// rate (RFC 4320 section 4.1). Over UDP an earlier 100 is not allowed, and over a stream nearly every request is
-    /// answered by then.
+    /// The only provisional response to such a request is 100, sent when the client's timer E has reached T2 (RFC 4320
+    /// section 4.1). Over UDP an earlier 100 is not allowed. Over a stream nearly every request is answered by then.
     private mutating func provisional(_ status: Status, _ timers: TransactionTimers, now: Instant) -> Action {
         guard status == .trying, state == .trying else { return .none }
         let allowed = timers.provisionalAllowed(from: arrival)

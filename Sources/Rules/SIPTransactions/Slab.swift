@@ -1,6 +1,6 @@
 /// A record that a ``Slab`` stores.
 protocol SlabRecord {
-    /// 0 while the slot is free; set by the slab.
+    /// The number of the record, which the slab assigns. 0 while the slot is free.
     var id: UInt64 { get set }
     /// Releases everything that the record holds.
     mutating func vacate()
@@ -8,11 +8,12 @@ protocol SlabRecord {
 
 /// Records in one array, found by numbers that are never reused.
 ///
-/// A number has 40 bits that count up and 24 bits for the slot, so that a stale number is recognised in its slot.
+/// A number consists of a 40-bit counter and a 24-bit slot. The counter shows whether a number is stale, because its
+/// slot then holds another number.
 struct Slab<Record: SlabRecord> {
     static var maximumCount: Int { 1 << 24 }
 
-    /// Changed in place through the slots that ``slot(of:)`` returns.
+    /// The records by slot. Callers change them in place, at the slots that ``slot(of:)`` returns.
     var records: [Record] = []
     private var free: [UInt32] = []
     private var lastSerial: UInt64 = 0

@@ -1,10 +1,10 @@
 package import Collections
 
-/// A number from a ``Slab``.
+/// The number of a transaction, as a ``Slab`` assigns it.
 package protocol TransactionID: SerialID {}
 
 extension TransactionID {
-    /// The transaction's slot among the active ones.
+    /// The slot of the transaction in its slab.
     @inlinable package var slot: Int { Int(truncatingIfNeeded: rawValue & 0xff_ffff) }
 }
 

@@ -3,12 +3,12 @@ import SIPGrammar
 
 /// The parts of a request that identify its transaction (RFC 3261 section 17.2.3), as 128 bits.
 ///
-/// They are hashed with the process's random seed, so that no outsider can make two keys equal. Branch, sent-by and
-/// method themselves would need more space and keep the whole message in memory.
+/// The parts are hashed with the process's random seed, so that no outsider can make two keys equal. The parts
+/// themselves would need more space and keep the whole message in memory.
 package struct TransactionKey: Hashable, Sendable {
     let low, high: UInt64
 
-    /// The 32 bits that select the place in the index, where all 128 are compared.
+    /// The 32 bits that select the bucket in the index. The index then compares all 128 bits.
     var hash: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     /// - Parameters:
@@ -44,6 +44,6 @@ package struct TransactionKey: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// Whether it starts with the magic cookie and has further characters.
+    /// Whether the branch starts with the magic cookie and has further characters.
     fileprivate var isTransactionID: Bool { count > 7 && hasPrefix("z9hG4bK") }
 }

@@ -16,7 +16,7 @@ struct ServerRecord: SlabRecord, Sendable {
     /// The destination of responses.
     var flow: Flow
     var machine: Machine
-    /// The response to a retransmission, or empty.
+    /// The response that a retransmission gets, or empty.
     var response: [UInt8] = []
     /// Timer G, or the time of a held 100.
     var resend = DeadlineID.none
@@ -29,19 +29,19 @@ struct ServerRecord: SlabRecord, Sendable {
 /// A client transaction in the table.
 struct ClientRecord: SlabRecord, Sendable {
     enum Machine: Sendable {
-        /// Its id is assigned, but its request is not known yet.
+        /// The id is assigned, but the request is not known yet.
         case reserved
         case invite(InviteClientTransaction)
         case nonInvite(NonInviteClientTransaction)
     }
 
     var id: UInt64 = 0
-    /// The destination of the request, after it was sent.
+    /// The places from which a response may come. `nil` before the request was sent.
     var places: ClientPlaces?
     var machine = Machine.reserved
-    /// The method of the request, which a response must name.
+    /// The method of the request. A response must name the same method in CSeq.
     var method = Method.invite
-    /// The request while it is retransmitted, then the ACK that answers retransmitted final responses.
+    /// The request as long as it is resent, and later the ACK that answers retransmitted final responses.
     var bytes: [UInt8] = []
     /// The data for the ACK and the CANCEL of an INVITE, until its final response.
     var invite: SentInvite?
@@ -69,7 +69,8 @@ struct ClientRecord: SlabRecord, Sendable {
     }
 }
 
-/// The sent INVITE, and the reasons for its CANCEL. A class, so that other transactions need no space for it.
+/// The sent INVITE, and the reasons for its CANCEL. This is a class, so that other transactions need no space for the
+/// members.
 final class SentInvite: Sendable {
     let request: OutgoingRequest
     /// Reason values of a CANCEL that waits for the first provisional response.
@@ -81,7 +82,8 @@ final class SentInvite: Sendable {
     }
 }
 
-/// The action at a deadline, and its transaction. Deadlines are cancelled with their record, so a slot is enough.
+/// The action at a deadline, and the slot of its transaction. The end of a transaction cancels its deadlines, so the
+/// slot cannot belong to another one.
 struct TransactionDeadline: Sendable {
     enum Job: UInt8, Sendable { case serverResend, serverWait, clientResend, clientWait }
 

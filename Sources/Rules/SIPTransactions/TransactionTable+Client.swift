@@ -6,13 +6,13 @@ package import Timekeeping
 extension TransactionTable {
     /// Reserves an id, so that the Via can be written before the request's bytes exist; `nil` if the table is full.
     ///
-    /// Start it once, or return it with ``discard(_:)``.
+    /// The core starts the transaction once, or returns the id with ``discard(_:)``.
     package mutating func makeClientTransaction() -> ClientTransactionID? {
         guard clients.count < limits.clientTransactions else { return nil }
         return ClientTransactionID(rawValue: clients.records[clients.insert(ClientRecord())].id)
     }
 
-    /// Returns an id that was reserved and not started. Does nothing if it was started.
+    /// Frees an id that was reserved but not started. Does nothing for a started transaction.
     package mutating func discard(_ id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue), case .reserved = clients.records[slot].machine else { return }
         clients.remove(slot: slot)
@@ -20,7 +20,7 @@ extension TransactionTable {
 
     /// Sends a request. Its topmost Via has the branch of ``BranchKey/appendBranch(for:loopHash:to:)``.
     ///
-    /// Does nothing if the id was already started or discarded.
+    /// The method does nothing if the id was already started or discarded.
     ///
     /// - Precondition: not an ACK, which has no transaction.
     package mutating func start(
@@ -34,11 +34,11 @@ extension TransactionTable {
 
     /// The state of an INVITE that an earlier run sent.
     package enum Resumption: Sendable {
-        /// It is sent again, so that the phone reports its state again.
+        /// The INVITE is sent again, so that the phone reports its state again.
         case sendingAgain
-        /// Its connection was closed. A response may arrive by another one.
+        /// The connection of the INVITE was closed. A response may arrive on another connection.
         case silent
-        /// A 2xx was received, which may be repeated.
+        /// A 2xx was received, and the phone may resend it.
         case answered
     }
 
@@ -48,9 +48,9 @@ extension TransactionTable {
     ///   - request: the sent request, with the topmost Via of that run.
     ///   - branch: the branch of that Via.
     ///   - flow: the flow to the phone.
-    ///   - resumption: its state.
+    ///   - resumption: the state of the INVITE.
     ///   - now: the time.
-    ///   - out: receives the request, if it is sent.
+    ///   - out: receives the request, if the request is sent again.
     /// - Returns: `nil` if the table is full.
     package mutating func resume(
         _ request: OutgoingRequest, branch: ByteString, on flow: Flow, _ resumption: Resumption, now: Instant,
@@ -74,10 +74,10 @@ extension TransactionTable {
         return id
     }
 
-    /// The transaction of a response.
+    /// A response's transaction, found by ``client(of:)``.
     package struct ClientMatch: Sendable {
         fileprivate let slot: Int
-        /// The transaction of the request. For our CANCEL it is the transaction of the INVITE.
+        /// The transaction of the request. A response to our CANCEL gives the transaction of the cancelled INVITE.
         package let client: ClientTransactionID
     }
 
@@ -93,25 +93,26 @@ extension TransactionTable {
     /// - Precondition: nothing has changed since the match was found.
     package func flow(of match: ClientMatch) -> Flow? { clients.records[match.slot].flow }
 
-    /// Whether a response by this flow counts, by the rules of ``ClientPlaces``.
+    /// Whether a response on this flow is accepted, by the rules of ``ClientPlaces``.
     ///
     /// - Parameters:
     ///   - flow: the flow of the response.
-    ///   - match: its transaction. Nothing has changed since it was found.
+    ///   - match: the transaction of the response. Nothing has changed since the match was found.
     ///   - sender: evaluated only if the flow leads to no place of the request.
-    /// - Returns: whether it counts.
+    /// - Returns: whether the response is accepted.
     package func accepts(
         responseFrom flow: Flow, to match: ClientMatch, by sender: @autoclosure () -> ClientPlaces.Sender
     ) -> Bool {
         guard let places = clients.records[match.slot].places else { return false }
-        // Changes of an INVITE's peer are recorded only at the INVITE, not at its CANCEL.
+        // If an INVITE's peer moves, only the INVITE's record changes, not the record of its CANCEL.
         guard let invite = clients.records[match.slot].cancelledInvite, !places.includes(flow),
             let slot = clients.slot(of: invite.rawValue), let all = clients.records[slot].places
         else { return places.accepts(responseFrom: flow, by: sender()) }
         return all.accepts(responseFrom: flow, by: sender())
     }
 
-    /// The connection of a request was closed. Its transaction stays for an answer by another connection.
+    /// The connection of a request was closed. The transaction stays, because a response may come on another
+    /// connection.
     package mutating func connectionEnded(of id: ClientTransactionID) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.connectionEnded()
@@ -123,13 +124,13 @@ extension TransactionTable {
         return clients.records[slot].places?.wasLost == true
     }
 
-    /// The phone that has the request is also called by another flow.
+    /// The phone that got this request now gets another request on another flow.
     package mutating func calledAnew(_ id: ClientTransactionID, by flow: Flow) {
         guard let slot = clients.slot(of: id.rawValue) else { return }
         clients.records[slot].places?.calledAnew(by: flow)
     }
 
-    /// Handles a response from any place.
+    /// Handles a response without a check of where it comes from.
     package mutating func responseReceived(
         _ response: SIPResponse, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -160,14 +161,16 @@ extension TransactionTable {
         }
     }
 
-    /// Cancels an INVITE: now if it had a provisional response, else after its first one (RFC 3261 section 9.1).
+    /// Cancels an INVITE. The CANCEL is sent now if the INVITE had a provisional response, else after the first one
+    /// (RFC 3261 section 9.1).
     ///
-    /// No effect after its final response, on other requests, and on an id that was not started. The INVITE then ends
-    /// after its final response, or times out if none arrives within 64*T1.
+    /// The method has no effect after the final response, on other requests, and on an id that was not started. The
+    /// INVITE ends after its final response, or times out if none arrives within 64*T1.
     ///
     /// - Parameters:
     ///   - id: the INVITE's transaction.
-    ///   - reasons: values of Reason header fields (RFC 3326). The values of the first call are used.
+    ///   - reasons: values of Reason header fields (RFC 3326). If the method is called twice, the values of the first
+    ///     call are used.
     ///   - now: the time.
     ///   - out: receives the CANCEL.
     package mutating func cancel(
@@ -183,7 +186,7 @@ extension TransactionTable {
         perform(action, slot, nil, now: now, into: &out)
     }
 
-    /// Stops sending an INVITE that had no response. If a response still arrives, the INVITE is cancelled.
+    /// Stops resending an INVITE that had no response. If a response still arrives, the INVITE is cancelled.
     package mutating func giveUp(_ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]) {
         cancel(id, reasons: [], now: now, into: &out)
         if let slot = clients.slot(of: id.rawValue) { deadlines.cancel(clients.records[slot].resend) }
@@ -197,13 +200,13 @@ extension TransactionTable {
         transportFailed(slot, now: now, into: &out)
     }
 
-    /// The active transactions whose requests were sent on this flow.
+    /// The active transactions whose current flow is this one.
     package func clients(on flow: Flow) -> [ClientTransactionID] {
         flows.slots(on: flow, in: clients.records).map { ClientTransactionID(rawValue: clients.records[$0].id) }
     }
 
-    /// The peer of an INVITE is now reached by another flow of the same transport. Further messages are sent there, and
-    /// a CANCEL that was already sent is sent there again.
+    /// The peer of an INVITE is now reached by another flow of the same transport. Further messages use that flow. A
+    /// CANCEL that was already sent is sent there again.
     package mutating func move(
         _ id: ClientTransactionID, to flow: Flow, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -216,8 +219,7 @@ extension TransactionTable {
         if machine.state == .cancelling { sendCancel(slot, now: now, into: &out) }
     }
 
-    /// The peer of a retransmitted request is reachable again. It gets the request immediately, not at the next
-    /// retransmission.
+    /// The peer is reachable again. If its request is still being resent, the next copy is sent immediately.
     package mutating func peerReturned(
         _ id: ClientTransactionID, now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -391,8 +393,8 @@ extension TransactionTable {
         sendRequest(clients.records[slot].bytes, slot, into: &out)
     }
 
-    /// The INVITE is no longer retransmitted. It may be pending for long, so only the parts for ACK and CANCEL are
-    /// kept.
+    /// Ends the retransmissions of the INVITE. The INVITE may be pending for long, so only the parts for ACK and CANCEL
+    /// are kept.
     private mutating func stopCalling(_ slot: Int) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = []
@@ -401,7 +403,7 @@ extension TransactionTable {
         clients.records[slot].invite = SentInvite(essence, reasons: invite.reasons)
     }
 
-    /// After the final response: releases the request.
+    /// Releases the request after its final response. `bytes` is the ACK for retransmissions of that response.
     private mutating func rest(_ slot: Int, answeringWith bytes: [UInt8], until: Instant) {
         deadlines.cancel(clients.records[slot].resend)
         clients.records[slot].bytes = bytes
@@ -452,7 +454,7 @@ extension TransactionTable {
         if let flow = clients.records[slot].flow { flows.remove(slot, on: flow, in: &clients.records) }
         if !inherited.isEmpty { inherited.remove(ClientTransactionID(rawValue: clients.records[slot].id)) }
         if let invite = clients.records[slot].cancelledInvite {
-            // A later CANCEL may have replaced it.
+            // A later CANCEL of the same INVITE may have replaced this one.
             if cancellations[invite]?.rawValue == clients.records[slot].id { cancellations[invite] = nil }
         } else {
             out.append(.clientEnded(ClientTransactionID(rawValue: clients.records[slot].id)))
@@ -472,7 +474,7 @@ extension TransactionTable {
 }
 
 extension Method {
-    /// The same method without a reference to its message.
+    /// The same method, without a reference to the message that it was read from.
     fileprivate func compacted() -> Method {
         if case .other(let name) = self { .other(name.compacted()) } else { self }
     }

@@ -4,7 +4,7 @@ package import SIPGrammar
 package import Timekeeping
 
 extension TransactionTable {
-    /// Finds the transaction of a request (RFC 3261 section 17.2.3). Creates none.
+    /// Finds the transaction of a request (RFC 3261 section 17.2.3). The method creates no transaction.
     ///
     /// `out` receives the stored response if the request is a retransmission.
     package mutating func requestReceived(
@@ -18,16 +18,17 @@ extension TransactionTable {
         return .cancel(key, of: invite.map { ServerTransactionID(rawValue: servers.records[$0].id) })
     }
 
-    /// Creates the transaction of a new request. The request itself is not kept. Responses are sent on `flow`.
+    /// Creates the transaction of a new request. The table does not keep the request itself. Responses are sent on
+    /// `flow`.
     ///
     /// - Parameters:
     ///   - key: the result of ``requestReceived(_:now:into:)`` for this request.
     ///   - request: the received request.
-    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. Then it is taken beyond the limit. So is a BYE,
-    ///     as far as what is kept for these goes.
+    ///   - cancelled: the INVITE that the request cancels, if it is a CANCEL. Such a CANCEL is accepted beyond the
+    ///     limit. A BYE is accepted beyond the limit, too, up to ``TransactionLimits/keptForByes``.
     ///   - flow: the flow for responses.
     ///   - now: the time.
-    /// - Returns: `nil` if the table is full: answer 503 without a transaction.
+    /// - Returns: `nil` if the table is full. The core then answers 503 without a transaction.
     package mutating func begin(
         _ key: TransactionKey, for request: SIPRequest, cancelling cancelled: ServerTransactionID? = nil,
         respondOn flow: Flow, now: Instant
@@ -37,15 +38,15 @@ extension TransactionTable {
         return insertServer(request, key: key, flow: flow, now: now)
     }
 
-    /// Answers a request.
+    /// Answers a request with one of the core's responses.
     ///
-    /// The machine may hold the response back or drop it. A 100 to a non-INVITE request waits 3.5 s, other provisional
-    /// responses to such a request are never sent, and a 408 to one only ends the waiting for an answer (RFC 4320).
-    /// After a final response only further 2xx to an INVITE are sent (RFC 6026). Nothing is sent for a transaction that
-    /// has ended.
+    /// The transaction may delay or drop the response. A 100 to a non-INVITE request waits 3.5 s. Other provisional
+    /// responses to such a request are never sent. A 408 to such a request is not sent, and only ends the wait for an
+    /// answer (RFC 4320). After a final response only further 2xx to an INVITE are sent (RFC 6026). An ended
+    /// transaction sends nothing.
     ///
-    /// A 100 that has to wait need not be written yet: without bytes, ``TransactionOutput/provisionalDue(_:)`` reports
-    /// when it may be sent, which is rare.
+    /// The core need not write a delayed 100 in advance. If `bytes` is empty, ``TransactionOutput/provisionalDue(_:)``
+    /// reports that the 100 is due, which is rare.
     package mutating func respond(
         _ id: ServerTransactionID, status: Status, bytes: [UInt8], now: Instant, into out: inout [TransactionOutput]
     ) {
@@ -64,10 +65,9 @@ extension TransactionTable {
 
     // MARK: Transactions of an earlier run
 
-    /// Resumes the INVITE of an earlier run, whose sender has received at least a 100. The next response goes to
-    /// `flow`.
+    /// Resumes the INVITE of an earlier run. Its sender has received at least a 100. Further responses go to `flow`.
     ///
-    /// - Returns: `nil` if the table is full, or already has the transaction.
+    /// - Returns: `nil` if the table is full or already has the transaction.
     package mutating func resume(_ request: SIPRequest, respondOn flow: Flow, now: Instant) -> ServerTransactionID? {
         let key = TransactionKey(request, as: .invite)
         guard serverSlot(of: key) == nil,
@@ -79,8 +79,8 @@ extension TransactionTable {
         return id
     }
 
-    /// The sender of an INVITE is now reached by another flow. Responses are sent there, beginning with the last one,
-    /// which may be lost.
+    /// The sender of an INVITE is now reached by another flow. Responses use that flow, beginning with the last one,
+    /// which may have been lost.
     package mutating func move(_ id: ServerTransactionID, to flow: Flow, into out: inout [TransactionOutput]) {
         guard let slot = servers.slot(of: id.rawValue), servers.records[slot].flow != flow else { return }
         servers.records[slot].flow = flow
@@ -117,7 +117,7 @@ extension TransactionTable {
         }
     }
 
-    /// Drops the transaction that was answered first, because its timer J fired or its place is needed.
+    /// Drops the transaction that was answered first. Its timer J fired, or a newer transaction needs its place.
     mutating func dropOldestCompleted(into out: inout [TransactionOutput]) {
         guard let first = completed.popFirst(), let slot = servers.slot(of: first.id.rawValue) else { return }
         serverWaitEnded(slot, into: &out)
@@ -235,7 +235,7 @@ extension TransactionTable {
         }
     }
 
-    /// Stores a response that may have to wait long, without its reserved capacity.
+    /// Stores a response without unused capacity, because the response may stay in memory for long.
     private mutating func keep(_ bytes: [UInt8], _ slot: Int) {
         guard bytes.capacity - bytes.count > 32 else {
             servers.records[slot].response = bytes

@@ -4,14 +4,15 @@ package import Timekeeping
 
 /// The limits of a table.
 package struct TransactionLimits: Sendable {
-    /// Server transactions. The CANCEL of one of them is accepted beyond the limit.
+    /// The maximum number of server transactions. The CANCEL of one of them is accepted beyond the limit.
     package var serverTransactions = 400_000
-    /// Places beyond the limit for BYEs only, so that calls can end when the table is full.
+    /// The number of places beyond the limit that only BYEs may use, so that calls can end when the table is full.
     package var keptForByes = 50_000
-    /// Answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond the limit the oldest is
-    /// dropped, and a late retransmission of its request is served as a new request.
+    /// The maximum number of answered non-INVITE server transactions that wait for retransmissions (timer J). Beyond
+    /// the limit the oldest is dropped, and a late retransmission of its request is served as a new request.
     package var completedNonInvite = 16_384
-    /// Client transactions, including reserved ones. The CANCEL of one of them is sent beyond the limit.
+    /// The maximum number of client transactions, including reserved ones. The CANCEL of one of them is sent beyond the
+    /// limit.
     package var clientTransactions = 1_000_000
 
     package init() {}
@@ -19,8 +20,8 @@ package struct TransactionLimits: Sendable {
 
 /// All transactions of one shard (RFC 3261 section 17 with RFC 4320 and RFC 6026), and their timers.
 ///
-/// It does no input or output itself. The caller reports requests, responses, orders of the core and the time. The
-/// table appends its orders to the outputs, in order.
+/// The table does no input or output itself. The caller reports requests, responses, orders of the core and the time.
+/// The table appends its orders to the outputs, in order.
 package struct TransactionTable: ~Copyable, Sendable {
     package var timers: TransactionTimers
     let limits: TransactionLimits
@@ -28,8 +29,8 @@ package struct TransactionTable: ~Copyable, Sendable {
 
     var servers = Slab<ServerRecord>()
     var serverIndex = SlotIndex()
-    /// Answered non-INVITE transactions in the order of their answers. Their timers J fire in the same order, so that
-    /// they need no timer each.
+    /// Answered non-INVITE transactions in the order of their answers. Their timers J fire in the same order, so one
+    /// queue replaces the timers.
     var completed = Queue<(id: ServerTransactionID, until: Instant)>()
 
     var clients = Slab<ClientRecord>()
@@ -55,7 +56,7 @@ package struct TransactionTable: ~Copyable, Sendable {
     package var serverCount: Int { servers.count }
     package var clientCount: Int { clients.count }
 
-    /// When to call ``deadlineReached(now:into:)`` next. It may have nothing to do then.
+    /// When ``deadlineReached(now:into:)`` must be called next. Nothing may be due then.
     package var nextDeadline: Instant? {
         guard let first = completed.first else { return deadlines.nextDeadline }
         return min(first.until, deadlines.nextDeadline ?? .distantFuture)

@@ -1,10 +1,10 @@
 package import Timekeeping
 
-/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the times that follow from them.
+/// T1, T2 and T4 of RFC 3261 section 17.1.1.1, timer C of section 16.6, and the timers that depend on them.
 ///
-/// Timers A to M are named where they are used. All the long ones (B, D, F, H, J, L, M) are 64*T1.
+/// The comments at their uses name timers A to M. All the long timers (B, D, F, H, J, L, M) are 64*T1.
 package struct TransactionTimers: Sendable {
-    /// Nanoseconds: adding a `Duration` to an instant costs a 128-bit division.
+    /// The times in nanoseconds, because adding a `Duration` to an instant costs a 128-bit division.
     private let first, cap, linger: Int64
     private var ring: Int64 = 0
 
@@ -15,9 +15,9 @@ package struct TransactionTimers: Sendable {
     }
 
     /// - Parameters:
-    ///   - t1: estimated round-trip time.
-    ///   - t2: longest interval between retransmissions of all but INVITE requests.
-    ///   - t4: how long a message stays in the network.
+    ///   - t1: the estimated round-trip time.
+    ///   - t2: the longest interval between retransmissions of requests other than INVITE.
+    ///   - t4: how long a message may stay in the network.
     package init(t1: Duration = .milliseconds(500), t2: Duration = .seconds(4), t4: Duration = .seconds(5)) {
         let origin = Instant(nanoseconds: 0)
         first = (origin + t1).nanoseconds
@@ -27,34 +27,34 @@ package struct TransactionTimers: Sendable {
         precondition(first > 0 && cap >= first && linger >= 0, "T1 > 0 and T2 >= T1 are assumed by the machines")
     }
 
-    /// 64*T1 later: how long a transaction waits for its peer.
+    /// `now` plus 64*T1: how long a transaction waits for its peer.
     package func patience(from now: Instant) -> Instant {
         now.later(by: first.multipliedReportingOverflow(by: 64).partialValue)
     }
 
-    /// Timer C.
+    /// When timer C fires.
     func ringEnd(from now: Instant) -> Instant { now.later(by: ring) }
 
-    /// T4 later: when no late message is in flight any more.
+    /// `now` plus T4: when no late message is in flight any more.
     func quiet(from now: Instant) -> Instant { now.later(by: linger) }
 
-    /// The end of a transaction that only waits for late messages (timers D, I, J, K, L and M). It may be a tenth of a
-    /// second late: nothing waits for it, and many such ends share one turn of the loop.
+    /// Rounds up the end of a transaction that only waits for late messages (timers D, I, J, K, L and M) to a tenth of
+    /// a second. Nobody waits for that end, and many such ends then share one turn of the loop.
     static func shared(_ end: Instant) -> Instant {
         let tenth: Int64 = 100_000_000
         let late = end.nanoseconds % tenth
         return late > 0 ? end.later(by: tenth - late) : end
     }
 
-    /// The point of time that is T2 later.
+    /// `now` plus T2.
     func slowest(from now: Instant) -> Instant { now.later(by: cap) }
 
-    /// T1 doubled `doublings` times later, without a limit (timer A).
+    /// `now` plus T1 doubled `doublings` times, without a limit (timer A).
     func uncapped(doublings: UInt8, from now: Instant) -> Instant {
         now.later(by: doublings < 20 ? first << doublings : first << 20)
     }
 
-    /// T1 doubled `doublings` times later, but at most T2 later (timers E and G).
+    /// `now` plus T1 doubled `doublings` times, but at most T2 (timers E and G).
     func capped(doublings: UInt8, from now: Instant) -> Instant {
         now.later(by: min(doublings < 20 ? first << doublings : cap, cap))
     }

@@ -2,13 +2,15 @@ import Bytes
 import Collections
 import Timekeeping
 
-/// Calls that were answered and are kept for another run of the program: until the ACK of each answer has passed and for a
-/// moment more, as that ACK may have been lost on its way; without one for as long as a phone says its answer again (RFC
-/// 3261 section 13.3.1.4).
+/// Answered calls that the journal keeps for another run of the daemon.
+///
+/// A call is kept for five seconds after its answer, because the ACK may be lost. If no ACK passes within one second, the
+/// call is kept for 32 seconds, as long as a phone repeats its answer (RFC 3261 section 13.3.1.4).
 struct AnsweredCalls {
-    /// The longest pause between two copies of an answer is four seconds (T2).
+    /// How long a call is kept after an answer with an ACK. A phone repeats its answer at most four seconds later (T2).
     private static let moment: Duration = .seconds(5)
-    /// An ACK that comes as quickly as this leaves no copy of its answer without an ACK for longer than the moment.
+    /// Only an ACK that passes within one second of the answer counts. After a slower ACK, the phone may repeat its
+    /// answer later than ``moment``.
     private static let quick: Duration = .seconds(1)
 
     private struct Answer {
@@ -17,15 +19,15 @@ struct AnsweredCalls {
         let answered: Instant
     }
 
-    /// For how long an answer without an ACK is kept: 64 times T1.
+    /// How long an answer without an ACK is kept: 64 times T1.
     private static let patience: Duration = .seconds(32)
-    /// How many of those are kept; the oldest give way.
+    /// How many answers without an ACK are kept. The oldest are dropped first.
     private let limit: Int
     private var recent = Queue<Answer>()
     private var unacknowledged = Queue<Answer>()
-    /// When they were answered, of those that have no ACK.
+    /// For each dialog without an ACK, the time of its answer.
     private var dialogs: [Int: Instant] = [:]
-    /// For when the timer is armed that counts; it may have been armed for later before.
+    /// When the earliest armed timer fires. Timers that are armed for later times are ignored.
     private var due: Instant?
 
     init(limit: Int = 16_384) { self.limit = limit }
@@ -34,14 +36,14 @@ struct AnsweredCalls {
 
     // MARK: The timer
 
-    /// When a timer is to be armed; `nil` when one is armed that is early enough.
+    /// The time for which a timer has to be armed; `nil` if an armed timer is early enough.
     mutating func timerWanted() -> Instant? {
         guard let end = nextEnd, due.map({ end < $0 }) ?? true else { return nil }
         due = end
         return end
     }
 
-    /// - Returns: whether it is the timer that counts. Another was armed before it for later, and is of no use.
+    /// - Returns: whether the timer for ``due`` has fired. A timer that was armed for another time is ignored.
     mutating func timerFired(now: Instant) -> Bool {
         guard let due, now >= due else { return false }
         self.due = nil
@@ -56,11 +58,11 @@ struct AnsweredCalls {
 
     // MARK: What happens
 
-    /// A phone has answered, or says again what it has answered before.
+    /// A phone has answered, or repeats its answer.
     ///
     /// - Parameters:
-    ///   - call: one that is not written is not kept either.
-    ///   - dialog: see ``dialog(_:_:_:)``.
+    ///   - call: the call, which is kept only if the journal has it.
+    ///   - dialog: the hash of ``dialog(_:_:_:)``.
     ///   - now: the monotonic clock.
     mutating func note(_ call: Call, in dialog: Int, now: Instant) {
         switch call.journalling {
@@ -75,20 +77,20 @@ struct AnsweredCalls {
         recent.append(Answer(call: call, dialog: dialog, answered: now))
     }
 
-    /// A call that an earlier run has seen answered.
+    /// Keeps a call that was answered in an earlier run.
     mutating func resume(_ call: Call, now: Instant) {
         guard call.journalling != .off else { return }
         call.journalling = .answered(1)
         unacknowledged.append(Answer(call: call, dialog: 0, answered: now))
     }
 
-    /// An ACK has passed.
+    /// The ACK of an answer has passed.
     mutating func acknowledged(_ dialog: Int, now: Instant) {
         guard let answered = dialogs[dialog], now <= answered + Self.quick else { return }
         dialogs[dialog] = nil
     }
 
-    /// The next call that need not be kept any more.
+    /// The next call that the journal need not keep any more.
     mutating func popDue(now: Instant) -> Call? {
         while let answer = recent.first, now >= answer.answered + Self.moment {
             _ = recent.popFirst()
@@ -108,7 +110,8 @@ struct AnsweredCalls {
         return nil
     }
 
-    /// One of the call's answers need not be kept any more; true when it was the last.
+    /// The journal need not keep the call for one of its answers any more. Returns true if this was the call's last
+    /// answer.
     private func isOver(_ call: Call) -> Bool {
         guard case .answered(let count) = call.journalling else { return false }
         guard count > 1 else { return true }
@@ -116,7 +119,7 @@ struct AnsweredCalls {
         return false
     }
 
-    /// What an answer and its ACK have in common. Peers choose these texts, and cannot make them collide since the hash is
+    /// A hash that an answer and its ACK share. Peers choose the texts, but cannot make them collide since the hash is
     /// seeded.
     static func dialog(_ callID: ByteString, _ toTag: ByteString?, _ cseq: UInt32) -> Int {
         var hasher = Hasher()

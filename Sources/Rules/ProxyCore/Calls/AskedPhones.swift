@@ -2,10 +2,10 @@ import Addressing
 import SIPTransactions
 import Timekeeping
 
-/// Phones that have been sent the INVITE of a call that is over, and whose lists of missed calls wait for their answer: a call
-/// that the phone shows by itself is not in its list.
+/// Phones that were sent the INVITE of an ended call, and whose lists of missed calls wait for the response. If the
+/// phone responds, it shows the call by itself, and the call is removed from the list.
 ///
-/// A phone has two seconds in all, however many such calls there are.
+/// A phone has two seconds in total, for any number of ended calls.
 struct AskedPhones {
     private struct Question {
         var open: Set<ClientTransactionID>
@@ -16,12 +16,13 @@ struct AskedPhones {
 
     static let patience: Duration = .seconds(2)
 
-    /// Whether the phone's list has to wait.
+    /// Whether the phone's list of missed calls has to wait.
     func isAsked(_ device: DeviceID) -> Bool { !questions.isEmpty && questions[device] != nil }
 
-    /// The phone is asked by that transaction.
+    /// The phone was sent an INVITE of an ended call in that transaction.
     ///
-    /// - Returns: when ``timeOver(of:now:)`` is to be told; `nil` where it is known already.
+    /// - Returns: when ``timeOver(of:now:)`` has to be called; `nil` if an earlier call of this method has returned the
+    ///   time.
     mutating func asked(_ device: DeviceID, by client: ClientTransactionID, now: Instant) -> Instant? {
         guard questions[device] == nil else {
             questions[device]?.open.insert(client)
@@ -32,9 +33,9 @@ struct AskedPhones {
         return until
     }
 
-    /// The phone has answered, or will not.
+    /// The phone has responded, or the transaction ended without a response.
     ///
-    /// - Returns: whether that was the last answer that its list has waited for.
+    /// - Returns: whether the phone's list waits for no other response.
     mutating func answered(_ device: DeviceID, by client: ClientTransactionID) -> Bool {
         guard questions[device]?.open.remove(client) != nil, questions[device]?.open.isEmpty == true else {
             return false
@@ -43,7 +44,8 @@ struct AskedPhones {
         return true
     }
 
-    /// Lists of the phone are not held up any longer, unless it was asked anew.
+    /// The two seconds are over: the phone's list of missed calls waits no longer, unless the phone was sent another
+    /// INVITE since.
     mutating func timeOver(of device: DeviceID, now: Instant) {
         if let question = questions[device], question.until <= now { questions[device] = nil }
     }

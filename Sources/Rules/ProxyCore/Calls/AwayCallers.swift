@@ -1,12 +1,12 @@
 import Addressing
 import SIPTransactions
 
-/// Calls of an earlier run whose callers' connections ended with it, until the callers are back: they get their responses by
-/// the connections that they have made since.
+/// Calls of an earlier run whose callers lost their connections when that run ended. When a caller connects again, the
+/// responses go to the new connection.
 struct AwayCallers {
-    /// Of trusted peers, by their addresses.
+    /// Calls from trusted peers, by the peer's address.
     private var peers: [IPAddress: [Call]] = [:]
-    /// Of our users' phones.
+    /// Calls from phones of our users.
     private var phones: [DeviceID: [Call]] = [:]
 
     var isEmpty: Bool { peers.isEmpty && phones.isEmpty }
@@ -19,7 +19,7 @@ struct AwayCallers {
         }
     }
 
-    /// Whether the trusted peer that made the call is not back yet.
+    /// Whether the trusted peer that made the call has not connected again yet.
     func isAway(_ call: Call) -> Bool {
         peers[call.source.remote.address]?.contains { $0 === call } == true
     }

@@ -1,16 +1,17 @@
 import SIPGrammar
 
-/// Which of the final responses of a fork's branches goes upstream (RFC 3261 section 16.7 item 6).
+/// Chooses which branch's final response goes upstream (RFC 3261 section 16.7 item 6).
 struct BestResponse: Sendable {
-    /// What the fork would answer now; `nil` while no branch has failed. Without a response the status was made up here.
+    /// The status of the fork's final response so far; `nil` while no branch has failed. If ``response`` is `nil`, we
+    /// chose the status.
     private(set) var status: Status?
     private var response: SIPResponse?
-    /// It is what the fork itself has to say, and no response of a branch.
+    /// Whether the fork itself chose the status, by ``decide(_:)``.
     private var isDecided = false
-    /// Responses 401 and 407 besides the best.
+    /// Responses 401 and 407 other than the best response. The caller gets their challenges too.
     private var challenges: [SIPResponse] = []
 
-    /// A branch has failed.
+    /// A branch has failed with this status.
     mutating func consider(_ status: Status, _ response: SIPResponse?) {
         var other = response
         if isBetter(status) {
@@ -22,13 +23,13 @@ struct BestResponse: Sendable {
         if let other { challenges.append(other) }
     }
 
-    /// The fork answers with this status, whatever its branches have said.
+    /// The fork's final response has this status, whatever its branches respond.
     mutating func decide(_ status: Status) { (self.status, response, isDecided) = (status, nil, true) }
 
     /// The order for a fork whose branches are all over.
     func order(isInvite: Bool) -> Fork.Order {
         guard let status else { return isInvite ? .respond(.requestTimeout) : .giveUp }
-        // A 503 speaks of one next hop, not of this proxy.
+        // A 503 of a branch concerns one next hop, not this proxy.
         if status == .serviceUnavailable, !isDecided {
             return response.map { .respondInstead(of: $0, .serverError) } ?? .respond(.serverError)
         }
@@ -40,7 +41,7 @@ struct BestResponse: Sendable {
         return .respond(status)
     }
 
-    /// The order for a fork whose caller has cancelled.
+    /// The order for a fork whose caller has sent CANCEL.
     var orderAfterCancel: Fork.Order {
         guard let status, status.statusClass == 6, let response else { return .respond(.requestTerminated) }
         return .relay(response)
@@ -50,7 +51,7 @@ struct BestResponse: Sendable {
         status == .unauthorized || status == .proxyAuthenticationRequired
     }
 
-    /// 6xx before all; then the lowest class; within 4xx those that tell the caller how to go on.
+    /// Prefers 6xx to all, then the lowest class. Within 4xx it prefers statuses that tell the caller how to continue.
     private func isBetter(_ status: Status) -> Bool {
         guard let best = self.status else { return true }
         return Self.rank(status) < Self.rank(best)
@@ -62,7 +63,7 @@ struct BestResponse: Sendable {
         let within: Int
         switch status.code {
         case let code where helpful.contains(code): within = 0
-        // An answer of a device says more than a time-out or a device that never woke.
+        // A device's response says more than a time-out, or a device that never woke.
         case 408, 480, 487, 503: within = 2
         default: within = 1
         }

@@ -2,22 +2,22 @@ import Bytes
 import Registration
 import SIPGrammar
 
-/// What a Reason header field says of a call (RFC 3326). A CANCEL may say that somebody else has answered.
+/// Reads and writes the Reason header field (RFC 3326). A CANCEL's Reason may say that somebody else has answered.
 enum CallReason {
     static let completedElsewhere = ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")
 
-    /// Whether the call was answered elsewhere: `SIP;cause=200`, or `Q.850;cause=26` (non-selected user clearing), which
-    /// some PBXs send instead.
+    /// Whether the Reason says that the call was answered elsewhere: `SIP;cause=200`, or `Q.850;cause=26` (non-selected
+    /// user clearing), which some PBXs send instead.
     static func saysAnswered(_ field: ByteString) -> Bool {
         values(of: field).contains { $0 == ("sip", 200) || $0 == ("q.850", 26) }
     }
 
-    /// Whether it holds `SIP;cause=200`, the only one of the two that phones know.
+    /// Whether the Reason has `SIP;cause=200`. Phones know this value, but not `Q.850;cause=26`.
     static func saysCompletedElsewhere(_ field: ByteString) -> Bool {
         values(of: field).contains { $0 == ("sip", 200) }
     }
 
-    /// Protocol and cause of each value in a field, the protocol in lower case. Values without a cause are left out.
+    /// Protocol and cause of each value in the field, the protocol in lower case. Values without a cause are left out.
     private static func values(of field: ByteString) -> [(String, Int)] {
         field.split(at: [UInt8(ascii: ",")]).compactMap { value in
             let parts = value.split(at: [UInt8(ascii: ";")])
@@ -34,10 +34,10 @@ enum CallReason {
 }
 
 extension Fork.CancelReason {
-    /// The Reason header fields of the CANCEL.
+    /// The values of the CANCEL's Reason header field.
     func fields(callerReasons: [ByteString]) -> [ByteString] {
         switch self {
-        // The caller may have said the same in another way, which phones do not understand.
+        // The caller may have sent `Q.850;cause=26` only, which phones do not understand.
         case .answeredElsewhere:
             callerReasons.contains(where: CallReason.saysCompletedElsewhere)
                 ? callerReasons : [CallReason.completedElsewhere] + callerReasons

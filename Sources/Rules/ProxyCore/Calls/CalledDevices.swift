@@ -1,27 +1,28 @@
 import Addressing
 import Collections
 
-/// The devices that calls are offered to, and by which calls: looked at when a device registers, and, while a call waits
-/// for it, when its flow shows life.
+/// The devices that are being called, with their calls. A REGISTER looks its device up here. A sign of life looks its
+/// flow up here, to release calls that wait for a device.
 struct CalledDevices: ~Copyable {
     private struct Device {
-        /// Oldest first, as long as the device's branch is not over.
+        /// The calls in which the device's branch is not over, oldest first.
         var calls = ShortList<Call>()
-        /// The flow that it registered on, if it is waited for.
+        /// The flow that the device registered on, while a call waits for the device.
         var flow: Flow?
-        /// The next device that is waited for on the same flow: of a phone with several accounts.
+        /// The place of the next device on the same flow, if a call waits for that device too. A phone with several
+        /// accounts is several devices on one flow.
         var next: UInt32?
     }
 
     private var devices = PlacedTable<DeviceID, Device>(empty: Device())
-    /// How many devices have calls.
+    /// The number of devices that have calls.
     private var called = 0
-    /// The first device that is waited for on each flow.
+    /// The first device on each flow that a call waits for.
     private var flows = SlotIndex()
 
     var isEmpty: Bool { called == 0 }
 
-    /// No flow is watched.
+    /// Whether no flow is watched for signs of life.
     var watchesNothing: Bool { flows.count == 0 }
 
     func calls(of device: DeviceID) -> ShortList<Call> { devices[device]?.calls ?? ShortList() }
@@ -44,7 +45,7 @@ struct CalledDevices: ~Copyable {
 
     // MARK: Life
 
-    /// A call waits for the device: its next sign of life on that flow matters.
+    /// A call waits for the device: from now on, a sign of life on that flow matters.
     mutating func watch(_ flow: Flow, of device: DeviceID) {
         let place = devices.madePlace(of: device)
         guard devices[place].flow != flow else { return }
@@ -55,7 +56,7 @@ struct CalledDevices: ~Copyable {
         devices[last].next = place
     }
 
-    /// No call waits for it any more, or its flow is gone.
+    /// No call waits for the device any more, or its flow has ended.
     mutating func unwatch(_ device: DeviceID) {
         if let place = devices.place(of: device) { unwatch(device, at: place) }
     }
@@ -80,7 +81,7 @@ struct CalledDevices: ~Copyable {
         }
     }
 
-    /// The devices that are waited for on that flow.
+    /// The devices on that flow that calls wait for.
     func waiting(on flow: Flow) -> [DeviceID] {
         var found: [DeviceID] = []
         var place = first(on: flow)

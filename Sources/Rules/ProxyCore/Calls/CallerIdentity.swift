@@ -3,19 +3,19 @@ import SIPGrammar
 
 /// How pushes write the caller (reading A14).
 package enum CallerIDFormat: String, CaseIterable, Sendable {
-    /// As ECSS-10: the URI in the push of a call, the user part in a list of missed calls.
+    /// The format of ECSS-10: the URI in the push of a call, the user part in a list of missed calls.
     case ecss10
-    /// The URI in both.
+    /// The URI in the push of a call and in a list of missed calls.
     case uri
-    /// The user part in both.
+    /// The user part in the push of a call and in a list of missed calls.
     case user
 }
 
-/// Who calls, as a push may tell it (R14, R15, readings A14 to A16).
+/// The caller's identity in the form that a push may contain (R14, R15, readings A14 to A16).
 struct CallerIdentity: Sendable {
-    /// As the push of a call names the caller. It is not used for an anonymous one.
+    /// The caller in the push of a call. Not used for an anonymous caller.
     let number: ByteString
-    /// As a list of missed calls names the caller.
+    /// The caller in a list of missed calls.
     let remoteURI: ByteString
     let displayName: ByteString
     let isAnonymous: Bool
@@ -33,7 +33,7 @@ struct CallerIdentity: Sendable {
         displayName = block.string(name)
     }
 
-    /// A15: the caller asked for privacy, or says nothing of itself.
+    /// Whether the caller asked for privacy, or is anonymous in the From header field (A15).
     private static func isAnonymous(_ request: SIPRequest) -> Bool {
         for value in request.frame.values(of: .privacy) {
             for word in value.string.split(whereSeparator: { $0 == ";" || $0 == "," || $0 == " " }) {
@@ -47,7 +47,8 @@ struct CallerIdentity: Sendable {
         return uri.host.equalsIgnoringCase("anonymous.invalid") || (uri.user?.equalsIgnoringCase("anonymous") ?? false)
     }
 
-    /// RFC 3325 section 7: `Privacy: id` keeps P-Asserted-Identity inside the trust domain.
+    /// Whether the message has `Privacy: id`, so that P-Asserted-Identity stays inside the trust domain (RFC 3325
+    /// section 7).
     static func wantsIDPrivacy(_ frame: MessageFrame) -> Bool {
         guard frame.contains(.privacy) else { return false }
         return frame.values(of: .privacy).contains { value in
@@ -56,14 +57,15 @@ struct CallerIdentity: Sendable {
         }
     }
 
-    /// The URI of a name-addr as it was written, such as that of P-Preferred-Identity.
+    /// The URI of a name-addr, in its original spelling. P-Preferred-Identity is an example of such a value.
     static func uri(of value: ByteString) -> ByteString? {
         guard let start = value.lastIndex(of: UInt8(ascii: "<")) else { return value }
         let rest = value[start + 1..<value.count]
         return rest.firstIndex(of: UInt8(ascii: ">")).map { rest[0..<$0] }
     }
 
-    /// `scheme:user@host:port`, nothing else.
+    /// Returns `scheme:user@host:port` without parameters and headers. Schemes other than sip, sips and tel are
+    /// unchanged.
     private static func bare(_ uri: SIPURI) -> ByteString {
         let scheme: StaticString
         switch uri.scheme {

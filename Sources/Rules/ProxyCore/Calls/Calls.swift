@@ -7,56 +7,58 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// A request that is being proxied, with all that is kept of it: the response context of RFC 3261 section 16.7.
+/// A request that is being proxied, with its state: the response context of RFC 3261 section 16.7.
 ///
-/// A class, so that the engine's chapters change it in place. ``Calls`` owns it. Many are kept, so it is packed, and its properties
-/// stand in an order that leaves no gaps.
+/// ``Calls`` owns all calls. A call is a class, so that the engine's extensions change it in place. Many calls are
+/// kept, so the properties are packed, in an order that leaves no gaps.
 final class Call {
-    /// What the request is beside others, and what follows from its end.
+    /// The kind of request, with the state that only this kind has.
     enum Matter {
-        /// A request that is only passed on.
+        /// A request that the proxy only passes on.
         case plain
-        /// An INVITE of a phone, to the upstream.
+        /// An INVITE from a phone to the upstream.
         case outgoing(OutgoingCall)
         /// An INVITE to one of our users.
         case offer(Offer)
-        /// A message that was kept, on its way to one device.
+        /// A stored message that is being sent to one device.
         case delivery(MessageDelivery)
-        /// A request inside a dialog whose phone can be woken.
+        /// A request inside a dialog, to a phone that a push can wake.
         case dialog(DialogRequest)
     }
 
     let id: ForkID
-    /// Where ``Calls`` has it.
+    /// The index of the call in ``Calls``.
     let place: UInt32
-    /// When the wait for devices ends.
+    /// The timer that ends the wait for devices.
     var deadline = DeadlineID.none
-    /// What it counts for until its request is dropped.
+    /// The shares of caller and callee that count this request. The shares get the amount back when the request's bytes
+    /// are dropped.
     fileprivate(set) var claim = HeldShares.Claim()
-    /// It came from a trusted peer.
+    /// Whether the request came from a trusted peer.
     let isTrusted: Bool
-    /// The call is over, and what its last transactions say changes nothing any more.
+    /// The call is over, and events of its last transactions change nothing any more.
     fileprivate(set) var isForgotten = false
     var fork: Fork
-    /// Who waits for the answer; `nil` for a message that was kept and is on its way to one device.
+    /// The transaction that gets the responses; `nil` for a stored message that is being sent to one device.
     @Packed private(set) var server: ServerTransactionID?
     var matter: Matter
-    /// Where the request came from.
+    /// The flow that the request came on.
     let source: Flow
-    /// What each of its branches may have of the request's Max-Breadth (RFC 5393).
+    /// The Max-Breadth that each branch may use: a part of the request's (RFC 5393).
     let breadth: UInt16
-    /// The bucket was told of so many devices that know of it.
+    /// How many devices that know of the call were reported to the bucket of missed calls.
     var toldKnowing: UInt8 = 0
-    /// The bucket was told of the answer.
+    /// Whether the bucket of missed calls knows that the call was answered.
     var wasAnswered = false
-    /// Whether the store has it.
+    /// Whether the journal keeps the call.
     var journalling = Journalling.off
     private var shownUser = Rare<AddressOfRecord>()
-    /// The request's bytes, for branches that start later and for our own final response; dropped with the final.
+    /// The request's bytes, for branches that start later and for a final response of our own. Dropped with the final
+    /// response.
     fileprivate(set) var request: KeptRequest
-    /// The request as it was read, of the calls that came last; the others are read again from their bytes.
+    /// The parsed request. Only the latest calls keep it: the others parse their bytes again.
     fileprivate(set) var recent: SIPRequest?
-    /// What the caller's CANCEL gave as its Reason.
+    /// The Reason header fields of the caller's CANCEL (RFC 3326).
     var callerReasons: [ByteString] = []
 
     init(
@@ -75,39 +77,40 @@ final class Call {
         if let sender = incoming.sender { shownUser.change(orNew: sender.compacted()) { _ in } }
     }
 
-    /// The user who has shown a password for it.
+    /// The user who has shown a password for the request.
     var sender: AddressOfRecord? { shownUser.value }
 
-    /// Set for an INVITE to one of our users.
+    /// The offer, if the request is an INVITE to one of our users.
     var offer: Offer? { if case .offer(let offer) = matter { offer } else { nil } }
     var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = matter { outgoing } else { nil } }
     var delivery: MessageDelivery? { if case .delivery(let delivery) = matter { delivery } else { nil } }
     var dialogRequest: DialogRequest? { if case .dialog(let request) = matter { request } else { nil } }
 }
 
-/// What the store has of a call, see ``CallJournal``.
+/// Whether the journal keeps a call as a ``StoredCall``, and for how long.
 enum Journalling: Equatable, Sendable {
     case off
-    /// It is written, or about to be.
+    /// The call is written, or is about to be.
     case open
-    /// It is kept for so many answers, see ``AnsweredCalls``; those of several phones may cross.
+    /// The call was answered. The journal keeps the call for this number of answers, see ``AnsweredCalls``: several phones may
+    /// answer.
     case answered(UInt8)
 }
 
 /// An INVITE for one of our users, from its arrival to its end.
 ///
-/// A class because the call, its branches, its records and what follows its end all hold it.
+/// An offer is a class because the call, its branches, its records and the work after its end share it.
 final class Offer: Sendable {
     let ref: CallRef
     let key: OfferKey
     let receivedAt: UnixTime
-    /// When a push for it is worth nothing any more: the end of the hold (A12, A26).
+    /// A push for the call is useless after this time: the end of the hold (A12, A26).
     let pushDeadline: UnixTime
-    /// The end of the hold by the monotonic clock.
+    /// The end of the hold, by the monotonic clock.
     let holdUntil: Instant
-    /// Who answers for it.
+    /// The caller whose share of the limits the call uses.
     let caller: Caller
-    /// Whether its caller may have phones woken (T11.2).
+    /// Whether the caller may have phones woken (T11.2).
     let mayPush: Bool
 
     var aor: AddressOfRecord { key.aor }
@@ -126,19 +129,20 @@ final class Offer: Sendable {
     }
 }
 
-/// What is known of an INVITE of a phone to the upstream beside the request.
+/// State of an INVITE from a phone to the upstream.
 final class OutgoingCall {
     let since: Instant
-    /// The upstream has said more than 100.
+    /// The upstream has sent a response of more than 100.
     var isHeard = false
     var isCounted = false
 
     init(since: Instant) { self.since = since }
 }
 
-/// What makes two INVITEs the same call for one user: a caller's fork that arrives twice (RFC 3261 section 8.2.2.2).
+/// Two INVITEs with equal keys are the same call for one user: the caller's fork arrived twice (RFC 3261 section
+/// 8.2.2.2).
 ///
-/// It outlives the INVITE, so its texts have a block of their own.
+/// The key outlives the INVITE, so its texts have their own memory block.
 struct OfferKey: Equatable {
     let hash: UInt32
     let aor: AddressOfRecord
@@ -159,28 +163,28 @@ struct OfferKey: Equatable {
     }
 }
 
-/// All requests that are being proxied, and by what they are found: their number, the server transaction that they answer,
-/// the devices they are offered to, and what makes them the same call.
+/// All requests that are being proxied. A call is found by its number, its server transaction, its devices, or its
+/// ``OfferKey``.
 struct Calls: ~Copyable {
-    /// Calls that were answered, until they need not be kept for another run of the program any more.
+    /// Answered calls that are still in the journal for another run of the daemon.
     var answered = AnsweredCalls()
-    /// Callers of an earlier run whose connections ended with it.
+    /// Callers of an earlier run whose connections ended with that run.
     var away = AwayCallers()
     private var calls: [Call?] = []
     private var vacant: [UInt32] = []
-    /// By the server transaction until that ends, since a CANCEL names the transaction.
+    /// Calls by server transaction, until the transaction ends: a CANCEL names the transaction.
     private var byServer = TransactionNotes<ServerTransactionID, Call>()
     private var offers = SlotIndex()
-    /// The devices that calls are offered to.
+    /// The devices that are being called.
     var devices = CalledDevices()
     private(set) var shares = HeldShares()
     var limits: HeldShares.Limits
-    /// Calls that are over, for phones that were woken for them and have not come.
+    /// Calls that are over, for phones that were woken for them and have not registered yet.
     var ended = EndedCalls()
     private var lastID: UInt64 = 0
-    /// The calls whose requests are kept as they were read. Most phones wake within a few seconds, and to read an INVITE
-    /// again costs nearly as much as to send it; but it takes nearly as much memory as all else of a waiting call. So what
-    /// has waited longer is packed.
+    /// The calls that keep their parsed request. Most phones wake within a few seconds, and parsing an INVITE again
+    /// costs nearly as much as sending it. But the parsed request takes nearly as much memory as the rest of a waiting
+    /// call. So older calls keep packed bytes only.
     private var recent = Queue<(place: UInt32, id: ForkID)>()
     private static let recentLimit = 1024
     private var packer: RequestPacker
@@ -191,15 +195,15 @@ struct Calls: ~Copyable {
     }
 
     var count: Int { calls.count - vacant.count }
-    /// INVITEs for our users without a final response.
+    /// The number of INVITEs to our users without a final response.
     var offered: Int { offers.count }
-    /// Bytes of requests that are kept.
+    /// The number of bytes of requests that are kept.
     var bytes: Int { shares.all.bytes + ended.bytes }
 
-    /// For operators alone: it looks at all calls.
+    /// Finds a call by its number. For operators only: this searches all calls.
     subscript(id: ForkID) -> Call? { calls.first { $0?.id == id } ?? nil }
 
-    /// The call at a place of ``Call/place``.
+    /// The call with that ``Call/place``.
     func call(at place: UInt32) -> Call? { calls[Int(place)] }
 
     func call(of server: ServerTransactionID) -> Call? { byServer[server] }
@@ -212,7 +216,7 @@ struct Calls: ~Copyable {
 
     // MARK: Beginning and end
 
-    /// A call of an earlier run goes on as it was left. It keeps its number; later ones get higher ones.
+    /// Continues a call of an earlier run with its state and number. Later calls get higher numbers.
     mutating func resume(
         _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer?,
         parties: HeldShares.Parties
@@ -226,7 +230,7 @@ struct Calls: ~Copyable {
         return call
     }
 
-    /// Begins to keep a request.
+    /// Starts to keep a request.
     mutating func begin(
         _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
         matter: Call.Matter = .plain, parties: HeldShares.Parties = .nobody
@@ -258,15 +262,16 @@ struct Calls: ~Copyable {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
-        // Its place may be another's by now.
+        // Another call may have the place by now.
         guard let call = calls[Int(oldest.place)], call.id == oldest.id else { return }
         call.recent = nil
         packer.pack(&call.request)
     }
 
-    /// The final response is on its way: the request's bytes are not needed any more, and the user may be called anew.
+    /// The final response was sent: the request's bytes are dropped, and an INVITE with the same ``OfferKey`` is
+    /// accepted again.
     mutating func finish(_ call: Call) {
-        // It may be told again when a CANCEL comes late: the same call may be offered anew by then.
+        // A late CANCEL may finish a call twice. By then a newer call may have the same key, and must stay listed.
         guard !call.isForgotten else { return }
         if let offer = call.offer { offers.remove(hash: offer.key.hash, slot: call.place) }
         if !call.request.isEmpty {
@@ -282,7 +287,7 @@ struct Calls: ~Copyable {
         forgetIfDone(call)
     }
 
-    /// A call is kept until nothing can refer to it: its branches are over and so are its transactions.
+    /// Forgets a call when nothing can refer to it any more: all its branches and its server transaction are over.
     mutating func forgetIfDone(_ call: Call) {
         guard !call.isForgotten, call.fork.phase == .ended,
             call.server.map({ byServer[$0] == nil }) ?? true
@@ -294,14 +299,14 @@ struct Calls: ~Copyable {
 
     // MARK: Devices
 
-    /// From now on the branch is found by its device.
+    /// Lists the call under the branch's device from now on.
     mutating func list(_ branch: Int, of call: Call) {
         guard let device = call.fork.branches[branch].device else { return }
         call.fork.wasListed(branch)
         devices.add(call, to: device)
     }
 
-    /// Branches that are over are not looked for any more.
+    /// Removes the call from the devices whose branches in this call are all over.
     mutating func unlistEnded(_ call: Call) {
         for index in call.fork.branches.indices {
             guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
@@ -316,7 +321,7 @@ struct Calls: ~Copyable {
 
     // MARK: For operators
 
-    /// Some of the calls that match, in no order.
+    /// The calls for our users that match, in no order.
     func offered(where isAsked: (OfferKey, Call) -> Bool) -> [Call] {
         calls.compactMap { call in
             guard let call, let offer = call.offer, !call.request.isEmpty else { return nil }
@@ -324,9 +329,9 @@ struct Calls: ~Copyable {
         }
     }
 
-    /// The oldest calls after this number, in their order.
+    /// The oldest calls after this number, in order.
     ///
-    /// Twice the page is gathered before the upper half goes: a millisecond for 200,000 calls.
+    /// The page is sorted and cut whenever it has twice its size. With 200,000 calls, a page takes one millisecond.
     func page(after id: UInt64, limit: Int) -> [Call] {
         var page: [Call] = []
         var last = UInt64.max
@@ -345,6 +350,6 @@ struct Calls: ~Copyable {
 }
 
 extension Call {
-    /// What it holds while its request is kept.
+    /// The share that the call takes while its request is kept.
     fileprivate var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
 }

@@ -2,24 +2,25 @@ import Addressing
 import SIPGrammar
 import SIPTransactions
 
-/// The core's client transactions, each with what it serves: a branch of a fork, a farewell to a phone, or a question to one.
+/// The core's client transactions with their owners: a branch of a fork, a farewell to a phone, or a question of our
+/// own.
 struct ClientLegs: ~Copyable {
     enum Owner {
-        /// A request on its way to a next hop.
+        /// A request of a branch to a next hop.
         case branch(BranchLeg)
-        /// An INVITE to a phone whose call is over.
+        /// An INVITE to a phone after the end of its call.
         case farewell(Farewell)
         /// An OPTIONS of our own.
         case question(Question)
     }
 
     private var owners = TransactionNotes<ClientTransactionID, Owner>()
-    /// Phones whose lists of missed calls wait for their answers to farewells.
+    /// Phones whose lists of missed calls wait for responses to farewells.
     var asked = AskedPhones()
 
     subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 
-    /// The leg, if the transaction serves a branch. Its call may be forgotten already and take no more events.
+    /// The leg, if the transaction serves a branch. The call may be forgotten already and ignore events.
     func branch(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners[client] else { return nil }
         return leg
@@ -27,9 +28,9 @@ struct ClientLegs: ~Copyable {
 
     mutating func start(_ client: ClientTransactionID, _ leg: BranchLeg) { owners[client] = .branch(leg) }
 
-    /// The transaction is over, or its answer is of no interest any more.
+    /// The transaction is over, or its response is of no interest any more.
     ///
-    /// - Returns: the branch it served.
+    /// - Returns: the branch that the transaction served.
     @discardableResult
     mutating func end(_ client: ClientTransactionID) -> BranchLeg? {
         guard case .branch(let leg)? = owners.take(client) else { return nil }
@@ -53,7 +54,7 @@ struct ClientLegs: ~Copyable {
         return question
     }
 
-    /// - Returns: the question; `nil` when the transaction serves none, or it had ended before.
+    /// - Returns: the question; `nil` if the transaction serves none, or the question has ended before.
     mutating func endQuestion(_ client: ClientTransactionID) -> Question? {
         guard let question = question(client) else { return nil }
         owners[client] = nil
@@ -64,7 +65,7 @@ struct ClientLegs: ~Copyable {
 
     mutating func start(_ client: ClientTransactionID, _ farewell: Farewell) { owners[client] = .farewell(farewell) }
 
-    /// - Returns: the farewell; `nil` when the transaction serves none, or the farewell had ended before.
+    /// - Returns: the farewell; `nil` if the transaction serves none, or the farewell has ended before.
     mutating func endFarewell(_ client: ClientTransactionID) -> Farewell? {
         guard case .farewell(let farewell)? = owners[client] else { return nil }
         owners[client] = nil
@@ -72,24 +73,25 @@ struct ClientLegs: ~Copyable {
     }
 }
 
-/// One request under way to a next hop, for a branch of a call.
+/// One request in progress to a next hop, for a branch of a call.
 struct BranchLeg {
     let call: Call
     let branch: Int
-    /// What to do when this hop does not answer; `nil` when there is no other.
+    /// Other addresses to try when this hop does not respond; `nil` if no other is known.
     var detour: Detour?
-    /// A provisional response came: the request has arrived, whatever becomes of the connection.
+    /// A provisional response came, so the next hop has the request, even if the connection ends now.
     var hasArrived = false
-    /// One was more than 100: whoever has the request is at work on it.
+    /// A provisional response of more than 100 came: the next hop is working on the request.
     var hasRung = false
 
-    /// Whether the branch has another transaction by now, so that only a 2xx of this one still counts.
+    /// Whether the branch has a newer transaction, so that only a 2xx of this one still counts.
     func isFormer(_ client: ClientTransactionID) -> Bool { call.fork.branches[branch].former.contains(client) }
 
-    /// Further addresses of the same next hop (RFC 3263 section 4.3). A class, since most hops have one address alone.
+    /// Further addresses of the same next hop (RFC 3263 section 4.3). A detour is a class to save memory, since most
+    /// hops have only one address.
     final class Detour {
         let hops: [ResolvedHop]
-        /// What to change in the request.
+        /// How the request is changed before it is sent.
         let edits: RequestEdits
         let device: DeviceID?
 
@@ -99,8 +101,8 @@ struct BranchLeg {
             self.device = device
         }
 
-        /// The addresses of other servers than the one at the end of that flow; `nil` when there is none. A phone is no server
-        /// among several: each of its addresses is itself.
+        /// The addresses of servers other than the server at the end of that flow; `nil` if no other is known. A phone
+        /// has no detour: all its addresses lead to the same phone.
         func toOthers(than flow: Flow?) -> Detour? {
             guard device == nil, let flow else { return nil }
             let others = hops.filter { !$0.isSameServer(as: flow) }
@@ -109,11 +111,11 @@ struct BranchLeg {
     }
 }
 
-/// An INVITE that goes to a phone when its call is over, with its CANCEL: nobody waits for the answer, except perhaps the
-/// phone's list of missed calls.
+/// An INVITE and its CANCEL that a phone gets after the end of its call. Only the phone's list of missed calls may wait
+/// for a response.
 final class Farewell {
     let offer: Offer
-    /// Whether the call is not in that list if the phone answers.
+    /// Whether a response of the phone removes the call from its list of missed calls.
     let isQuestion: Bool
     let device: DeviceID
     let flow: Flow

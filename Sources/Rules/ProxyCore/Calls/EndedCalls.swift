@@ -4,16 +4,17 @@ import Collections
 import SIPTransactions
 import Timekeeping
 
-/// A call that is over, for phones that were woken for it and have not come.
+/// A call that is over, kept for phones that were woken for it and have not registered yet.
 final class EndedCall {
     let offer: Offer
     /// The INVITE's bytes.
     let request: KeptRequest
     let source: Flow
     let until: Instant
-    /// The devices, with the Reason values of the CANCEL that each of them gets.
+    /// The devices that learn of the call when they register, each with the Reason values of its CANCEL.
     let reasons: [DeviceID: [ByteString]]
-    /// Transactions that phones may ring by although their connections have ended; these are told by CANCEL alone.
+    /// Transactions by which phones may still ring although their connections have ended. Such a phone gets only a
+    /// CANCEL, no INVITE.
     let rings: [DeviceID: [ClientTransactionID]]
 
     init(
@@ -29,11 +30,11 @@ final class EndedCall {
     }
 }
 
-/// The calls that are over, each kept for a minute.
+/// The calls that are over, each kept for one minute.
 struct EndedCalls: ~Copyable {
     private var calls = Queue<EndedCall>()
     private var byDevice: [DeviceID: [EndedCall]] = [:]
-    /// Bytes of their requests.
+    /// The total bytes of the calls' requests.
     private(set) var bytes = 0
 
     var isEmpty: Bool { calls.isEmpty }
@@ -45,12 +46,12 @@ struct EndedCalls: ~Copyable {
         for device in call.reasons.keys { byDevice[device, default: []].append(call) }
     }
 
-    /// Takes the calls that the device has not heard of, since it is told of them now.
+    /// Takes out the ended calls that the device still has to learn about.
     mutating func take(for device: DeviceID) -> [EndedCall] { byDevice.removeValue(forKey: device) ?? [] }
 
-    /// Forgets the oldest.
+    /// Forgets the oldest call.
     ///
-    /// - Returns: the devices that wait for no other call; `nil` when there was no call to forget.
+    /// - Returns: the devices of that call that wait for no other ended call; `nil` if the list was empty.
     mutating func dropOldest() -> [DeviceID]? {
         guard let oldest = calls.popFirst() else { return nil }
         bytes -= oldest.request.count

@@ -1,15 +1,15 @@
 import Addressing
 import Timekeeping
 
-/// When flows last showed life, for as long as that matters: two tables that take turns, so that nothing has to be looked
-/// for to be forgotten.
+/// When each flow last showed life. Two tables take turns: the older table is dropped as a whole, so that old entries
+/// need not be searched for.
 struct FlowLife: Sendable {
     private let span: Duration
     private var recent: [Flow: Instant] = [:]
     private var older: [Flow: Instant] = [:]
     private var turnsAt = Instant.distantPast
 
-    /// How many flows a table remembers. Anybody can show life: when a table is full, it takes no further flows.
+    /// How many flows a table remembers. Anybody can show life, so a full table takes no further flows.
     private static let limit = 500_000
 
     /// - Parameter span: how long a sign of life counts.

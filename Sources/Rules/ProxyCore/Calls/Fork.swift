@@ -5,67 +5,70 @@ package import PushDelivery
 package import SIPGrammar
 package import SIPTransactions
 
-/// Names one fork; never used twice in a process.
+/// Names one fork. A number is never used twice in a process.
 package struct ForkID: SerialID, Sendable {
     package let rawValue: UInt64
     package init(_ number: UInt64) { rawValue = number }
 }
 
-/// The response context of one proxied request (RFC 3261 section 16.7): its branches, and which response goes upstream.
+/// The response context of one proxied request (RFC 3261 section 16.7): the branches, and which response goes upstream.
 ///
-/// Pure: knows no bytes and no flows. Feed it what happened to a branch; carry out the orders it returns.
+/// A fork does no input or output. The methods of a fork take what happened to a branch, and return orders for the
+/// engine.
 package struct Fork: Sendable {
     package enum Phase: Hashable, Sendable {
-        /// No final response was sent upstream. Next: any other.
+        /// No final response was sent upstream. Next: any other phase.
         case proceeding
-        /// A branch declined for everybody (6xx); the others are being cancelled. Next: `answered`, `ended`.
+        /// A branch declined for all devices of the user (6xx). The other branches are being cancelled. Next:
+        /// `answered`, `ended`.
         case declined
-        /// The caller gave up. Next: `answered` (a 2xx that crossed the CANCEL), `ended`.
+        /// The caller sent CANCEL. Next: `answered` by a 2xx that crossed the CANCEL; `ended`.
         case cancelled
-        /// An operator ended the call: the caller has its final response, the phones are being cancelled. Next: `ended`.
+        /// An operator ended the call. The caller has its final response, and the phones are being cancelled. Next:
+        /// `ended`.
         case dismissed
-        /// A 2xx went upstream; later 2xx of other branches follow it. Next: `ended`.
+        /// A 2xx went upstream. Later 2xx of other branches go upstream too. Next: `ended`.
         case answered
-        /// The final response went upstream and no branch is left.
+        /// The final response went upstream, and no branch is left.
         case ended
     }
 
-    /// Why a branch is cancelled, which becomes the CANCEL's Reason (RFC 3326).
+    /// Why a branch is cancelled. The reason becomes the CANCEL's Reason header field (RFC 3326).
     package enum CancelReason: Hashable, Sendable {
         case answeredElsewhere
         case declinedElsewhere(Status)
         case callerCancelled
         /// An operator ended the call.
         case dismissed(Status)
-        /// The device has the request by another way.
+        /// The device gets the request by another flow.
         case moved
     }
 
     package enum Order: Sendable {
         /// Send this response upstream.
         case relay(SIPResponse)
-        /// The same for a challenge, with those of other branches: the caller can answer all at once (RFC 3261 section
-        /// 16.7 item 7).
+        /// Send this challenge upstream together with the challenges of other branches: the caller can answer them all
+        /// (RFC 3261 section 16.7 item 7).
         case relayChallenge(SIPResponse, others: [SIPResponse])
         /// Send a response of our own upstream.
         case respond(Status)
-        /// The same in the place of this response, which speaks of a next hop alone.
+        /// Send a final response of our own instead of this response, which concerns only one next hop.
         case respondInstead(of: SIPResponse, Status)
-        /// Send nothing at all: a non-INVITE that no branch answered (RFC 4320 section 4.2).
+        /// Send nothing: no branch answered a non-INVITE (RFC 4320 section 4.2).
         case giveUp
         case cancel(ClientTransactionID, CancelReason)
-        /// This branch no longer waits for its device; its push, if not sent yet, is dropped.
+        /// The branch no longer waits for its device. A push that was not sent yet is dropped.
         case stopWaiting(branch: Int)
-        /// The device answered a call whose caller has got a refusal: its call is acknowledged and ended at once.
+        /// The device answered after the caller got a refusal: acknowledge the answer and send BYE.
         case hangUp(SIPResponse, branch: Int)
     }
 
-    /// Who has the call, whatever the phase is now.
+    /// Who answered the call. Unlike ``phase``, this stays when the fork ends.
     private enum Taker: UInt8 {
         case nobody
-        /// A branch: its 2xx went upstream.
+        /// A branch answered: its 2xx went upstream.
         case branch
-        /// Somebody whom we do not know, as the caller's CANCEL said.
+        /// Somebody outside this proxy answered, as the Reason of the caller's CANCEL said.
         case elsewhere
     }
 
@@ -75,14 +78,14 @@ package struct Fork: Sendable {
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
 
-    /// A fork whose branches have not been sent.
+    /// A fork whose request was not sent yet on any branch.
     package init(isInvite: Bool, branches: [ForkBranch]) {
         self.isInvite = isInvite
         self.branches = branches
     }
 
-    /// Goes on with the fork of an INVITE of an earlier run, whose branches have not been sent by this one. Of responses their
-    /// statuses are left.
+    /// Continues the fork of an INVITE of an earlier run. The INVITE was not sent in this run yet. The store has only
+    /// the status codes of earlier responses.
     package init(resuming stored: StoredCall) {
         let isAnswered = !stored.final.isEmpty
         self.init(isInvite: true, branches: stored.branches.map(ForkBranch.init))
@@ -98,7 +101,7 @@ package struct Fork: Sendable {
         if wasAnswered, branches.allSatisfy(\.isEnded) { phase = .ended }
     }
 
-    /// What the end of a branch says of the whole.
+    /// Sets the fork's phase from the end of a branch that an earlier run stored.
     private mutating func note(_ end: ForkBranch.End) {
         switch end {
         case .succeeded:
@@ -117,19 +120,19 @@ package struct Fork: Sendable {
         }
     }
 
-    /// All branches go on, or have ended.
+    /// All branches of the earlier run continue now, or have ended.
     package mutating func resumed() -> [Order] { closeIfDone() }
 
-    /// The branches that are still under way are to be cancelled for that reason.
+    /// The fork has left the phase `proceeding`: branches that are still in progress get a CANCEL.
     package var isClosing: Bool { phase != .proceeding }
 
-    /// Somebody has the call.
+    /// Somebody answered the call, here or elsewhere.
     package var isAnswered: Bool { taker != .nobody }
 
-    /// A 2xx went upstream, whatever the phase is now.
+    /// A 2xx of a branch went upstream. Unlike ``phase``, this stays when the fork ends.
     package var wasAnswered: Bool { taker == .branch }
 
-    /// Branches may still be started: no final response was chosen.
+    /// Whether branches may still be started: no final response was chosen yet.
     package var acceptsBranches: Bool { phase == .proceeding }
 
     /// The branch that waits for this device.
@@ -137,17 +140,17 @@ package struct Fork: Sendable {
         branches.firstIndex { $0.device == device && $0.isWaiting }
     }
 
-    /// A branch waits for its device.
+    /// Whether at least one branch waits for its device.
     package var isWaiting: Bool { branches.contains(where: \.isWaiting) }
 
-    /// How many branches are of devices that know of the call.
+    /// How many branches have a device that knows of the call.
     package var knowingDevices: Int { branches.count(where: \.deviceKnows) }
 
-    // MARK: On the way to the device
+    // MARK: Sending
 
-    /// One more branch: the device turned up while the call was offered.
+    /// Adds a branch for a device that registered while the call is offered.
     ///
-    /// - Returns: its number.
+    /// - Returns: the index of the new branch.
     package mutating func added(_ device: DeviceID) -> Int {
         branches.append(ForkBranch(device: device))
         return branches.count - 1
@@ -165,7 +168,7 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/deviceCame()``.
     package mutating func deviceCame(_ branch: Int) { branches[branch].deviceCame() }
 
-    /// The device has another number from now on: it lost the binding whose number it had.
+    /// See ``ForkBranch/renamed(_:to:)``.
     package mutating func renamed(_ device: DeviceID, to heir: DeviceID) {
         for index in branches.indices { branches[index].renamed(device, to: heir) }
     }
@@ -173,7 +176,7 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/resolving(_:)``.
     package mutating func resolving(_ branch: Int, _ ticket: ResolutionTicket) { branches[branch].resolving(ticket) }
 
-    /// Nothing has come back for the request: the branch waits for its device, whose late answer counts.
+    /// No response has come to the request: the branch waits for its device. A late answer of the device still counts.
     package mutating func fellSilent(_ branch: Int) { branches[branch].fellSilent() }
 
     /// See ``ForkBranch/sent(as:on:)``.
@@ -184,25 +187,25 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/heard(_:)``.
     package mutating func heard(_ branch: Int, _ client: ClientTransactionID) { branches[branch].heard(client) }
 
-    // MARK: Its push, its record and its place among the called devices
+    // MARK: Push, record, called devices
 
     package mutating func pushAsked(_ branch: Int, _ push: PushID) { branches[branch].pushAsked(push) }
 
-    /// The push is on its way to the provider.
+    /// The push was sent to the provider.
     package mutating func pushLeft(_ branch: Int) { branches[branch].pushLeft() }
 
-    /// The provider has refused the push, which counts as not sent. It may be tried again.
+    /// The provider has refused the push, which counts as not sent. The push may be retried.
     package mutating func pushRefused(_ branch: Int) { branches[branch].pushRefused() }
 
-    /// The provider's last word.
+    /// The provider's final result for the push has come.
     package mutating func pushFinished(_ branch: Int, isAccepted: Bool) {
         _ = branches[branch].takePush()
         if isAccepted { branches[branch].pushTaken() }
     }
 
-    /// The provider has taken a push that the branch did not wait for any more: the phone may ring by it.
+    /// The provider has accepted a push that the branch no longer waited for: the phone may ring.
     ///
-    /// - Returns: whether that still matters.
+    /// - Returns: whether the branch is still active, so that the result matters.
     package mutating func pushTaken(_ branch: Int) -> Bool {
         guard !branches[branch].isEnded else { return false }
         branches[branch].pushTaken()
@@ -218,24 +221,25 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/takeRecord()``.
     package mutating func takeRecord(_ branch: Int) -> RecordID? { branches[branch].takeRecord() }
 
-    /// The store has it as it is now.
+    /// The store has the branch's present state.
     package mutating func wasWritten(_ branch: Int) { branches[branch].wasWritten() }
 
-    /// It is found by its device from now on, see ``CalledDevices``.
+    /// The call is listed under the branch's device from now on, see ``CalledDevices``.
     package mutating func wasListed(_ branch: Int) { branches[branch].wasListed() }
 
     package mutating func wasUnlisted(_ branch: Int) { branches[branch].wasUnlisted() }
 
-    // MARK: What happened
+    // MARK: Responses and ends
 
-    /// A response of 101 to 199.
+    /// A response of 101 to 199 came.
     package mutating func provisionalReceived(_ response: SIPResponse, on branch: Int) -> [Order] {
         noteDevice(branch, response.status)
         return phase == .proceeding ? [.relay(response)] : []
     }
 
-    /// A 2xx; every one to an INVITE goes upstream (RFC 3261 section 16.7 item 5), also that of a transaction from before
-    /// the device moved: the later one is cancelled then.
+    /// A 2xx came. Every 2xx to an INVITE goes upstream (RFC 3261 section 16.7 item 5).
+    ///
+    /// If the 2xx belongs to a former transaction, from before the device moved, the present transaction is cancelled.
     package mutating func successReceived(
         _ response: SIPResponse, on branch: Int, from client: ClientTransactionID? = nil
     ) -> [Order] {
@@ -262,17 +266,17 @@ package struct Fork: Sendable {
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
         case .dismissed: return [.hangUp(response, branch: branch)] + closeIfDone()
         case .ended:
-            // A retransmission by the device, which waits for the caller's ACK.
+            // The device sends its 2xx again until it gets the caller's ACK.
             return isInvite ? [.relay(response)] : []
         }
     }
 
-    /// A final response of 300 or more, received or made up for a branch that failed (`response` is `nil` then).
+    /// A branch failed with a final response of 300 or more. `response` is `nil` if we chose the status.
     package mutating func failed(_ branch: Int, with status: Status, response: SIPResponse?) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
         if response != nil { noteDevice(branch, status) }
         var orders: [Order] = []
-        // The INVITE may reach a silent device yet: it is taken back then, but a 2xx counts.
+        // The INVITE may still reach a silent device: the INVITE is cancelled, but a 2xx counts.
         if isInvite, case .silent(let client) = branches[branch].state { orders = [.cancel(client, .moved)] }
         branches[branch].ended(response == nil ? .gaveUp(status) : .failed(status))
         best.consider(status, response)
@@ -283,7 +287,7 @@ package struct Fork: Sendable {
         return orders + closeIfDone()
     }
 
-    /// Nobody is there where the branch leads to, and the caller shall hear it.
+    /// The branch's target cannot be reached, and the caller gets 503. After other failures, a 503 becomes 500.
     package mutating func givenUp(_ branch: Int) -> [Order] {
         if phase == .proceeding { best.decide(.serviceUnavailable) }
         return failed(branch, with: .serviceUnavailable, response: nil)
@@ -296,8 +300,10 @@ package struct Fork: Sendable {
         return closeIfDone()
     }
 
-    /// The caller's CANCEL. It may say that the call was answered elsewhere, which is also believed when a branch has declined
-    /// for everybody, or the CANCEL has crossed the final response.
+    /// The caller's CANCEL came. The CANCEL's Reason may say that the call was answered elsewhere.
+    ///
+    /// The fork believes such a Reason even after a branch declined with 6xx, or when the CANCEL crossed the final
+    /// response.
     package mutating func cancelReceived(answeredElsewhere: Bool = false) -> [Order] {
         if answeredElsewhere, taker == .nobody { taker = .elsewhere }
         guard phase == .proceeding else { return [] }
@@ -305,7 +311,8 @@ package struct Fork: Sendable {
         return endOthers(answeredElsewhere ? .answeredElsewhere : .callerCancelled) + closeIfDone()
     }
 
-    /// An operator ends it: the caller gets this status at once, and phones that have the call are cancelled.
+    /// An operator ends the call: the caller gets this status immediately, and phones that have the INVITE are
+    /// cancelled.
     package mutating func dismissed(with status: Status) -> [Order] {
         guard phase == .proceeding else { return [] }
         phase = .dismissed
@@ -322,19 +329,19 @@ package struct Fork: Sendable {
 
     // MARK: Devices that move
 
-    /// The request cannot, or shall not, be answered any more where it was sent: the branch waits for its device again. If a
-    /// 2xx of that transaction comes, it still counts.
+    /// The device has moved, or its connection has ended: the branch waits for its device again. A late 2xx of the
+    /// former transaction still counts.
     package mutating func recalled(_ branch: Int) { branches[branch].recalled() }
 
-    /// A branch that was cancelled is not waited for any more: its device cannot be reached now. A 2xx of its transaction
-    /// still counts.
+    /// A cancelled branch ends without its final response, because its device cannot be reached now. A late 2xx still
+    /// counts.
     package mutating func abandoned(_ branch: Int) -> [Order] {
         guard branches[branch].abandoned() else { return [] }
         best.consider(.requestTerminated, nil)
         return closeIfDone()
     }
 
-    /// A former transaction had a response other than a 2xx, or none at all.
+    /// A former transaction got a response other than a 2xx, or failed without any response.
     package mutating func formerSpoke(_ status: Status, _ client: ClientTransactionID, of branch: Int) {
         noteDevice(branch, status)
         if status.isFinal { formerEnded(client, of: branch) }
@@ -344,14 +351,14 @@ package struct Fork: Sendable {
         branches[branch].formerEnded(client)
     }
 
-    /// A 482 came; the branch waits for its device again unless it is final.
+    /// A 482 came. The branch waits for its device again, unless the 482 is final.
     package mutating func loopReported(on branch: Int) -> ForkBranch.Loop {
         phase == .proceeding ? branches[branch].loopReported() : .isFinal
     }
 
-    /// The device has answered a transaction.
+    /// A transaction of the branch ended without a 2xx.
     ///
-    /// - Returns: whether one was taken back; when not, the answer counts.
+    /// - Returns: whether the branch was taking a transaction back. If not, the transaction's result counts.
     package mutating func takenBack(_ branch: Int, _ client: ClientTransactionID) -> Bool {
         branches[branch].takenBack(client)
     }
@@ -365,7 +372,7 @@ package struct Fork: Sendable {
         branches[branch].deviceSpoke()
     }
 
-    /// Ends waiting branches at once and orders the CANCEL of those that were sent.
+    /// Ends waiting branches, and orders the CANCEL of requests that were sent.
     private mutating func endOthers(_ reason: CancelReason) -> [Order] {
         var orders: [Order] = []
         for index in branches.indices {

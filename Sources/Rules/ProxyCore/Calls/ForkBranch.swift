@@ -5,27 +5,31 @@ import Registration
 package import SIPGrammar
 package import SIPTransactions
 
-/// One target of a fork. Its fork alone changes it.
+/// One target of a fork: a device of our users, or another next hop. Only the fork changes its branches.
 package struct ForkBranch: Sendable {
     package enum State: Hashable, Sendable {
-        /// The request has not been sent yet. Next: `waiting`, `resolving`, `calling`, `ended`.
+        /// The request was not sent yet. Next: `waiting`, `resolving`, `calling`, `ended`.
         case unsent
-        /// An earlier run has left it under way, and may have cancelled it. Next: any other but `unsent`.
+        /// An earlier run of the daemon left the branch active, and may have cancelled it. Next: any state but
+        /// `unsent`.
         case resumed(cancelled: Fork.CancelReason?)
-        /// Waits for its device to register or to show life. Next: `resolving`, `calling` when it did, `ended`.
+        /// The branch waits until its device registers or shows life. Next: `resolving` or `calling` when the device
+        /// did so; `ended`.
         case waiting
-        /// Its next hop is being looked up. Next: `calling`, `cancelled` for an INVITE that an earlier run has cancelled, `ended`.
+        /// The next hop's addresses are being looked up. Next: `calling`; `cancelled` for an INVITE that an earlier run
+        /// cancelled; `ended`.
         case resolving(ResolutionTicket, cancelled: Fork.CancelReason?)
-        /// The request was sent in this client transaction. Next: `silent`, `takingBack`, `cancelled`, `ended`; `waiting` when its
-        /// device has moved, or its connection has ended.
+        /// The request was sent in this client transaction. Next: `silent`, `takingBack`, `cancelled`, `ended`;
+        /// `waiting` when the device has moved or its connection has ended.
         case calling(ClientTransactionID)
-        /// The device met the request twice and refused the later one. This is the earlier one, which is being taken back: the
-        /// request is sent once more when that is over. Next: `waiting`, `cancelled`, `ended`.
+        /// The device got the request twice and refused the later one. The earlier transaction, named here, is being
+        /// cancelled. When it is over, the request is sent again. Next: `waiting`, `cancelled`, `ended`.
         case takingBack(ClientTransactionID)
-        /// The request was sent and nothing came back: the device may sleep, and the branch waits for it. The transaction goes
-        /// on. Next: `calling` when its device speaks, `waiting` when the device has moved, `ended`.
+        /// The request was sent and no response came: the device may sleep, and the branch waits for it. The
+        /// transaction continues. Next: `calling` when the device responds, `waiting` when the device has moved,
+        /// `ended`.
         case silent(ClientTransactionID)
-        /// Its request is cancelled: it ends with the final response. Next: `ended`.
+        /// The request is cancelled. The final response to the request ends the branch. Next: `ended`.
         case cancelled(ClientTransactionID, Fork.CancelReason)
         case ended(End)
     }
@@ -33,51 +37,52 @@ package struct ForkBranch: Sendable {
     package enum End: Hashable, Sendable {
         case succeeded
         case failed(Status)
-        /// It failed with a status made up here: there was no answer, or no way to the phone.
+        /// The branch failed with a status that we chose: no response came, or the phone could not be reached.
         case gaveUp(Status)
         case silent
         case cancelled(Fork.CancelReason)
     }
 
-    /// How far its push has come.
+    /// How far the branch's push has come.
     private enum Waking: UInt8 {
-        /// No push has left, or its provider has refused it.
+        /// No push was sent, or the provider refused it.
         case none
-        /// A push has left for its provider.
+        /// A push was sent to the provider.
         case left
-        /// Its provider has taken the push: the phone may ring.
+        /// The provider has accepted the push: the phone may ring.
         case taken
     }
 
-    /// What its device has said of the call, by 180 or more other than 408 and 503 (reading A21).
+    /// Whether the device has shown that it knows of the call: by a response of 180 or more, other than 408 and 503
+    /// (reading A21).
     private enum Knowledge: UInt8 {
         case none
-        /// It has said so before its present record began.
+        /// The device responded before the branch's present timeline record began.
         case before
         case sinceRecord
     }
 
-    // What is small stands together: many calls are kept.
+    // Small properties are declared together and leave no gaps, because many calls are kept in memory.
     package private(set) var state = State.unsent
     private var waking = Waking.none
     private var knowledge = Knowledge.none
-    /// It was sent more than once, because the device moved.
+    /// The request was sent more than once, because the device moved.
     package private(set) var hasMoved = false
-    /// How often the device met it twice.
+    /// How often the device refused the request with 482 because it got the request twice.
     private var loops: UInt8 = 0
-    /// Something has come back for it since it was sent for the first time or was recalled, be it a 100.
+    /// A response has come since the request was first sent, or since the branch was recalled. A 100 counts.
     package private(set) var wasHeard = false
-    /// Whether it is found by its device, see ``CalledDevices``.
+    /// Whether ``CalledDevices`` lists the branch's call under its device.
     package private(set) var isListed = false
-    /// Its ``news`` as the store has them.
+    /// The value of ``news`` when the branch was last written to the store.
     private var written: UInt8 = 0
-    /// The binding it stands for; `nil` for the upstream and for next hops inside a dialog.
+    /// The binding that the branch calls; `nil` for the upstream and for next hops inside a dialog.
     @Packed package private(set) var device: DeviceID?
-    /// The push that is under way for it.
+    /// The push for this branch, while it is active.
     @Packed package private(set) var push: PushID?
-    /// Its record in the timeline, until that knows the branch's end.
+    /// The branch's record in the timeline, until the record has the branch's end.
     @Packed package private(set) var record: RecordID?
-    /// A branch that waits has sent nothing yet.
+    /// Where the request was sent. To save memory, a branch that has sent nothing has no course.
     private var course = Rare<Course>()
 
     private struct Course: Sendable {
@@ -87,13 +92,15 @@ package struct ForkBranch: Sendable {
         var former: [ClientTransactionID] = []
     }
 
-    /// A branch that has not been sent. Without a device it stands for a next hop that is none of our users' devices.
+    /// A branch whose request was not sent yet. Without a device, its target is a next hop that is no device of our
+    /// users.
     package init(device: DeviceID?) { self.device = device }
 
-    /// As an earlier run has left it; what was under way has not been sent by this one. The store has it so.
+    /// A branch as an earlier run left it, and as the store has it. The request was not sent in this run yet.
     package init(resuming stored: StoredCall.Branch) {
         device = stored.device
-        // A push that has not been accepted is sent once more, but not to a phone that was there already.
+        // A push that the provider has not accepted is sent again. A phone that could be reached when the call came
+        // gets no second push.
         if stored.wasWoken || stored.stage == .called && stored.code != nil { waking = .taken }
         if stored.deviceKnows { knowledge = .before }
         hasMoved = stored.hasMoved
@@ -110,19 +117,21 @@ package struct ForkBranch: Sendable {
 
     // MARK: Questions
 
-    /// The contact that it was sent to instead: of a device that had only been reported, and whose user has registered.
+    /// The registered contact that got the request instead of the device. Only a device that was reported but has not
+    /// registered is replaced so.
     package var contact: DeviceID? { course.value?.contact }
 
-    /// Where the device was registered when the request was sent last: it moves when it registers from elsewhere.
+    /// Where the device was registered when the request was last sent. If the device's present way differs, the device
+    /// has moved.
     package var way: Int? { course.value?.way }
 
-    /// Transactions before the present one that may still speak: the device has moved since.
+    /// Transactions before the present one that may still get a response: the device has moved since.
     package var former: [ClientTransactionID] { course.value?.former ?? [] }
 
-    /// Where the request was sent last.
+    /// The flow on which the request was last sent.
     package var flow: Flow? { course.value?.flow }
 
-    /// Why it ended, or will: a branch that is cancelled ends with its final response.
+    /// Why the branch ended. A cancelled branch has its reason before its final response comes.
     package var end: End? { if case .ended(let end) = state { end } else { cancellation.map { .cancelled($0) } } }
 
     private var cancellation: Fork.CancelReason? {
@@ -135,7 +144,7 @@ package struct ForkBranch: Sendable {
 
     package var isEnded: Bool { if case .ended = state { true } else { false } }
 
-    /// Whether its device is waited for.
+    /// Whether the branch waits for its device.
     package var isWaiting: Bool {
         switch state {
         case .waiting, .silent: true
@@ -143,7 +152,7 @@ package struct ForkBranch: Sendable {
         }
     }
 
-    /// The transaction of the request that was sent last and has no final response.
+    /// The client transaction of the last request, while it has no final response.
     package var client: ClientTransactionID? {
         switch state {
         case .calling(let client), .takingBack(let client), .silent(let client), .cancelled(let client, _): client
@@ -151,35 +160,34 @@ package struct ForkBranch: Sendable {
         }
     }
 
-    /// Its request is under way, and its device is not waited for.
+    /// The request is in progress, and the branch does not wait for its device.
     package var isUnderWay: Bool { client != nil && !isWaiting }
 
-    /// The same, in that transaction.
+    /// Whether the request is in progress in that transaction, and the branch does not wait for its device.
     func isUnderWay(by client: ClientTransactionID) -> Bool { self.client == client && !isWaiting }
 
-    /// Whether it waits for the answer to that look-up.
+    /// Whether the branch waits for the result of that look-up.
     func isResolving(_ ticket: ResolutionTicket) -> Bool {
         if case .resolving(ticket, _) = state { true } else { false }
     }
 
-    /// A push has left for its provider.
+    /// A push was sent to the provider.
     package var wasPushed: Bool { waking != .none }
-    /// Its provider has taken the push: the phone may ring.
+    /// The provider has accepted the push: the phone may ring.
     package var wasWoken: Bool { waking == .taken }
 
-    /// The device answered 180 or more, other than 408 and 503: it knows of the call (reading A21).
+    /// The device knows of the call: it sent a response of 180 or more, other than 408 and 503 (reading A21).
     package var deviceKnows: Bool { knowledge != .none }
-    /// It did so since its record has begun.
+    /// The device sent a response of 180 or more, other than 408 and 503, since the branch's timeline record began.
     package var hasRung: Bool { knowledge == .sinceRecord }
 
-    /// Whether it stands for that binding, or was sent to it.
+    /// Whether the branch calls that binding, or sent the request to it instead.
     package func isOf(_ binding: DeviceID) -> Bool { device == binding || contact == binding }
 
-    /// Whose flow the request goes to.
+    /// The binding whose flow gets the request.
     package var addressee: DeviceID? { contact ?? device }
 
-    /// Whether that contact, which can be reached there now, has the request from this branch: it went there, or was
-    /// answered already.
+    /// Whether that contact, reachable at `present`, already has the request from this branch.
     package func hasReached(_ binding: DeviceID, by present: Int) -> Bool {
         guard isOf(binding) else { return false }
         if deviceKnows { return true }
@@ -187,50 +195,51 @@ package struct ForkBranch: Sendable {
         return way == present
     }
 
-    // MARK: On its way
+    // MARK: Sending
 
-    /// It has not been sent, and begins to wait for its device.
+    /// The request was not sent, and the branch begins to wait for its device.
     mutating func waits() { state = .waiting }
 
-    /// The request is sent to a device where it is registered now.
+    /// The request is about to be sent to where the device is registered now.
     mutating func aimed(way: Int) { if self.way != way { course.change(orNew: Course()) { $0.way = way } } }
 
     /// The request goes to a contact of the user instead of the branch's own device.
     mutating func diverted(to contact: DeviceID) { course.change(orNew: Course()) { $0.contact = contact } }
 
-    /// Its own device is there: the request goes to it after all.
+    /// The branch's own device has registered: the request goes to this device after all, not to another contact.
     mutating func deviceCame() { if contact != nil { course.change(orNew: Course()) { $0.contact = nil } } }
 
-    /// The device has another number from now on: it lost the binding whose number it had.
+    /// The binding that gave the device its number is gone. The device gets the number of another of its bindings, `heir`.
     mutating func renamed(_ old: DeviceID, to heir: DeviceID) {
         if device == old { device = heir }
         if contact == old { diverted(to: heir) }
     }
 
-    /// Its next hop is being looked up.
+    /// The look-up of the next hop has begun.
     mutating func resolving(_ ticket: ResolutionTicket) { state = .resolving(ticket, cancelled: cancellation) }
 
-    /// The request was sent. One that an earlier run has cancelled stays cancelled.
+    /// The request was sent. A branch that an earlier run cancelled stays cancelled.
     mutating func sent(as client: ClientTransactionID, on flow: Flow) {
         state = cancellation.map { .cancelled(client, $0) } ?? .calling(client)
         if self.flow != flow { course.change(orNew: Course()) { $0.flow = flow } }
     }
 
-    /// Nothing has come back for the request.
+    /// No response has come to the request.
     mutating func fellSilent() { if case .calling(let client) = state { state = .silent(client) } }
 
-    /// A transaction of the branch had a response. A device that was silent is there after all when it is the present one.
+    /// A response came to one of the branch's transactions. A response to the present transaction ends the state
+    /// `silent`.
     mutating func heard(_ client: ClientTransactionID) {
         wasHeard = true
         if state == .silent(client) { state = .calling(client) }
     }
 
-    /// The device answered 180 or more.
+    /// The device sent a response of 180 or more.
     mutating func deviceSpoke() { knowledge = .sinceRecord }
 
-    // MARK: Away again
+    // MARK: The device moves
 
-    /// It waits for its device again. If a 2xx of its transaction comes, it still counts.
+    /// The branch waits for its device again. A late 2xx to the present transaction still counts.
     mutating func recalled() {
         guard let client else { return }
         becomesFormer(client)
@@ -239,17 +248,18 @@ package struct ForkBranch: Sendable {
         state = .waiting
     }
 
-    /// What to do about a 482 of a device that has the request from two transactions.
+    /// What to do after a 482 from a device that got the request in two transactions.
     package enum Loop: Hashable, Sendable {
-        /// The device rings by this transaction, which is taken back; when it is over, the request is sent again.
+        /// The device rings by this transaction. The transaction is cancelled, and the request is sent again when it is
+        /// over.
         case takeBack(ClientTransactionID)
-        /// The other transaction is over: the request is sent again at once.
+        /// The earlier transaction is over already: the request is sent again immediately.
         case repeatNow
-        /// The 482 means something else, or was said too often.
+        /// The 482 has another cause, or came too often. The 482 is the branch's final response.
         case isFinal
     }
 
-    /// The device met the request twice, and has refused the later one.
+    /// The device got the request twice, and refused the later one with 482.
     mutating func loopReported() -> Loop {
         guard hasMoved, loops < Self.mostLoops else { return .isFinal }
         deviceSpoke()
@@ -265,10 +275,13 @@ package struct ForkBranch: Sendable {
 
     private static let mostLoops: UInt8 = 3
 
-    /// The device has answered a transaction, which may be the one that is taken back: of several former transactions nobody
-    /// knows by which the device got the request, until it says so.
+    /// A transaction of the branch ended without a 2xx. If the branch was in the state `takingBack`, it waits for its
+    /// device now.
     ///
-    /// - Returns: whether one was taken back; the branch waits for its device then.
+    /// If several former transactions exist, nobody knows by which the device got the request, until the device
+    /// responds to one.
+    ///
+    /// - Returns: whether the branch was taking a transaction back.
     mutating func takenBack(_ client: ClientTransactionID) -> Bool {
         guard case .takingBack(let present) = state else { return false }
         if present != client { becomesFormer(present) }
@@ -280,16 +293,16 @@ package struct ForkBranch: Sendable {
         course.change(orNew: Course()) { $0.former.append(client) }
     }
 
-    /// A former transaction says nothing more.
+    /// A former transaction is over: no response of it can come any more.
     mutating func formerEnded(_ client: ClientTransactionID) {
         if former.contains(client) { course.change(orNew: Course()) { $0.former.removeAll { $0 == client } } }
     }
 
-    // MARK: Its end
+    // MARK: The end
 
-    /// Its request is to be cancelled, or it is over if it has none under way.
+    /// Cancels the request. A branch without a transaction in progress ends immediately.
     ///
-    /// - Returns: what was under way, and whether the device was waited for.
+    /// - Returns: the transaction that was in progress, and whether the branch waited for its device.
     mutating func cancelled(_ reason: Fork.CancelReason) -> (client: ClientTransactionID?, wasWaiting: Bool) {
         let was = (client, isWaiting)
         switch state {
@@ -304,24 +317,25 @@ package struct ForkBranch: Sendable {
         return was
     }
 
-    /// It is over. One that was cancelled has ended for that reason.
+    /// The branch is over. A branch that was cancelled keeps the reason of its CANCEL as its end.
     mutating func ended(_ end: End) {
         if case .silent(let client) = state { becomesFormer(client) }
         state = .ended(cancellation.map { .cancelled($0) } ?? end)
     }
 
-    /// It ended without any response that may be passed on.
+    /// The branch ended without any response that may be passed on.
     mutating func silenced() { state = .ended(.silent) }
 
-    /// Its device has answered the call with a 2xx, in that transaction. Where the caller has a refusal, that stays the branch's end.
+    /// The device has answered with a 2xx in that transaction. If the caller already has a refusal, the branch keeps
+    /// its earlier end.
     mutating func succeeded(by client: ClientTransactionID?, isRefused: Bool) {
         state = .ended(isRefused ? end ?? .silent : .succeeded)
         if let client { formerEnded(client) }
     }
 
-    /// It was cancelled, and is not waited for any more. A 2xx of its transaction still counts.
+    /// A cancelled branch ends before its final response comes. A 2xx of its transaction still counts.
     ///
-    /// - Returns: whether it was cancelled.
+    /// - Returns: whether the branch was cancelled before.
     mutating func abandoned() -> Bool {
         guard case .cancelled(let client, let reason) = state else { return false }
         becomesFormer(client)
@@ -329,34 +343,34 @@ package struct ForkBranch: Sendable {
         return true
     }
 
-    // MARK: Its push, its record, its place among the called devices and in the store
+    // MARK: Push, record, called devices, store
 
     mutating func pushAsked(_ push: PushID) { self.push = push }
 
-    /// The push is on its way to the provider.
+    /// The push was sent to the provider.
     mutating func pushLeft() { if waking == .none { waking = .left } }
 
-    /// The provider has refused the push, which counts as not sent. It may be tried again.
+    /// The provider has refused the push, which counts as not sent. The push may be retried.
     mutating func pushRefused() { if waking == .left { waking = .none } }
 
-    /// The provider has taken the push: the phone may ring by it, also when the branch did not wait for it any more.
+    /// The provider has accepted the push: the phone may ring, even if the branch no longer waited for the push.
     mutating func pushTaken() { waking = .taken }
 
-    /// Its push is over, or is not needed any more.
+    /// The push is over, or is not needed any more.
     ///
-    /// - Returns: the push, if one was under way.
+    /// - Returns: the push, if the branch had one.
     mutating func takePush() -> PushID? {
         defer { push = nil }
         return push
     }
 
-    /// A record begins. What the device has said before belongs to the one before.
+    /// A new timeline record begins. Earlier responses of the device belong to the record before.
     mutating func recorded(as record: RecordID) {
         self.record = record
         if knowledge == .sinceRecord { knowledge = .before }
     }
 
-    /// The record is about to learn how the branch ended, and is not the branch's any more.
+    /// Takes the record out of the branch. The caller of this method writes the branch's end into the record.
     mutating func takeRecord() -> RecordID? {
         defer { record = nil }
         return record
@@ -366,13 +380,13 @@ package struct ForkBranch: Sendable {
 
     mutating func wasUnlisted() { isListed = false }
 
-    /// The store has it as it is now.
+    /// The store has the branch's present state.
     mutating func wasWritten() { written = news }
 
-    /// Whether the store has it as it was.
+    /// Whether the branch has changed since it was last written to the store.
     var hasNews: Bool { written != news }
 
-    /// Whatever of it changes what is written, in a few bits.
+    /// A few bits that change whenever the stored form of the branch changes.
     private var news: UInt8 {
         let stage: UInt8 =
             switch self.stage {
@@ -383,11 +397,11 @@ package struct ForkBranch: Sendable {
         let end = self.end
         return stage | (wasWoken ? 4 : 0) | (deviceKnows ? 8 : 0) | (hasMoved ? 16 : 0) | (end != nil ? 32 : 0)
             | (push != nil || wasPushed ? 64 : 0)
-            // A phone may answer after its branch was given up or cancelled.
+            // A phone may answer after its branch failed or was cancelled: the end changes then.
             | (end == .succeeded ? 128 : 0)
     }
 
-    /// As the store and operators see it.
+    /// The branch's state as the store and operators see it.
     var stage: StoredCall.Branch.Stage {
         switch state {
         case .waiting: .waiting
@@ -398,6 +412,7 @@ package struct ForkBranch: Sendable {
 }
 
 extension ForkTarget {
-    /// Stands for the way to the device: its flow, or the path that an edge proxy wrote, whose own flow says nothing.
+    /// A number that stands for the way to the device: its flow, or the Path that an edge proxy wrote. The edge's own
+    /// flow carries many devices.
     package var way: Int { path.isEmpty ? flow.hashValue : path.hashValue }
 }

@@ -6,7 +6,8 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// How much of what the daemon holds belongs to whom: calls, and the bytes of all requests that wait for an answer (T11.3, T32.2).
+/// How many of the held calls and bytes belong to each caller and callee (T11.3, T32.2). Requests that wait for a final
+/// response are held.
 struct HeldShares: ~Copyable, Sendable {
     struct Share: Sendable {
         var calls = 0
@@ -23,20 +24,20 @@ struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// For whom something counts.
+    /// The caller and the callee whose shares count a request.
     struct Parties: Sendable {
-        /// `nil` for what nobody answers for.
+        /// The caller; `nil` for a request that no caller is responsible for.
         var caller: Caller?
-        /// The user who is called, as a number; `nil` where that is none of ours.
+        /// The hash of the called user; `nil` if the callee is not our user.
         var callee: UInt64?
 
         static let nobody = Parties(caller: nil, callee: nil)
 
-        /// What a callee has of those who are not trusted.
+        /// The key in ``HeldShares/shares`` for requests from callers who are not trusted to this callee.
         fileprivate static func untrusted(at callee: UInt64) -> UInt64 { ~callee }
     }
 
-    /// The places of what something counts for.
+    /// The places in ``HeldShares/shares`` that count a request.
     struct Claim: Sendable {
         @Packed fileprivate var caller: Int32?
         @Packed fileprivate var callee: Int32?
@@ -44,14 +45,14 @@ struct HeldShares: ~Copyable, Sendable {
         @Packed fileprivate var pair: Int32?
     }
 
-    /// INVITEs without a final response, and the bytes of all requests that are held.
+    /// INVITEs without a final response, and the bytes of all held requests.
     private(set) var all = Share()
-    /// What callers hold of them who are not trusted.
+    /// The part of ``all`` that belongs to callers who are not trusted.
     private(set) var untrusted = Share()
-    /// By callers, callees and pairs, whose numbers are hashes: those that hold anything.
+    /// The share of each caller, each callee and each pair, by a hash. Empty shares are removed.
     private var shares = PlacedTable<UInt64, Share>(empty: Share())
 
-    /// What a user is called.
+    /// The share that counts all requests to this callee.
     subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
     subscript(caller caller: Caller) -> Share { shares[caller.rawValue] ?? Share() }
     subscript(untrustedAt callee: UInt64) -> Share { shares[Parties.untrusted(at: callee)] ?? Share() }
@@ -60,7 +61,7 @@ struct HeldShares: ~Copyable, Sendable {
     mutating func take(_ share: Share, for parties: Parties) -> Claim {
         all += share
         var claim = Claim()
-        // A trusted peer brings the calls of many, and has no share of its own of what all have.
+        // A trusted peer brings the calls of many callers. So a trusted caller has no share of the total.
         if let caller = parties.caller, !caller.isTrusted {
             untrusted += share
             claim.caller = take(share, for: caller.rawValue)
@@ -97,21 +98,21 @@ struct HeldShares: ~Copyable, Sendable {
 
     // MARK: Limits
 
-    /// Why a request has no room.
+    /// Why a new request has no room.
     enum Refusal: Hashable, Sendable {
-        /// The proxy holds too much, or what is left is for trusted peers.
+        /// The proxy holds too much, or the rest is reserved for trusted peers.
         case proxyFull
-        /// It holds too much of this caller's.
+        /// The proxy holds too much of this caller.
         case callerFull
-        /// Too much is held for the callee, or too much of this caller's.
+        /// The proxy holds too much for this callee, or too much of this caller for this callee.
         case calleeFull
     }
 
-    /// What may be held, of bytes and of INVITEs: a few numbers of the settings, which are large.
+    /// The limits of held bytes and INVITEs, copied from the settings, which are large.
     struct Limits: Sendable {
-        /// Of all that is held: for one who is not trusted.
+        /// The limits of the total. For a trusted peer, only the whole of `bytes` counts.
         fileprivate let bytes, calls: FairShare
-        /// Of what is held for one who is called.
+        /// The limits for one callee.
         fileprivate let bytesAtCallee, callsAtCallee: FairShare
 
         init(_ settings: ProxySettings) {
@@ -123,7 +124,7 @@ struct HeldShares: ~Copyable, Sendable {
         }
     }
 
-    /// Whether there is room for a request of so many bytes, as `nil`.
+    /// Why a request of this size has no room; `nil` if the request has room.
     func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
         guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
         func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
@@ -133,8 +134,8 @@ struct HeldShares: ~Copyable, Sendable {
                 isTrusted: caller.isTrusted)
         }
         if caller.isTrusted {
-            // A trusted peer brings the calls of many. How many it brings is looked at by who offers them; those to the PBX have
-            // no limit in all.
+            // A trusted peer brings the calls of many callers, so only the total of bytes is checked here. `offer`
+            // checks the number of calls to our users. Calls to the PBX have no total limit.
             if all.bytes + size > limits.bytes.whole { return .proxyFull }
         } else {
             let own = self[caller: caller]
@@ -157,22 +158,22 @@ struct HeldShares: ~Copyable, Sendable {
 }
 
 extension LimitSettings {
-    /// Calls that one account may hold, as caller or as called.
+    /// The number of calls that one account may hold, as caller or as callee.
     var accountCalls: Int { callsPerAccount > 0 ? min(callsPerAccount, calls) : min(calls, max(32, calls / 16)) }
 
-    /// Bytes of requests that one account may hold.
+    /// The bytes of requests that one account may hold.
     var accountBytes: Int { min(heldBytes, max(1 << 20, heldBytes / 16)) }
 }
 
 extension ProxySettings {
-    /// One caller's share of what belongs to somebody who is called, and the part of it that is for trusted peers (T32).
+    /// The part that one caller may use of a callee's limit, and the part that is reserved for trusted peers (T32).
     func share(of whole: Int, ofOne: Int? = nil) -> FairShare {
         FairShare(
             of: whole, ofOne: ofOne ?? (whole * limits.callerShare + 99) / 100,
             ofUntrusted: trusted.isEmpty ? whole : whole - whole * limits.trustedShare / 100)
     }
 
-    /// The buckets' settings, with what trusted peers have a part of.
+    /// The settings of the buckets of missed calls, with the percentage that untrusted callers may use.
     var sharedBucket: BucketSettings {
         var settings = bucket
         settings.untrustedShare = trusted.isEmpty ? 100 : 100 - limits.trustedShare
@@ -183,7 +184,7 @@ extension ProxySettings {
 // MARK: - Who answers for a request
 
 extension Caller {
-    /// A user who has shown a password.
+    /// A caller who is a user and has shown a password.
     init(user: AddressOfRecord) {
         var hash = FNV1a()
         hash.mix(1)
@@ -192,7 +193,8 @@ extension Caller {
         self.init(hash: hash.value, isTrusted: false)
     }
 
-    /// Whom a trusted peer names: in P-Asserted-Identity, else in From. Who is anonymous there is the peer.
+    /// The caller that a trusted peer names in P-Asserted-Identity, or else in From. An anonymous caller counts as the
+    /// peer itself.
     init(namedIn request: SIPRequest, by peer: IPAddress) {
         let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
             .flatMap { SIPURI($0) }
@@ -213,7 +215,7 @@ extension Caller {
 }
 
 extension AddressOfRecord {
-    /// Stands for the user where shares are counted.
+    /// The user's number in the table of shares.
     var shareNumber: UInt64 {
         var hash = FNV1a()
         hash.mix(3)

@@ -2,34 +2,34 @@ import Bytes
 
 /// The bytes of a request that waits for its answer.
 ///
-/// The memory of a call that waits is mostly its INVITE. Those that come from one PBX differ in a few names and numbers, so
-/// that of all but the latest calls only what differs from an earlier one is kept, see ``RequestPacker``.
+/// A waiting call needs most of its memory for its INVITE. INVITEs from one PBX differ only in a few names and numbers.
+/// So older calls keep only the difference to an earlier INVITE, see ``RequestPacker``.
 struct KeptRequest {
-    /// The request's bytes, or what they were packed into.
+    /// The request's bytes, or their packed form.
     private(set) var bytes: ByteString
-    /// By what they were packed; `nil` when they were not.
+    /// The request that the bytes were packed with; `nil` for unpacked bytes.
     private var sample: RequestSample?
     private let size: UInt32
 
-    /// How many bytes the request has.
+    /// The size of the unpacked request in bytes.
     var count: Int { Int(size) }
     var isEmpty: Bool { size == 0 }
     var isPacked: Bool { sample != nil }
 
     static let empty = KeptRequest(.empty)
 
-    /// Bytes as they stand in a message. Until ``compact()`` they keep all of that message in memory.
+    /// Keeps bytes that are part of a larger buffer. Until ``compact()`` is called, the whole buffer stays in memory.
     init(_ bytes: ByteString) {
         self.bytes = bytes
         sample = nil
         size = UInt32(clamping: bytes.count)
     }
 
-    /// From now on it keeps no more than its own bytes.
+    /// Copies the request's bytes into a block of their own, so that a larger buffer can be freed.
     mutating func compact() { if !isPacked { bytes = bytes.compacted() } }
 
     fileprivate mutating func pack(by sample: RequestSample, _ packing: RequestPacking) {
-        // What saves less than an eighth is not worth being unpacked.
+        // Packing that saves less than an eighth is not worth the unpacking.
         guard let packed = packing.pack(bytes, sample.bytes, count - count / 8) else { return compact() }
         bytes = packed
         self.sample = sample
@@ -42,25 +42,25 @@ struct KeptRequest {
     }
 }
 
-/// A request by which others were packed. It lives as long as one of them is kept.
+/// A request that other requests are packed with. The sample stays in memory as long as one of those requests.
 private final class RequestSample: Sendable {
     let bytes: ByteString
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 }
 
-/// Packs requests, each by one that came a little earlier.
+/// Packs requests, each with a sample that came a little earlier.
 struct RequestPacker {
     private let packing: RequestPacking
     private var sample: RequestSample?
     private var uses = 0
 
-    /// How many requests are packed by one sample. A later one is more like those that come then.
+    /// How many requests one sample packs. A later sample is more like the requests of its time.
     static let usesOfSample = 1024
 
     init(_ packing: RequestPacking) { self.packing = packing }
 
-    /// From now on the request takes less memory, if it is like the sample.
+    /// Packs the request if it is like the sample, to save memory.
     mutating func pack(_ request: inout KeptRequest) {
         guard !request.isPacked, !request.isEmpty else { return }
         guard let sample, uses < Self.usesOfSample else {

@@ -8,11 +8,13 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// How much may be held for whom, and who may wake phones (T11).
+/// Limits on held requests, and the limit on waking phones (T11).
 extension ProxyEngine {
-    /// Whether there is room for a request that waits for its answer, in all and in the share of its accounts (T11.3); when
-    /// not, it has been answered. A caller who holds too much is told that the proxy is full. Whoever calls a user who is
-    /// called too much is told that the user is busy: a PBX that hears 503 would go round this proxy.
+    /// Whether a request has room while it waits for its final response: in total, and in the shares of caller and
+    /// callee (T11.3).
+    ///
+    /// If not, this method has answered the request. A caller who holds too much gets 503. A callee with too many held
+    /// requests is busy: an INVITE gets 486, another request 480. After a 503, a PBX would go round this proxy.
     func admits(_ incoming: IncomingRequest, from caller: Caller, to callee: AddressOfRecord?, now: Moment)
         -> Bool
     {
@@ -33,8 +35,8 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether there is room for a request that begins nothing, inside a dialog above all, in what its sender may hold; when
-    /// not, it has been answered. The trusted side is not asked, and a BYE always has room (T32.3).
+    /// Whether a request that starts no call, such as one inside a dialog, has room in its sender's share. If not, this
+    /// method has answered the request. Trusted peers and BYE always have room (T32.3).
     func admitsBesides(_ incoming: IncomingRequest, from caller: Caller, now: Moment) -> Bool {
         guard incoming.request.method != .bye, !caller.isTrusted else { return true }
         let size = incoming.request.frame.bytes.count
@@ -46,12 +48,13 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whom a trusted peer names, or the address: who answers for a request that has shown no password.
+    /// The caller of a request without a proved user: the caller that a trusted peer names, or else the sender's
+    /// address.
     func caller(of request: SIPRequest, on flow: Flow, isTrusted: Bool) -> Caller {
         isTrusted ? Caller(namedIn: request, by: flow.remote.address) : Caller(flow.remote.address)
     }
 
-    /// Whether this caller may wake anybody now (T11.2). The PBX answers for its callers itself.
+    /// Whether this caller may wake phones now (T11.2). Trusted peers have no limit here: a PBX limits its own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
         guard !ledger.limits.caller.admit(caller, now: now.instant) else { return true }
@@ -61,8 +64,8 @@ extension ProxyEngine {
         return false
     }
 
-    /// Begins to keep a request that is going to be sent on, with a transaction of its own. Where there is no room for one,
-    /// it is answered, and the result is `nil`.
+    /// Starts to keep a request with a server transaction, to send it on. If no transaction is free, this method has
+    /// answered the request and returns `nil`.
     func proxied(
         _ incoming: IncomingRequest, to devices: [DeviceID?], parties: HeldShares.Parties = .nobody,
         now: Moment
@@ -76,7 +79,8 @@ extension ProxyEngine {
         return (incoming, call)
     }
 
-    /// Gives a request a transaction of its own. Where there is no room for one, it is answered, and the result is `nil`.
+    /// Gives a request a server transaction. If no transaction is free, this method has answered the request and
+    /// returns `nil`.
     func begun(
         _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
     ) -> IncomingRequest? {

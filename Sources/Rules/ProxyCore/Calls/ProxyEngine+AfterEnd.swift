@@ -7,18 +7,20 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Phones that were woken for a call and come when it is over.
+/// Phones that were woken for a call and register after the call's end.
 extension ProxyEngine {
 
-    /// Whether the call is in the list of missed calls of the phone with that token when the phone has had its INVITE late.
+    /// Whether a phone that got a call's INVITE late still gets this call in its list of missed calls. The token's app
+    /// decides.
     private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
         ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
     }
 
     // MARK: The phone is back
 
-    /// Sends it the INVITE of each call that it was woken for, and the CANCEL as soon as that may be sent (RFC 3261 section
-    /// 9.1). Its list of missed calls goes at once (R22), or waits until it has answered.
+    /// Sends the phone the INVITE of each ended call that it was woken for. The CANCEL follows as soon as it may be
+    /// sent (RFC 3261 section 9.1). The list of missed calls goes out immediately (R22), or waits for the phone's
+    /// response.
     func sayFarewells(to device: DeviceID, now: Moment) {
         guard !calls.ended.isEmpty else { return }
         var isListDue: AddressOfRecord?
@@ -42,7 +44,7 @@ extension ProxyEngine {
             edits.topViaAddition = incoming.viaAddition
             strip(&edits, of: incoming)
             log.info(
-                "phone hears of a call that is over",
+                "phone learns that a call is over",
                 [
                     .aor: .described(ended.offer.aor), .callID: .bytes(ended.offer.key.callID),
                     .device: .described(device),
@@ -77,7 +79,7 @@ extension ProxyEngine {
         if status.isFinal { farewellEnded(client, now: now) }
     }
 
-    /// The phone has answered, or will not. Its list of missed calls may have waited until it said whether it knows of these.
+    /// The phone has responded, or the transaction failed. A list of missed calls that waited for the response is sent now.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
         guard let farewell = legs.endFarewell(client), legs.asked.answered(farewell.device, by: client) else { return }
         reportMissedCalls(to: farewell.device, of: farewell.offer.aor, now: now)

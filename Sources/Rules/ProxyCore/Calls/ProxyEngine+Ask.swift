@@ -5,12 +5,12 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Phones that may be awake although they say nothing: with its push, a call asks the connection that the phone registered on.
+/// Phones that may be awake although they send nothing: a call sends a push, and an OPTIONS on the phone's connection.
 extension ProxyEngine {
-    /// Sends an OPTIONS on the flow of a phone that is waited for. Whatever comes back is a sign of life, and lets the call out
-    /// (``noteLife(on:by:now:)``); a phone whose system only holds the connection says nothing, and is waited for.
+    /// Sends an OPTIONS on the flow of a phone that a call waits for. Any response is a sign of life and releases the call
+    /// (``noteLife(on:by:now:)``). A phone that sleeps with an open connection sends no response, and the call stays held.
     ///
-    /// A question that has no answer yet stands for all calls that come meanwhile.
+    /// While an OPTIONS has no response, later calls send no other.
     func ask(_ target: ForkTarget, now: Moment) {
         guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
             let domain = registrar.bindings.binding(target.binding)?.aor.host,
@@ -19,7 +19,7 @@ extension ProxyEngine {
         counters.count(.phoneAsked)
     }
 
-    /// Only flows that carry one phone are asked: those of trusted peers and of edges carry many.
+    /// Whether the flow may get an OPTIONS. Flows of trusted peers and edges carry many phones and get none.
     private func mayAsk(_ target: ForkTarget) -> Bool {
         guard target.flow.isConnection || !target.flow.transport.isReliable && settings.call.asksDatagrams else {
             return false

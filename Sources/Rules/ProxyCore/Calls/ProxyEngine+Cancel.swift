@@ -6,9 +6,9 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Callers who give up.
+/// CANCEL requests from callers.
 extension ProxyEngine {
-    /// The caller's CANCEL: 200 at once, then whatever the fork orders (RFC 3261 section 16.10).
+    /// A CANCEL came: the CANCEL gets 200 immediately, and the fork's orders are carried out (RFC 3261 section 16.10).
     func cancelReceived(_ incoming: IncomingRequest, of invite: ServerTransactionID?, now: Moment) {
         let invite = invite.flatMap { isOfCaller(incoming, of: $0, now: now) ? $0 : nil }
         // A CANCEL cannot be asked for a password (RFC 3261 section 22.1). From a sender that is not trusted, a CANCEL
@@ -30,8 +30,10 @@ extension ProxyEngine {
         change(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
     }
 
-    /// Whether the CANCEL came from the sender of the INVITE (T22.5). The branch alone proves nothing, since everybody
-    /// whom the INVITE has reached has seen it. A phone may have moved meanwhile, and a PBX may have several addresses.
+    /// Whether the CANCEL came from the sender of the INVITE (T22.5).
+    ///
+    /// The branch parameter proves nothing, since everybody who got the INVITE knows it. The addresses may differ: a
+    /// phone may have moved, and a PBX may have several addresses.
     private func isOfCaller(_ cancel: IncomingRequest, of invite: ServerTransactionID, now: Moment) -> Bool {
         guard let call = calls.call(of: invite) else { return true }
         if cancel.flow.remote.address == call.source.remote.address { return true }
@@ -42,9 +44,11 @@ extension ProxyEngine {
         }
     }
 
-    /// A CANCEL of an unknown INVITE goes on like any request (RFC 3261 section 16.10), as far as the sender is known
-    /// without a password (section 22.1). It goes to the other side of a dialog, from a trusted peer to our user, or
-    /// from a registered phone to the upstream. Any other is answered with 481.
+    /// Forwards a CANCEL that matches no INVITE, like any request (RFC 3261 section 16.10). The sender must be known
+    /// without a password (section 22.1).
+    ///
+    /// The CANCEL goes to the other side of a dialog, from a trusted peer to our user, or from a registered phone to
+    /// the upstream. Any other CANCEL gets 481.
     func strayCancelReceived(_ incoming: IncomingRequest, now: Moment) {
         guard isFit(incoming, isForUs: false, now: now) else { return }
         switch route(of: incoming.request) {

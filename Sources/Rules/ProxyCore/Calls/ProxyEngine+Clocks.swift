@@ -5,10 +5,10 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// The clocks of a call: how long it waits for a device, and how long for any response.
+/// The timers of a call: how long it waits for a device, and how long for the first response.
 extension ProxyEngine {
-    /// Starts the clock of a call that waits for a device. The ring timeout, lowered by the INVITE's own Expires, counts from
-    /// the INVITE; a phone that is lost later still has a little time to come back.
+    /// Starts the timer of a call that waits for a device. The ring timeout counts from the INVITE, and the INVITE's
+    /// Expires may shorten it. A phone that is lost after that time still gets ten seconds to come back.
     func armHold(of call: Call, now: Moment) {
         guard call.deadline == .none, let offer = call.offer else { return }
         let end = offer.holdUntil > now.instant ? offer.holdUntil : now.instant + Self.returnTime
@@ -22,7 +22,7 @@ extension ProxyEngine {
         return min(settings.call.ringTimeout, .seconds(Int64(expires)))
     }
 
-    /// How long a phone may take to say anything before its flow is thought dead, or the phone asleep.
+    /// After this time without any response, a flow is taken for dead, or the phone for asleep.
     static let patience: Duration = .seconds(3)
 
     func armSilence(of call: Call, now: Moment) {

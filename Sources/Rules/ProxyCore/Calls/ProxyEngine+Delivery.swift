@@ -7,20 +7,20 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// A device is there, or is waited for: what becomes of a call's branch.
+/// Delivery of a call to one device, and the wait for that device.
 extension ProxyEngine {
-    /// A call waits for the device. Its flow is watched, unless it says nothing of this device alone: those of trusted
-    /// peers and of edge proxies carry many.
+    /// A call waits for the device, so the device's flow is watched for signs of life. Flows of trusted peers and edge
+    /// proxies carry many devices and are not watched.
     func watch(_ target: ForkTarget) {
         if isWatched(target) { calls.devices.watch(target.flow, of: target.id) }
     }
 
-    /// Whether a sign of life on its flow is the device's own.
+    /// Whether a sign of life on the flow can only come from this device.
     func isWatched(_ target: ForkTarget) -> Bool {
         target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
     }
 
-    /// The device that a leg's request goes to, as it is registered now.
+    /// The device that a leg's request goes to, with its present registration.
     func target(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
     }
@@ -41,14 +41,15 @@ extension ProxyEngine {
                 .aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .device: .described(target.id),
                 .duration: .duration(now.date - offer.receivedAt),
             ])
-        // A REGISTER of another contact, or from before the call, has not been noted for this record yet.
+        // The timeline record has no REGISTER yet if another contact registered, or if the REGISTER came before the
+        // call.
         ledger.registered(call.fork.branches[branch], now: now)
         if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// What can still be reached of earlier transactions is cancelled: those whose connection has ended, by the way that
-    /// their phone is reached now. A phone that still rings by one of them knows it by its branch (RFC 3261 section 9.2).
+    /// Cancels earlier transactions whose connections have ended. The CANCEL goes to the phone's present flow. A phone
+    /// that still rings by an earlier transaction recognises the CANCEL by its branch (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
         for client in former where transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
@@ -62,14 +63,15 @@ extension ProxyEngine {
         }
     }
 
-    /// Its connection ended after its phone had moved: a CANCEL that was lost with it goes where the phone is.
+    /// The transaction's connection ended after the phone had moved. If a CANCEL was lost with the connection, it goes
+    /// to the phone's present flow.
     func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
         guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
         withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
     }
 
-    /// A phone that was sent the INVITE said nothing at all to it: it may have gone from there, and is waited for as long as
-    /// calls wait for phones.
+    /// A phone sent no response to the INVITE, and may have left that flow. The branch waits for the phone until the
+    /// end of the hold.
     func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let offer = leg.call.offer, leg.call.fork.acceptsBranches, now.instant < offer.holdUntil,
             !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
@@ -79,7 +81,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// A phone that can be woken is not there any more, as somebody says who knows.
+    /// An edge reports that the phone's flow is gone. If a push can wake the phone, the branch waits for it.
     func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.offer != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
             target.canBeWoken
@@ -89,7 +91,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// A branch waits for its device once more. The hold goes on; a device that no push has left for is woken now.
+    /// A branch waits for its device again, and the hold continues. A device that got no push yet is woken now.
     func waitAgain(_ index: Int, of call: Call, for target: ForkTarget, now: Moment) {
         guard let offer = call.offer else { return }
         log.info(

@@ -7,15 +7,15 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Calls that are over and kept for phones that were woken for them and have not come.
+/// Ended calls that are kept for phones that were woken for them and have not registered yet.
 extension ProxyEngine {
-    /// What the phone with that token gets of a call that is over.
+    /// How the phone with that token learns of a call that is over.
     func afterEnd(of token: PushToken) -> AfterEnd {
         ledger.dispatcher.directory.afterEnd(of: token)
     }
 
-    /// The call is over. What phones are to hear of it that were pushed and have not come is kept for a minute, within the
-    /// bytes that may be held.
+    /// The call is over. If pushed phones have not registered yet, the call is kept for them for one minute, within the
+    /// limit of held bytes.
     func rememberEnded(_ call: Call, now: Moment) {
         guard let offer = call.offer, !call.request.isEmpty,
             calls.bytes + call.request.count <= settings.limits.heldBytes
@@ -57,7 +57,7 @@ extension ProxyEngine {
         if let end = calls.ended.nextEnd { _ = timers.schedule(.endedCallDue, at: end) }
     }
 
-    /// Forgets calls that are over, the oldest first, until there is room for a request that is not.
+    /// Forgets ended calls, the oldest first, until a new request of this size has room.
     func makeRoom(for size: Int) {
         while calls.bytes + size > settings.limits.heldBytes, !calls.ended.isEmpty { dropOldestEnded() }
     }

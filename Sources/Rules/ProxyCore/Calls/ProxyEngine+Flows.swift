@@ -7,9 +7,9 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Devices with several flows (RFC 5626): one flow at a time is tried, and the next one when it turns out to be dead.
+/// Devices with several flows (RFC 5626). A request tries one flow at a time, and the next flow when that one is dead.
 extension ProxyEngine {
-    /// A device whose flow shows life rings there, even if it registered by another one since.
+    /// The flow on which the device last showed life, even if the device has registered by another flow since.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
         guard let life = flows.life, !life.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -18,11 +18,11 @@ extension ProxyEngine {
             .first { !$0.hasFailed && isAwake($0) && life.wasAlive($0.flow, now: now.instant) } ?? target
     }
 
-    /// Whether the request is on its way by another flow of the device, which is still there: that the device has registered
-    /// by this one does not mean then that it has moved.
+    /// Whether the request is in progress on another flow of the device that is still open. Then a REGISTER on this
+    /// flow does not mean that the device has moved.
     ///
-    /// It is there when something has come back by it, or when it was registered a moment ago, by a phone that brings its
-    /// flows up one after the other.
+    /// The other flow counts as open after a response on it. A flow that registered less than five seconds ago counts
+    /// too, since a phone opens its flows one after the other.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
         guard branch.addressee == target.id, branch.way != target.way,
             registrar.bindings.hasFurtherFlows(target.binding)
@@ -37,9 +37,9 @@ extension ProxyEngine {
 
     // MARK: Silence
 
-    /// The request was sent by a flow that is dead: it goes to the device by the next one.
+    /// The request was sent on a dead flow of the device: it is sent again on the next flow.
     ///
-    /// - Returns: false when there is none that has not failed as well.
+    /// - Returns: false if every other flow of the device has failed too.
     func goesOn(by client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
         log.info(
@@ -47,7 +47,7 @@ extension ProxyEngine {
             [.callID: .bytes(leg.call.offer?.key.callID ?? .empty), .device: .described(next.id)])
         if leg.call.offer != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
-            // A flow that was only slow may bring the phone to ring by this transaction after all.
+            // A flow that is only slow may still bring the phone to ring, so the transaction on it is cancelled.
             if leg.call.fork.isInvite, !transactions.wasLost(client) {
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
             }
@@ -60,7 +60,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// The next flow of the device that a leg leads to, after its present one has failed.
+    /// The next usable flow of the leg's device. Marks the present flow as failed.
     private func nextFlow(of leg: BranchLeg, now: Moment) -> ForkTarget? {
         let branch = leg.call.fork.branches[leg.branch]
         guard let device = branch.addressee else { return nil }
@@ -70,10 +70,12 @@ extension ProxyEngine {
         return flows.first { $0.way != branch.way && !$0.hasFailed && isAwake($0) }
     }
 
-    /// An edge says that the flow to the phone is gone (RFC 5626 section 5.3.1): the next one is tried; if there is none, a
-    /// phone that can be woken is asleep, and any other is not there. Nobody before us is told of flows.
+    /// An edge reports with 430 that the flow to the phone is gone (RFC 5626 section 5.3.1).
     ///
-    /// - Returns: false when a 430 is a response like any other.
+    /// The request goes on by the next flow. If the phone has no other flow but a push can wake it, the branch waits
+    /// for the phone. Otherwise the branch fails with 480. The 430 is not passed on.
+    ///
+    /// - Returns: false if the 430 is a response like any other.
     func flowFailed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         let branch = leg.call.fork.branches[leg.branch]
         guard let flow = branch.flow, isTrusted(flow), branch.addressee != nil, leg.call.delivery == nil else {

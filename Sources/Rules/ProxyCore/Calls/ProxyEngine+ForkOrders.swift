@@ -6,13 +6,13 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// What forks order, and how it is carried out.
+/// Carries out the orders of forks.
 extension ProxyEngine {
     func branchFailed(_ branch: Int, of call: Call, with status: Status, now: Moment) {
         change(call, now: now) { $0.failed(branch, with: status, response: nil) }
     }
 
-    /// Lets something happen to a fork, then does what it orders and tells the ledger.
+    /// Applies an event to a fork, carries out the fork's orders, and tells the ledger and the journal.
     func change(_ call: Call, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
         guard !call.isForgotten else { return }
         for order in event(&call.fork) { carryOut(order, for: call, now: now) }
@@ -41,7 +41,7 @@ extension ProxyEngine {
         case .respondInstead(of: let response, let status):
             respond(server, status, insteadOf: response, of: call, now: now)
         case .giveUp:
-            // The transactions send no 408 to a non-INVITE, they only let go of it (RFC 4320 section 4.2).
+            // The transactions send no 408 to a non-INVITE: they only end (RFC 4320 section 4.2).
             respond(server, .requestTimeout, [], now: now)
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
@@ -58,7 +58,7 @@ extension ProxyEngine {
         guard let incoming = revive(call) else { return }
         let (status, own) = ownAnswer(
             status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
-        // A 503 is not passed on (RFC 3261 section 16.7): this one says that the upstream is away.
+        // A 503 of a branch is not passed on (RFC 3261 section 16.7). So a 503 here is our own: the upstream is away.
         let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
         let bytes = incoming.response(status, toTag: tags.next(), fields: fields)
         respond(server, status, bytes, of: call, now: now)
@@ -71,7 +71,7 @@ extension ProxyEngine {
         respond(server, status, bytes, now: now)
     }
 
-    /// A response as the caller gets it; `nil` for one with too few Vias to a request that is forgotten.
+    /// The response as the caller gets it; `nil` if the response has too few Vias and the request's bytes are gone.
     func upstream(
         _ response: SIPResponse, of call: Call, adding fields: [AddedField] = []
     ) -> [UInt8]? {
@@ -86,7 +86,7 @@ extension ProxyEngine {
             + response.frame.values(of: .proxyAuthenticate).map { AddedField("Proxy-Authenticate", $0) }
     }
 
-    /// Branches that are over need no push, and are not found by their devices any more.
+    /// Drops pushes of branches that are over, and removes the call from their devices.
     func releaseEnded(_ call: Call, now: Moment) {
         guard call.offer != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
@@ -95,7 +95,7 @@ extension ProxyEngine {
         calls.unlistEnded(call)
     }
 
-    /// The final response is on its way: what only a call that is being offered needs can go.
+    /// The final response was sent: frees what only an active call needs.
     func finish(_ call: Call, now: Moment) {
         timers.cancel(call.deadline)
         call.deadline = .none

@@ -7,9 +7,9 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Ends a call that a phone has answered although nobody is there (RFC 3261 section 12.2.1.1).
+/// Ends a dialog with ACK and BYE when a phone has answered and no caller is left (RFC 3261 section 12.2.1.1).
 extension ProxyEngine {
-    /// A phone has answered a call that an operator has ended.
+    /// A phone has answered a call that an operator ended.
     func hangUp(_ branch: Int, of call: Call, _ answer: SIPResponse, now: Moment) {
         let answering = call.fork.branches[branch]
         guard let offer = call.offer, let device = answering.addressee, let flow = answering.flow,
@@ -18,7 +18,7 @@ extension ProxyEngine {
         hangUp(Farewell(offer, isQuestion: false, to: device, on: flow, from: listener, incoming), answer, now: now)
     }
 
-    /// A phone that answers by itself was quicker than the CANCEL: nobody is there, so we acknowledge and end the call.
+    /// A phone has answered before the CANCEL reached it. No caller is left, so the daemon sends ACK and BYE itself.
     func hangUp(_ farewell: Farewell, _ answer: SIPResponse, now: Moment) {
         guard let ack = transactions.makeClientTransaction() else { return }
         act(.send(request(.ack, in: farewell, answer, as: ack), on: farewell.flow))
@@ -60,7 +60,7 @@ extension ProxyEngine {
         return out
     }
 
-    /// The edges between us and the phone: what stands above our own Record-Route.
+    /// The Record-Route values of the edges between us and the phone: all values before our own.
     static func routesToPhone(_ answer: SIPResponse, _ identity: LocalIdentity) -> [ByteString] {
         Array(
             answer.frame.values(of: .recordRoute).prefix { value in
@@ -68,7 +68,7 @@ extension ProxyEngine {
             })
     }
 
-    /// The URI of its Contact.
+    /// The URI in the answer's Contact.
     static func remoteTarget(of answer: SIPResponse) -> ByteString? {
         guard let contact = answer.frame.firstValue(of: .contact) else { return nil }
         guard let start = contact.firstIndex(of: UInt8(ascii: "<")) else {

@@ -5,11 +5,11 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// Calls that wait for their devices, and what ends the wait.
+/// Calls that wait for their devices, and the events that end the wait.
 extension ProxyEngine {
 
-    /// Sends every INVITE that waits for a device that was only reported to a contact of its user, unless the call has gone
-    /// there already.
+    /// A contact has registered: calls that wait for a reported device of the same user go to this contact. A call that
+    /// the contact already has is not sent again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
         for call in calls.devices.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
@@ -25,8 +25,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The call went to a place that the contact has left, or could not be sent there: it follows the contact on a branch of
-    /// its own. The device that was woken may be another one, so its branch goes on waiting.
+    /// The call has a branch for the contact, but the contact has moved or never got the INVITE. A new branch calls the
+    /// contact. The reported device may be another phone, so its branch keeps waiting.
     private func follow(_ target: ForkTarget, _ call: Call, now: Moment) {
         guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.way) }),
             let incoming = revive(call)
@@ -36,10 +36,12 @@ extension ProxyEngine {
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
-    /// An ordinary contact has registered. Calls that wait for devices of its user which have only been reported go there,
-    /// each once, unless the contact has them already. Of several such devices, one whose push has left comes first.
+    /// An ordinary contact has registered. Calls that wait for reported devices of the same user go to this contact,
+    /// each once, unless the contact has them already.
+    ///
+    /// Reported devices without an active push come first.
     func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        // A REGISTER of many contacts asks this for each, and hardly anybody has one.
+        // A REGISTER with many contacts calls this for each contact, and few users have a reported device.
         guard registrar.bindings.hasReportedDevice(aor) else { return }
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
@@ -49,7 +51,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a call waits for the device whose push the provider has not taken yet.
+    /// Whether a call waits for the device while the device's push is still active.
     private func isBeingPushed(_ device: DeviceID) -> Bool {
         calls.devices.calls(of: device).contains { call in
             guard let branch = call.fork.waitingBranch(of: device) else { return false }

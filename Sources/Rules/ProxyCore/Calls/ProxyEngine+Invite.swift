@@ -6,20 +6,20 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// An INVITE for one of our users, and what each of the user's devices gets of it.
+/// An INVITE for one of our users: each device of the user gets the INVITE or a push.
 extension ProxyEngine {
-    /// An INVITE for one of our users: ordinary contacts ring at once, sleeping ones are pushed and waited for
-    /// (R11-R18).
+    /// Offers an INVITE to one of our users: ordinary contacts ring immediately, sleeping devices get a push and are
+    /// waited for (R11-R18).
     func offer(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller sender: Caller,
         now: Moment
     ) {
         let request = incoming.request
-        // What is kept of a call must not keep the whole message in memory.
+        // The key copies its texts, so that a stored call does not keep the whole message in memory.
         let key = OfferKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
         let aor = key.aor
         guard !calls.isOffered(key) else {
-            // The same call by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
+            // The same call came by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
             refuse(incoming, .loopDetected, now: now)
             return
         }
@@ -84,14 +84,14 @@ extension ProxyEngine {
             if offer.mayPush { ask(target, now: now) }
         } else {
             sendToDevice(incoming, for: branch, of: call, to: target, now: now)
-            // With further flows the silence is watched already.
+            // For a device with further flows, `sendToDevice` has armed the timer already.
             if treatment == .ringAndWake, !registrar.bindings.hasFurtherFlows(target.binding) {
                 armSilence(of: call, now: now)
             }
         }
     }
 
-    /// Why no push is sent, and the provider that would carry it.
+    /// Why no push is sent, and the provider that would carry the push.
     private func omission(
         of target: ForkTarget, _ treatment: Treatment
     ) -> (TimelineRecord.Omission, app: String) {
@@ -104,17 +104,17 @@ extension ProxyEngine {
         return (.providerOff, provider.rawValue)
     }
 
-    /// What a device gets at once.
+    /// How a device is called when the INVITE comes.
     private enum Treatment {
-        /// The INVITE.
+        /// The device gets the INVITE.
         case ring
-        /// A push; the INVITE waits.
+        /// The device gets a push, and the INVITE is held.
         case wake
-        /// Both: whichever reaches the phone first counts.
+        /// The device gets the INVITE and a push: nobody knows which reaches the phone first.
         case ringAndWake
     }
 
-    /// A push contact is woken, unless it has just been here (reading A9).
+    /// A push contact gets a push, unless its phone registered a moment ago (reading A9).
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
         guard target.canBeWoken else { return .ring }
         guard isAwake(target), !target.hasFailed else { return .wake }

@@ -4,17 +4,17 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Calls are written down while they wait and ring, so that the end of the process does not end them.
+/// The journal of active calls: waiting and ringing calls survive a restart of the daemon.
 ///
-/// What is to be written comes before the messages and pushes that follow from it, and the shell writes it first: a call
-/// before its push leaves, an INVITE before it goes to its phone, the end before its caller hears of it. A call is kept until
-/// its caller has acknowledged the end, and for a moment more after an answer.
+/// A journal entry comes before the messages and pushes that follow from it, and the shell writes the entry first. A
+/// call is written before its push, an INVITE before the phone gets it, and the end before the caller learns it. A call
+/// stays in the journal until its caller has acknowledged the end; for calls with a 2xx see ``AnsweredCalls``.
 extension ProxyEngine {
-    /// The call has begun, and its devices get what they get at once.
+    /// The call has begun, and its devices have got the INVITE or a push.
     ///
     /// - Parameters:
-    ///   - call: it may be over already.
-    ///   - place: where among the actions it begins.
+    ///   - call: the call, which may be over already.
+    ///   - place: the index of the call's first action, where the entry is inserted.
     ///   - now: both clocks.
     func journalBegun(_ call: Call, at place: Int, now: Moment) {
         guard call.journalling != .off else { return }
@@ -27,7 +27,7 @@ extension ProxyEngine {
         for index in call.fork.branches.indices { call.fork.wasWritten(index) }
     }
 
-    /// An INVITE leaves for a phone.
+    /// A branch sends an INVITE.
     func journalSent(_ branch: Int, of call: Call, _ edits: RequestEdits, on flow: Flow) {
         guard call.journalling != .off else { return }
         let sent = StoredCall.SentINVITE(
@@ -35,11 +35,11 @@ extension ProxyEngine {
         note(branch, of: call, sent)
     }
 
-    /// Something may have happened to the call's branches.
+    /// Writes the call's branches that have changed.
     ///
     /// - Parameters:
-    ///   - call: one that is not kept is left alone.
-    ///   - place: where among the actions that is written; at their end without it.
+    ///   - call: the call; ignored if the journal does not keep it.
+    ///   - place: the index among the actions where the entries are inserted; the end if `nil`.
     func journal(_ call: Call, at place: Int? = nil) {
         guard call.journalling != .off else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].hasNews {
@@ -56,13 +56,13 @@ extension ProxyEngine {
         if let place { actions.insert(.journal(change), at: place) } else { act(.journal(change)) }
     }
 
-    /// The caller gets a refusal.
+    /// The caller gets a final response other than 2xx.
     func journalRefusal(_ bytes: [UInt8], of call: Call) {
         guard call.journalling == .open else { return }
         act(.journal(.final(call: call.id.rawValue, bytes)))
     }
 
-    /// The caller gets a phone's answer.
+    /// The caller gets a 2xx of a phone.
     func journalAnswer(_ response: SIPResponse, of call: Call, now: Moment) {
         guard call.journalling != .off else { return }
         let dialog = AnsweredCalls.dialog(response.callID, response.to.tag, response.cseq.number)
@@ -70,14 +70,14 @@ extension ProxyEngine {
         armJournal()
     }
 
-    /// The ACK of an answer has gone to its phone.
+    /// The ACK of a 2xx was sent to the phone.
     func journalACK(_ request: SIPRequest, now: Moment) {
         guard !calls.answered.isEmpty else { return }
         calls.answered.acknowledged(
             AnsweredCalls.dialog(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
-    /// A call that an earlier run has seen answered.
+    /// Keeps a call that was answered in an earlier run.
     func keepAnswered(_ call: Call, now: Moment) {
         calls.answered.resume(call, now: now.instant)
         armJournal()
@@ -93,7 +93,7 @@ extension ProxyEngine {
         armJournal()
     }
 
-    /// The caller has acknowledged the final response, or will not.
+    /// The caller has acknowledged the final response, or its transaction is over without ACK.
     func journalOver(_ server: ServerTransactionID) {
         if let call = calls.call(of: server), call.journalling == .open { journalOver(call) }
     }

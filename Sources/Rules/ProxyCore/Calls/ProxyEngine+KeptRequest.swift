@@ -5,9 +5,9 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// The request of a call, read again from the bytes that the call keeps.
+/// The parsed request of a call, made again from its bytes.
 extension ProxyEngine {
-    /// The request of a call, which is read again from its bytes unless it came lately.
+    /// The call's request. Unless the call is among the latest, its bytes are parsed again.
     func revive(_ call: Call) -> IncomingRequest? {
         guard let request = call.recent ?? reread(call.request) else { return nil }
         var incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted)

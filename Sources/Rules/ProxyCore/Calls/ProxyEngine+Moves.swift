@@ -11,13 +11,15 @@ import Timekeeping
 extension ProxyEngine {
     // MARK: The device is there
 
-    /// The device has registered, or its flow shows life: every INVITE that waits for it goes out on that flow, each once
-    /// (R17), one that is on its way to where the device was before follows it, and one that was sent here in vain is
+    /// The device has registered, or its flow shows life.
+    ///
+    /// Every INVITE that waits for the device goes out on that flow, once each (R17). An INVITE that went to the
+    /// device's earlier flow is cancelled there and sent here. An INVITE that was sent here without a response is
     /// repeated.
     ///
     /// - Parameters:
     ///   - device: the device.
-    ///   - binding: by which of its flows it has registered, if it has.
+    ///   - binding: the flow by which the device has registered; `nil` for a sign of life.
     ///   - now: both clocks.
     func deviceReturned(_ device: DeviceID, through binding: DeviceID?, now: Moment) {
         calls.devices.unwatch(device)
@@ -57,7 +59,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The call is being ended, and a phone that is cancelled has moved: its CANCEL follows it.
+    /// The call is being ended, and a phone that gets a CANCEL has moved: the CANCEL goes to the phone's new flow.
     private func tellEndThere(_ target: ForkTarget, _ call: Call, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
@@ -67,28 +69,28 @@ extension ProxyEngine {
         }
     }
 
-    // MARK: The device is not there any more
+    // MARK: The device's connection ends
 
-    /// A stream connection has ended, whoever ended it: its contacts are asleep, and calls that were on their way by it go
-    /// back to waiting.
+    /// Either side has closed a stream connection. The contacts on it are asleep, and calls in progress on it wait
+    /// again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
         flows.life?.forgot(flow)
         flows.provedNames[flow.connection] = nil
-        // What was read from it before it ended says nothing of its phones any more.
+        // A closed connection cannot show life any more, even by messages that were read before its end.
         if flow.isConnection { for device in calls.devices.waiting(on: flow) { calls.devices.unwatch(device) } }
         for client in transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
     }
 
-    /// A call was on its way by a connection that has ended. Its transaction stays for the answer that the phone may give
-    /// by another.
+    /// A call was in progress on a connection that has ended. The transaction stays, because the phone may answer on
+    /// another connection.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         if let leg = legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
         guard let leg = legs.branch(client), leg.call.offer != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
-        // The call has gone on without this transaction, and only a late answer of it counts.
+        // The call has continued without this transaction, and only a late 2xx of it counts.
         if leg.isFormer(client) {
             transactions.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
@@ -99,14 +101,15 @@ extension ProxyEngine {
         transactions.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
-        // A phone without push parameters may listen where its Contact says (T9.2). It may have the INVITE already.
+        // A phone without push parameters may listen at its Contact's address (T9.2). The phone may have the INVITE
+        // already.
         if !target.canBeWoken, !leg.hasArrived, sendElsewhere(leg, now: now) { return true }
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
         return true
     }
 
-    /// The connection of a phone that is being cancelled has ended, and the CANCEL may be lost with it. The call ends without
-    /// the phone, which gets its CANCEL when it comes back within a minute.
+    /// The connection of a phone that is being cancelled has ended, perhaps before the CANCEL arrived. The call ends
+    /// without the phone. If the phone registers within one minute, the CANCEL follows then.
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
@@ -117,9 +120,9 @@ extension ProxyEngine {
 
     // MARK: The device has the INVITE twice
 
-    /// A 482: of a phone that moved it may mean that it has the INVITE from before and from now.
+    /// A 482 came. A phone that has moved sends it when it has the INVITE on both its old and its new flow.
     ///
-    /// - Returns: whether the branch goes on.
+    /// - Returns: whether the branch continues; if not, the 482 is final.
     func metTwice(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let target = target(of: leg, now: now) else { return false }
         switch leg.call.fork.loopReported(on: leg.branch) {
@@ -136,9 +139,9 @@ extension ProxyEngine {
         return true
     }
 
-    /// The transaction that the phone met first is over: the INVITE goes out once more.
+    /// A transaction ended without a 2xx. If the branch was taking a transaction back, the INVITE is sent again.
     ///
-    /// - Returns: whether it was that transaction.
+    /// - Returns: whether the branch was taking a transaction back.
     func wasTakenBack(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard leg.call.fork.takenBack(leg.branch, client) else { return false }
         repeatCall(leg, now: now)
@@ -156,10 +159,10 @@ extension ProxyEngine {
         }
     }
 
-    // MARK: Transactions from before
+    // MARK: Former transactions
 
-    /// A former transaction had a response other than a 2xx, or none at all. It counts for nothing, except that the phone may
-    /// know of the call by it.
+    /// A former transaction got a response other than a 2xx, or failed without any. Such a result only shows whether
+    /// the phone knows of the call.
     func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
         change(leg.call, now: now) { fork in
             fork.formerSpoke(status, client, of: leg.branch)

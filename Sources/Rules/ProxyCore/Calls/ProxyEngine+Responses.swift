@@ -6,7 +6,7 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Responses on their way upstream, and the orders forks give.
+/// Responses from next hops, and transactions that fail without a response.
 extension ProxyEngine {
     func received(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         switch legs[client] {
@@ -26,9 +26,9 @@ extension ProxyEngine {
         guard received.status != .trying else { return }
         if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
         let response = stripped(received, of: leg)
-        // One Via is ours; without another below it the response was for us alone (RFC 3261 section 16.7 item 3). But
-        // nobody answers an INVITE of ours alone: some phones answer one that was cancelled with the Via of the CANCEL,
-        // and their final response counts. The caller gets it with the Vias of its request.
+        // The topmost Via is ours. A response without another Via is for us alone (RFC 3261 section 16.7 item 3). But
+        // some phones send their final response to a cancelled INVITE with the Via of our CANCEL. The final response of
+        // such a phone counts, and the caller gets it with the Vias of the caller's request.
         guard response.viaCount > 1 || response.status.isFinal else { return }
         let isFormer = leg.isFormer(client)
         if response.status.isProvisional {
@@ -56,7 +56,7 @@ extension ProxyEngine {
         }
     }
 
-    /// A call was answered: which phones are in it now.
+    /// A call was answered: remembers which phones are in the dialog.
     private func noteDialog(_ response: SIPResponse, _ leg: BranchLeg) {
         if let device = leg.call.fork.branches[leg.branch].addressee, let tag = response.to.tag {
             dialogs.devices.note(device, callID: response.callID, tag: tag)
@@ -68,7 +68,7 @@ extension ProxyEngine {
         dialogs.devices.note(device, callID: response.callID, tag: tag)
     }
 
-    /// The response without what its sender may not say of its identity, or the caller may not hear (T9.7).
+    /// The response without identity fields that its sender may not set, or that the caller may not see (T9.7).
     private func stripped(_ response: SIPResponse, of leg: BranchLeg) -> SIPResponse {
         guard let flow = leg.call.fork.branches[leg.branch].flow, isTrusted(flow) else {
             return response.without(settings.stripped)
@@ -79,12 +79,12 @@ extension ProxyEngine {
         return response.without(Self.privateIdentity)
     }
 
-    /// RFC 3325 section 7: what `Privacy: id` keeps inside the trust domain.
+    /// The header field that `Privacy: id` keeps inside the trust domain (RFC 3325 section 7).
     private static let privateIdentity = HeaderFilter([.pAssertedIdentity], names: [])
 
     // MARK: No response
 
-    /// A next hop did not answer, or could not be reached.
+    /// A next hop did not respond, or could not be reached.
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
         switch legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
@@ -115,11 +115,11 @@ extension ProxyEngine {
         calls.forgetIfDone(leg.call)
     }
 
-    // MARK: Carrying out a fork's orders
+    // MARK: Responses to our own OPTIONS
 
     func questionAnswered(_ question: Question, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         switch question {
-        // That it came is a sign of life on its flow.
+        // The response is also a sign of life on its flow: `noteLife` releases the held calls.
         case .phone: if response.status.isFinal { counters.count(.phoneAnswered) }
         case .upstream(let place):
             if response.status.isFinal { _ = legs.endQuestion(client) }
@@ -130,7 +130,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Nothing came back within the time of a transaction, or no connection could be made.
+    /// The transaction got no response in time, or no connection could be opened.
     func questionFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
         switch legs.endQuestion(client) {
         case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)

@@ -8,10 +8,10 @@ import SIPTransactions
 import Telemetry
 package import Timekeeping
 
-/// Calls of an earlier run of the program, which go on: its server transaction, its branches, its wait, its pushes.
+/// Continues calls of an earlier run: the server transaction, the branches, the hold and the pushes.
 extension ProxyEngine {
-    /// Takes a call from the journal at start-up, after the bindings and before ``restored(now:)``. One that cannot go on
-    /// leaves the journal, as a missed call.
+    /// Takes a call from the journal at start-up, after the bindings are restored and before ``restored(now:)``. A call
+    /// that cannot continue leaves the journal as a missed call.
     package func restore(_ stored: StoredCall, now: Moment) {
         let request = functions.reread(stored.request)
         if let request, request.method == .invite {
@@ -62,8 +62,8 @@ extension ProxyEngine {
         return caller(of: request, on: stored.source, isTrusted: stored.isTrusted)
     }
 
-    /// Where the responses go until the caller shows itself. A trusted peer takes connections where its Via says; a phone's are
-    /// waited for, as whoever wrote the Via may mean any port.
+    /// Where responses go until the caller connects again. For a trusted peer the daemon opens a connection to the
+    /// address in the Via. A phone has to connect itself, since its Via may name any port.
     private func wayBack(to incoming: IncomingRequest) -> Flow {
         guard incoming.flow.transport == .tcp, incoming.isTrusted else { return incoming.responseFlow }
         let endpoint = Endpoint(incoming.flow.remote.address, incoming.request.via.port ?? 5060)
@@ -71,7 +71,7 @@ extension ProxyEngine {
         return Flow(transport: .tcp, listener: incoming.flow.listener, connection: 0, remote: endpoint)
     }
 
-    /// The phone that calls: whoever comes by its binding may have its responses.
+    /// The calling phone's binding. When the phone connects again, it gets the responses.
     private func phone(of incoming: IncomingRequest) -> DeviceID? {
         guard !incoming.isTrusted, let user = callingUser(incoming) else { return nil }
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
@@ -95,7 +95,7 @@ extension ProxyEngine {
             outgoingBegan(call, incoming, next, since: stored.receivedAt, now: now)
         }
         if !stored.final.isEmpty {
-            // The caller may not have it.
+            // The caller may not have got the final response yet.
             withTransactions {
                 $0.respond(server, status: stored.final.status, bytes: stored.final.array, now: now.instant, into: &$1)
             }
@@ -109,7 +109,7 @@ extension ProxyEngine {
         change(call, now: now) { $0.resumed() }
     }
 
-    /// To the user's devices.
+    /// Continues a call to one of our users: lists its devices, and resumes its timeline records.
     private func resume(_ offer: Offer, of call: Call, _ stored: StoredCall, now: Moment) {
         for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
             calls.list(index, of: call)
@@ -117,8 +117,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Whom the call is missed by, which a call that goes on has no row for. The end of one that was answered, or refused,
-    /// stands in the store.
+    /// Makes the call a missed call of its devices again, because an active call has no row in the store. For an
+    /// answered or refused call, the store already has the result.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
         guard let offer = stored.offer, stored.final.isEmpty,
             !Fork(resuming: stored).isAnswered
@@ -134,7 +134,7 @@ extension ProxyEngine {
     private func noteResumed(
         _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ offer: Offer, now: Moment
     ) {
-        // A push that is sent again makes its own record.
+        // A push that is sent again gets a new record.
         guard let device = stored.device, !mayPushAgain(stored, offer) else { return }
         ledger.resumed(
             index, of: call, offer, device, stored.code,
@@ -142,7 +142,7 @@ extension ProxyEngine {
             now: now)
     }
 
-    /// The push may not have reached the provider: it is sent once more, as the same.
+    /// Whether to send the push again, with the same code, because the push may not have reached the provider.
     private func mayPushAgain(_ stored: StoredCall.Branch, _ offer: Offer) -> Bool {
         stored.stage == .waiting && stored.code != nil && !stored.wasWoken && offer.mayPush
     }
@@ -155,18 +155,18 @@ extension ProxyEngine {
         takeUpFormer(stored, index, of: call, incoming, now: now)
         switch (stored.stage, stored.sent) {
         case (.ended, let sent?) where stored.end == .succeeded:
-            // The phone may say so again.
+            // The phone may repeat its 2xx.
             take(up: sent, index, of: call, incoming, .answered, now: now)
         case (.ended, _): break
         case (.called, let sent?) where isWayOpen(sent.flow, of: call):
             take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
             if call.dialogRequest != nil || call.offer != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
-            // The name says whom its certificate has to name.
+            // The server's certificate has to name the upstream, so the name is looked up.
             if let upstream = settings.upstream { lookUp(upstream, toSend: .again(sent), for: index, of: call) }
         case _ where call.fork.isClosing: branchFailed(index, of: call, with: .requestTerminated, now: now)
         case (_, let sent?):
-            // The phone may have it, and answer by the connection that it makes next.
+            // The phone may have the INVITE, and answer on the next connection that it opens.
             take(up: sent, index, of: call, incoming, .silent, now: now)
             wait(index, of: call, stored, incoming, now: now)
         case (_, nil):
@@ -175,7 +175,7 @@ extension ProxyEngine {
         }
     }
 
-    /// INVITEs that went to where the phone was before: only a 2xx of one counts.
+    /// Resumes INVITEs that went to earlier flows of the phone. Only a 2xx to one of them counts.
     private func takeUpFormer(
         _ stored: StoredCall.Branch, _ index: Int, of call: Call, _ incoming: IncomingRequest, now: Moment
     ) {
@@ -188,7 +188,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Connections have ended, but for those that are opened for what is sent.
+    /// Whether the flow can still be used. Connections have ended with the earlier run. UDP needs none, and a flow with the
+    /// connection number 0 opens a new one.
     private func isWayOpen(_ flow: Flow, of call: Call) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
             || goesToUpstreamByTLS(flow, of: call) && settings.upstream?.numeric != nil
@@ -199,7 +200,7 @@ extension ProxyEngine {
             && settings.upstream != nil
     }
 
-    /// The upstream was looked up, to which an earlier run has sent the INVITE over TLS.
+    /// The upstream was looked up again, because an earlier run sent the INVITE there over TLS.
     func sendAgain(
         _ sent: StoredCall.SentINVITE, _ index: Int, of call: Call, _ incoming: IncomingRequest,
         to hops: [ResolvedHop], now: Moment
@@ -213,8 +214,8 @@ extension ProxyEngine {
         take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
     }
 
-    /// Goes on with the INVITE as it was sent. A phone that has it answers as it did last; for one that never got it, it is the
-    /// first.
+    /// Sends the INVITE again exactly as it was sent before. A phone that has the INVITE repeats its last response. For
+    /// a phone that never got it, this is the first INVITE.
     private func take(
         up sent: StoredCall.SentINVITE, _ index: Int, of call: Call, _ incoming: IncomingRequest,
         _ resumption: TransactionTable.Resumption, now: Moment
@@ -242,7 +243,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The request as it was sent, but for the tokens of this run.
+    /// The request as it was sent before, except for the dialog tokens, which are those of this run.
     private func again(
         _ sent: StoredCall.SentINVITE, of call: Call, to branch: ForkBranch, _ incoming: IncomingRequest, now: Moment
     ) -> OutgoingRequest {
@@ -264,14 +265,14 @@ extension ProxyEngine {
         return incoming.request.forwarded(edits)
     }
 
-    /// As ``ForkTarget/way`` says it, if the phone is registered there still.
+    /// The branch's ``ForkTarget/way``, if the phone is still registered there.
     private func way(of sent: StoredCall.SentINVITE, to branch: ForkBranch, now: Moment) -> Int {
         let target = branch.addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
         if let target, !target.path.isEmpty, target.path == sent.routes { return target.way }
         return sent.flow.hashValue
     }
 
-    /// The branch waits for its phone, whose connection has ended if it had the INVITE.
+    /// The branch waits for its phone. If the phone had the INVITE, its connection has ended.
     private func wait(
         _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
     ) {
@@ -297,9 +298,9 @@ extension ProxyEngine {
         }
     }
 
-    // MARK: To others than our users
+    // MARK: Calls to the upstream and in dialogs
 
-    /// An INVITE inside its dialog, whose phone can be woken.
+    /// The state for an INVITE inside a dialog; `nil` if no push can wake its phone.
     private func dialogRequest(_ incoming: IncomingRequest, _ stored: StoredCall, now: Moment) -> DialogRequest? {
         guard case .dialog(let pass, let next) = route(of: incoming.request),
             let request = dialogRequest(
@@ -310,7 +311,7 @@ extension ProxyEngine {
         return request
     }
 
-    /// It goes where any such INVITE goes that comes now.
+    /// Sends a resumed INVITE to the upstream or inside its dialog, by the route that a new INVITE would take.
     private func goOn(_ call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment) {
         switch (route(of: incoming.request), call.dialogRequest) {
         case (.dialog, let request?):
@@ -334,7 +335,7 @@ extension ProxyEngine {
 }
 
 extension ByteString {
-    /// Of a response that was written here.
+    /// The status of a response that this program wrote.
     fileprivate var status: Status {
         count > 12 ? Status(code: self[8..<11].decimal(as: UInt16.self) ?? 500) : .serverError
     }

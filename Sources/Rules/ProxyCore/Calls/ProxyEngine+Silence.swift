@@ -7,11 +7,13 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Requests that have had no response for a while.
+/// Requests that got no response for three seconds.
 extension ProxyEngine {
-    /// A request was sent a while ago. What has no answer at all goes on by the next flow of its phone: to wait for its
-    /// transaction to time out would take longer than a call rings. When there is none, a phone that was also pushed is
-    /// taken for asleep, and inside a dialog it is woken.
+    /// Three seconds have passed since a request was sent. A branch without any response continues on the next flow of its
+    /// phone, because a time-out of the transaction comes too late for a call.
+    ///
+    /// If the phone has no other flow, a phone that also got a push counts as asleep. Inside a dialog, the phone gets a
+    /// push now.
     func silenceDue(of call: Call, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
@@ -22,14 +24,14 @@ extension ProxyEngine {
         if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
     }
 
-    /// The phone got the INVITE at once and has said nothing. It may sleep: the hold goes on, and what the provider says of its
-    /// token counts. An answer by the same transaction still has the call.
+    /// The phone got the INVITE immediately and sent no response. The phone may sleep: the hold goes on, and a dead
+    /// token ends the branch. An answer in the same transaction still counts.
     func fallsSilent(_ leg: BranchLeg, now: Moment) {
         guard leg.call.offer != nil, leg.call.fork.acceptsBranches,
             let device = leg.call.fork.branches[leg.branch].addressee
         else { return }
         guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {
-            // Its token turned out to be dead meanwhile, or it has signed out.
+            // The token was found dead since, or the phone has signed out.
             leg.call.fork.fellSilent(leg.branch)
             return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
         }
@@ -38,7 +40,8 @@ extension ProxyEngine {
         waitAgain(leg.branch, of: leg.call, for: target, now: now)
     }
 
-    /// Nothing may have come back for a while.
+    /// A request inside a dialog got no response for three seconds. If the device has moved, the request goes to the
+    /// new flow. Otherwise the phone gets a push.
     func dialogSilenceDue(of call: Call, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
             call.fork.branches[0].isUnderWay,
@@ -48,7 +51,7 @@ extension ProxyEngine {
         if target.flow == call.fork.branches[0].flow {
             call.fork.aimed(0, way: target.way)
         } else if !target.hasFailed {
-            // It has registered elsewhere since.
+            // The device has registered on another flow since.
             return deviceReturned(request.device, through: nil, now: now)
         }
         watch(target)

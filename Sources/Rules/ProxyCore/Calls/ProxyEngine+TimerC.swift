@@ -4,7 +4,7 @@ import SIPTransactions
 import Timekeeping
 
 extension ProxyEngine {
-    /// Timer C of a branch has fired (RFC 3261 section 16.8): the phone is told to stop, and its branch ends with 408.
+    /// Timer C of a branch has fired (RFC 3261 section 16.8): the phone gets a CANCEL, and the branch ends with 408.
     func legRangTooLong(_ client: ClientTransactionID, now: Moment) {
         guard let leg = legs.branch(client) else { return }
         if leg.isFormer(client) {

@@ -4,21 +4,23 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// An INVITE as a value: what another run of the program needs to go on with it, and what operators see of it.
+/// An INVITE as a value. Another run of the daemon continues the call from this value, and operators see it.
 package struct StoredCall: Hashable, Sendable {
-    /// For ``ProxyEngine/callDismissed(_:with:now:)``, for the next page, and in the journal; later calls have higher ones.
+    /// The call's number in the journal, for pages of lists and for ``ProxyEngine/callDismissed(_:with:now:)``. Later
+    /// calls have higher numbers.
     package let id: UInt64
-    /// Set for a call to a user of ours; one that goes to the upstream, or an INVITE inside a dialog, has none.
+    /// The offer, for a call to one of our users. An INVITE to the upstream or inside a dialog has none.
     package let offer: StoredOffer?
     package let receivedAt: UnixTime
-    /// Where the INVITE came from, and whether that was a trusted peer then.
+    /// The flow that the INVITE came on; `isTrusted` says whether a trusted peer sent the INVITE.
     package let source: Flow
     package let isTrusted: Bool
-    /// The user who has shown a password for it.
+    /// The user who has shown a password for the INVITE.
     package let sender: AddressOfRecord?
-    /// The INVITE's bytes; operators see none.
+    /// The INVITE's bytes; empty for operators.
     package let request: ByteString
-    /// The final response other than 2xx that its caller got and has not acknowledged yet; empty while there is none.
+    /// The final response other than 2xx that the caller got and has not acknowledged yet; empty if no such response
+    /// was sent.
     package var final: ByteString
     package var branches: [Branch]
 
@@ -40,7 +42,7 @@ package struct StoredCall: Hashable, Sendable {
     package struct Branch: Hashable, Sendable {
         package enum Stage: String, Hashable, Sendable {
             case waiting
-            /// It has the INVITE, or is about to.
+            /// The branch has sent the INVITE, or is about to.
             case called
             case ended
         }
@@ -49,17 +51,17 @@ package struct StoredCall: Hashable, Sendable {
         package let device: DeviceID?
         /// See ``ForkBranch/contact``.
         package let contact: DeviceID?
-        /// A push has left; the provider has taken it.
+        /// `wasPushed`: a push was sent to the provider. `wasWoken`: the provider has accepted the push.
         package let wasPushed, wasWoken: Bool
         package let deviceKnows, hasMoved: Bool
-        /// Its record in the timeline of this run.
+        /// The branch's record in the timeline of this run.
         package let record: RecordID?
-        /// The code of the push that it waits for; in a row it stays when the push is over.
+        /// The code of the push that the branch waits for. A stored branch keeps the code when the push is over.
         package let code: PushCode?
         package let end: ForkBranch.End?
-        /// The INVITE that it has sent last; `nil` in a change that does not concern it.
+        /// The last INVITE that the branch sent; `nil` in a change after which the stored INVITE stays.
         package var sent: SentINVITE?
-        /// The Vias of those before, by which the phone may answer still; only in a row.
+        /// The Vias of earlier INVITEs, which the phone may still answer. Only stored branches have them.
         package let former: [ByteString]
 
         package init(
@@ -82,12 +84,12 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// What a request needs to be made once more as it was sent.
+    /// The values that the daemon needs to send an INVITE again unchanged.
     package struct SentINVITE: Hashable, Sendable {
-        /// The topmost Via's value, with the branch by which the phone knows it.
+        /// The value of the topmost Via. The phone knows the transaction by the branch parameter in this Via.
         package let via: ByteString
         package let requestURI: ByteString
-        /// The values of Route.
+        /// The values of the Route header fields.
         package let routes: [ByteString]
         package var flow: Flow
 
@@ -99,21 +101,21 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
-    /// Devices that are waited for.
+    /// The devices that the call waits for.
     package var waiting: [DeviceID] { branches.filter { $0.stage == .waiting }.compactMap(\.device) }
-    /// Devices that have the INVITE.
+    /// The devices that have the INVITE.
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
-/// To whom a call is offered, see ``Offer``.
+/// The user to whom a call is offered, and how long, see ``Offer``.
 package struct StoredOffer: Hashable, Sendable {
     package let aor: AddressOfRecord
     package let callRef: CallRef
-    /// Empty in the journal, whose reader finds them in the request.
+    /// Both are empty in the journal, whose reader takes them from the request.
     package let callID, fromTag: ByteString
     /// The end of the hold.
     package let holdUntil: UnixTime
-    /// Whether its caller may have phones woken.
+    /// Whether the caller may have phones woken (T11.2).
     package let mayPush: Bool
 
     package init(
@@ -129,27 +131,27 @@ package struct StoredOffer: Hashable, Sendable {
     }
 }
 
-/// What is to be written of a call, by the call's number.
+/// A change of a call for the journal. Calls are named by their numbers.
 package indirect enum CallChange: Sendable {
     case begun(StoredCall)
-    /// A branch is new, or has changed; what it has sent stays as it is unless it comes with it.
+    /// A branch is new or has changed. If `sent` is `nil`, the stored INVITE of the branch stays.
     case branch(call: UInt64, number: Int, StoredCall.Branch)
     /// The caller got this final response other than 2xx.
     case final(call: UInt64, [UInt8])
-    /// Nobody waits for anything of it any more.
+    /// The call leaves the journal: neither caller nor phone needs the call any more.
     case over(call: UInt64)
-    /// A row of missed calls, which is recorded as well: a call may be over before that is written.
+    /// A row of missed calls. The store writes the row as well, but perhaps only after the call is over.
     case missed(StoredBucketChange)
 }
 
 extension StoredCall {
-    /// For operators: `nil` for what is no call to a user of ours, or is over.
+    /// The call for operators; `nil` if the call has no offer or is over.
     init?(_ call: Call) {
         guard let offer = call.offer else { return nil }
         self.init(call, .empty, receivedAt: offer.receivedAt) { _ in nil }
     }
 
-    /// For the journal, with the codes of its pushes: `nil` for a call that is over.
+    /// The call for the journal, with the codes of its pushes; `nil` if the call is over.
     init?(_ call: Call, _ request: ByteString, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
         guard call.fork.phase == .proceeding else { return nil }
         self.init(
@@ -185,10 +187,10 @@ extension StoredCall.Branch {
 }
 
 extension StoredCall {
-    /// How many INVITEs before the last one a phone may answer.
+    /// How many INVITEs before the last one are kept, because a phone may still answer them.
     private static let longestPast = 8
 
-    /// Brings in what was written of the call after its beginning, in that order.
+    /// Applies a later entry of the journal to the call. Entries are applied in the order of the journal.
     package mutating func apply(_ change: CallChange) {
         switch change {
         case .branch(_, let number, let branch):
@@ -204,7 +206,8 @@ extension StoredCall {
 }
 
 extension StoredCall.Branch {
-    /// What was sent stays unless something was sent since, and so does the push's code.
+    /// The stored branch after this change: the old INVITE and the old push code stay unless the change brings new
+    /// ones.
     fileprivate func following(_ old: StoredCall.Branch, keeping limit: Int) -> StoredCall.Branch {
         let past = sent == nil ? old.former : Array(([old.sent?.via].compactMap(\.self) + old.former).prefix(limit))
         return StoredCall.Branch(

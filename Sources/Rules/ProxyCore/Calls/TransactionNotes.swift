@@ -1,11 +1,11 @@
 import SIPTransactions
 
-/// What the core notes of its transactions, at most one thing of each: found by the number alone, as the transactions are
-/// themselves.
+/// A note for each transaction of the core, at most one per transaction. A note is found by the transaction's slot,
+/// without hashing.
 ///
-/// A transaction may have ended, and its place belong to another one, before the core is told: two that end in the same moment
-/// are told of one after the other, and what follows from the first may begin a new one. So a note whose place is taken is kept
-/// beside, until the core takes it.
+/// A new transaction may get the slot of an ended one before the core knows of that end. For example, two transactions
+/// end in the same moment, and the core starts a new one after the first end. Then the old note moves to ``displaced``,
+/// until the core takes it.
 struct TransactionNotes<ID: TransactionID, Note> {
     private var notes: [(id: ID, note: Note)?] = []
     private var displaced: [ID: Note] = [:]

@@ -1,12 +1,12 @@
 import Collections
 import SIPTransactions
 
-/// What transactions and forks have told, in its order, until the engine has brought it to whom it concerns.
+/// Events of transactions and forks, in order, until the engine has handled them.
 struct Unsettled {
     var outputs: [TransactionOutput] = []
-    /// The outputs before this index have been carried out.
+    /// The outputs before this index have been handled.
     private var next = 0
-    /// What the transactions put out just now. The array stays, so that its memory is used again.
+    /// The latest outputs of the transactions. The array is kept, so that its memory is reused.
     var latest: [TransactionOutput] = []
     private var deliveries: [EndedDelivery] = []
 
@@ -19,11 +19,11 @@ struct Unsettled {
             return nil
         }
         defer { next += 1 }
-        // Moved out and not copied.
+        // The output is moved out, not copied.
         return exchange(&outputs[next], with: .strayResponse)
     }
 
-    /// A message's way to a phone has come to something.
+    /// The delivery of a message to a phone has ended.
     mutating func append(_ delivery: EndedDelivery) { deliveries.append(delivery) }
 
     mutating func takeDeliveries() -> [EndedDelivery] { deliveries.isEmpty ? [] : exchange(&deliveries, with: []) }

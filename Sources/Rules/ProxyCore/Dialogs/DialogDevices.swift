@@ -3,11 +3,11 @@ import Bytes
 import Collections
 import Registration
 
-/// Which of our users' phones are in which dialogs, so that an INVITE with Replaces finds the very phone (RFC 3891, RFC
-/// 8599 section 7).
+/// Remembers our users' phones by dialog, so that an INVITE with Replaces finds the right phone (RFC 3891, RFC 8599
+/// section 7).
 ///
-/// It forgets the oldest when it is full, and everything at the end of the process: such an INVITE then goes to all
-/// devices of its user, as any other.
+/// When the table is full, it forgets its oldest dialog. At the end of the process, it forgets all dialogs. An INVITE
+/// whose Replaces finds no phone goes to all devices of its user, like any other INVITE.
 struct DialogDevices {
     private let limit: Int
     private var devices: [Int: DeviceID] = [:]
@@ -18,17 +18,18 @@ struct DialogDevices {
     /// - Parameters:
     ///   - device: the phone.
     ///   - callID: the dialog's Call-ID.
-    ///   - tag: the phone's own tag in it.
+    ///   - tag: the phone's own tag in the dialog.
     mutating func note(_ device: DeviceID, callID: ByteString, tag: ByteString) {
         let key = Self.key(callID, tag)
-        // All of the room at once: to move tens of thousands of entries into a larger one takes milliseconds.
+        // All room is reserved at once, because moving tens of thousands of entries into a larger table takes
+        // milliseconds.
         if order.isEmpty { devices.reserveCapacity(limit + 1) }
         guard devices.updateValue(device, forKey: key) == nil else { return }
         order.append(key)
         while order.count > limit, let oldest = order.popFirst() { devices[oldest] = nil }
     }
 
-    /// The phone whose dialog a Replaces value names: by the Call-ID and the to-tag, which is that phone's own.
+    /// The phone whose dialog a Replaces value names. The value has the Call-ID and, as to-tag, the phone's own tag.
     func device(replacedBy value: ByteString) -> DeviceID? {
         let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
         var tag: ByteString?
@@ -41,7 +42,7 @@ struct DialogDevices {
         return tag.flatMap { devices[Self.key(value[0..<end].trimmed(), $0)] }
     }
 
-    /// Of texts that a peer chooses, which cannot be made to collide since the hash is seeded.
+    /// Hashes texts that a peer chooses. The hash is seeded, so a peer cannot make two texts collide.
     private static func key(_ callID: ByteString, _ tag: ByteString) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)

@@ -2,21 +2,22 @@ import Addressing
 import Collections
 package import Timekeeping
 
-/// How long dialogs live: as long as their token says, and longer where their traffic has renewed them (T20.5).
+/// How long dialogs live: as long as their token says, or longer if their traffic has renewed them (T20.5).
 ///
-/// Only what was renewed is remembered, in tables of fixed size; when there is no room, the renewal that ends first gives
-/// way.
+/// Only renewals are remembered, in tables of fixed size. When a table is full, the renewal that ends first is
+/// forgotten.
 package struct DialogLives {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
-    /// The renewals in the order in which they end. When a dialog is renewed again, its old entry stays and counts for nothing.
+    /// The renewals in the order in which they end. If a dialog is renewed again, its old entry stays and is ignored.
     private var order = Queue<(digest: UInt64, until: UnixTime)>()
 
     package init(limit: Int = 100_000) { self.limit = limit }
 
     package var count: Int { ends.count }
 
-    /// The numbers of the keys that sealed the tokens of dialogs which were renewed and still live.
+    /// The numbers of the keys that sealed the tokens of renewed dialogs. A key is needed as long as such a dialog
+    /// lives.
     package func keys(at date: UnixTime) -> Set<UInt8> {
         Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
     }
@@ -37,8 +38,8 @@ package struct DialogLives {
     }
 }
 
-/// Phones that have shown a password from another place than their dialog knew: their further requests inside it come
-/// from there, and an ACK cannot be asked for one (RFC 3261 section 22.1).
+/// Flows on which phones have shown a password inside a dialog, and which the dialog's token does not name. Later
+/// requests of the phone come from there, and an ACK cannot be challenged for a password (RFC 3261 section 22.1).
 struct ProvedPlaces {
     struct Key: Hashable {
         let digest: UInt64

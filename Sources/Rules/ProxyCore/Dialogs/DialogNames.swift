@@ -3,20 +3,20 @@ import Registration
 import SIPGrammar
 import SIPTransactions
 
-/// Who the two sides of a dialog were at its beginning, as far as they are phones: hashes of their URIs, and of the names that the
-/// caller gave to itself and to the one who is called (T20.7).
+/// The names of the two sides when their dialog was made, for each side that is a phone (T20.7). They are hashes of
+/// the URIs, and of the display names that the caller gave to itself and to the callee.
 ///
-/// Their key stands beside them in the sealed token, so that nobody can look for two names with one hash.
+/// The key of the hashes is in the same sealed token, so nobody can search for two names with the same hash.
 package struct DialogNames: Hashable, Sendable {
-    /// 24 bits.
+    /// A key of 24 bits.
     package let key: UInt32
-    /// `nil` for a side that may change its name, as a trusted peer may (RFC 4916).
+    /// `nil` for a side that may change its name, such as a trusted peer (RFC 4916).
     package let caller: Caller?
     package let callee: Callee?
 
     package struct Callee: Hashable, Sendable {
-        /// 24 bits each. The name is what the caller wrote into To, and zero when there was none; `nil` in tokens of builds that
-        /// did not write it.
+        /// Hashes of 24 bits. `name` is the display name that the caller wrote into To, or zero if To had none. It is
+        /// `nil` in tokens of builds that did not write it.
         let uri: UInt32
         let name: UInt32?
 
@@ -27,7 +27,7 @@ package struct DialogNames: Hashable, Sendable {
     }
 
     package struct Caller: Hashable, Sendable {
-        /// 24 bits each. The name is zero when there was none.
+        /// Hashes of 24 bits. `name` is zero if the caller gave no display name.
         let uri, name: UInt32
 
         package init(uri: UInt32, name: UInt32) {
@@ -42,13 +42,13 @@ package struct DialogNames: Hashable, Sendable {
         self.callee = callee
     }
 
-    /// Of the request that makes the dialog.
+    /// Hashes the names in a request that makes a dialog.
     ///
     /// - Parameters:
-    ///   - request: its From and To are the names.
-    ///   - secret: what nobody else knows.
-    ///   - holdsCaller: whether the caller is a phone.
-    ///   - holdsCallee: whether the called one is.
+    ///   - request: the request, with the names in From and To.
+    ///   - secret: a key that nobody else knows.
+    ///   - holdsCaller: whether the caller is a phone, which must keep its name.
+    ///   - holdsCallee: whether the callee is a phone, which must keep its name.
     init(of request: SIPRequest, _ secret: BranchKey, holdsCaller: Bool, holdsCallee: Bool) {
         var callID = FNV1a()
         callID.mix(request.callID)
@@ -64,9 +64,9 @@ package struct DialogNames: Hashable, Sendable {
             ? Callee(uri: Self.hash(request.to.uri, key), name: Self.hash(request.to.displayName, key)) : nil
     }
 
-    /// Whether a phone may write that From in a request inside the dialog.
+    /// Whether a phone may write this From in a request inside the dialog.
     ///
-    /// A caller may leave its display name out, and not change it. That of the one who is called is not looked at here: see
+    /// A caller may omit its display name, but not change it. The callee's display name is not checked here, but in
     /// ``isForeign(_:)``.
     func admits(_ from: NameAddress, ofCaller isCaller: Bool) -> Bool {
         guard isCaller else { return callee.map { $0.uri == Self.hash(from.uri, key) } ?? true }
@@ -75,10 +75,10 @@ package struct DialogNames: Hashable, Sendable {
         return caller.uri == Self.hash(from.uri, key) && (name == 0 || name == caller.name)
     }
 
-    /// Whether the phone that was called writes a display name that the caller has not used for it. The other side has seen no
-    /// such name, and would show it from then on (RFC 4916).
+    /// Whether the callee writes a display name that the caller has not used for it. The caller has not seen this
+    /// name, and its phone would show the name from then on (RFC 4916).
     ///
-    /// It is no reason to refuse the request: some phones (JsSIP) write their own name from then on.
+    /// This is no reason to refuse the request, because some phones (JsSIP) always write their own name.
     func isForeign(_ name: ByteString?) -> Bool {
         guard let known = callee?.name else { return false }
         let said = Self.hash(name, key)
@@ -87,7 +87,8 @@ package struct DialogNames: Hashable, Sendable {
 
     // MARK: Hashes
 
-    /// User and host; of a URI that is not SIP's all before its parameters. Spellings of one user are one.
+    /// Hashes user and host, so that all spellings of one user are equal. For other schemes, hashes the URI before
+    /// its parameters.
     private static func hash(_ uri: SIPURI, _ key: UInt32) -> UInt32 {
         var hash = NameHash(key)
         switch uri.scheme {
@@ -99,7 +100,7 @@ package struct DialogNames: Hashable, Sendable {
         return hash.value
     }
 
-    /// Without its quotes; zero for none.
+    /// Hashes a display name without its quotes. The hash is zero without a name.
     private static func hash(_ name: ByteString?, _ key: UInt32) -> UInt32 {
         guard let text = name?.unquoted().trimmed(), !text.isEmpty else { return 0 }
         var hash = NameHash(key)

@@ -1,15 +1,15 @@
 import SIPGrammar
 
-/// What the sender of a request inside a dialog hears from us (T27.4).
+/// Chooses the status for the sender of a request inside a dialog (T27.4).
 enum DialogStatus {
-    /// A 480 ends the call, and a 502 its whole dialog (RFC 5057 section 5.1), though the phone may only sleep. A 500 ends the
-    /// request alone, and can be tried again. A BYE ends the call whatever it hears.
+    /// A 480 ends the call, and a 502 ends its whole dialog (RFC 5057 section 5.1), though the phone may only sleep.
+    /// A 500 ends only the request, which can be retried. A BYE ends the call with any status.
     ///
     /// - Parameters:
-    ///   - status: as it would be outside a dialog.
-    ///   - method: of the request.
-    ///   - wasWoken: its phone was woken, and did not come.
-    /// - Returns: the status that is sent.
+    ///   - status: the status that the request would get outside a dialog.
+    ///   - method: the method of the request.
+    ///   - wasWoken: whether the phone was woken and did not come.
+    /// - Returns: the status to send.
     static func inside(_ status: Status, _ method: Method, wasWoken: Bool) -> Status {
         switch status {
         case .temporarilyUnavailable where method != .bye, .badGateway: .serverError
@@ -18,6 +18,6 @@ enum DialogStatus {
         }
     }
 
-    /// When its sender may try again. A phone that a push has not woken by then seldom comes sooner.
+    /// Seconds after which the sender may retry. A phone that has not come after its push seldom comes sooner.
     static let retryAfter = 10
 }

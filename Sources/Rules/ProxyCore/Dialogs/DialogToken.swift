@@ -2,19 +2,21 @@ package import Addressing
 package import Bytes
 package import Timekeeping
 
-/// One end of a dialog as this proxy reaches it.
+/// One end of a dialog, as this proxy reaches it.
 package struct DialogSide: Hashable, Sendable {
     package enum Party: Hashable, Sendable {
         /// A trusted peer, known by its address.
         case peer
-        /// Where calls from phones go.
+        /// The upstream, which gets the calls of phones.
         case upstream
-        /// A phone that was registered on the flow: through its binding it is found, and believed, after it has moved.
+        /// A phone that was registered on the flow. After the phone has moved, its binding still finds and identifies
+        /// it.
         case phone(DeviceID)
-        /// A phone that was not registered there: the hash of the AOR whose password it had shown, or 0 without a password.
+        /// A phone that was not registered on the flow. The number is the hash of the AOR whose password it had
+        /// shown, or 0 without a password.
         case caller(UInt64)
 
-        /// Whether it is held to its name (T20.7).
+        /// Whether the party is a phone, which must keep its name (T20.7).
         package var isPhone: Bool {
             switch self {
             case .peer, .upstream: false
@@ -24,7 +26,7 @@ package struct DialogSide: Hashable, Sendable {
     }
 
     package let party: Party
-    /// Where the dialog-forming request came from, or was sent to.
+    /// The flow on which the request that made the dialog came, or was sent.
     package let flow: Flow
 
     package init(_ party: Party, on flow: Flow) {
@@ -33,16 +35,17 @@ package struct DialogSide: Hashable, Sendable {
     }
 }
 
-/// What our Record-Route URI says in its user part: both ends of the dialog, sealed (RFC 5626 section 5.2, T20).
+/// Both ends of a dialog, sealed into the user part of our Record-Route URI (RFC 5626 section 5.2, T20).
 ///
-/// Requests inside the dialog come back with it in Route, so the proxy needs no memory of the call. It is sealed together
-/// with the Call-ID and the caller's tag: the tag that opens it, From or To, says which end the request comes from.
+/// Requests inside the dialog bring the token in Route, so the proxy need not remember the call. The token is sealed
+/// with the Call-ID and the caller's tag. If the tag in From opens it, the caller sent the request. If the tag in To
+/// opens it, the callee did.
 package struct DialogToken: Hashable, Sendable {
     /// When the dialog was made, to the second.
     package let made: UnixTime
     package let caller: DialogSide
     package let callee: DialogSide
-    /// `nil` where neither side is held to its name, and in tokens of builds that did not write it.
+    /// `nil` if no side must keep its name, and in tokens of builds that did not write names.
     package let names: DialogNames?
 
     package init(made: UnixTime, caller: DialogSide, callee: DialogSide, names: DialogNames? = nil) {
@@ -52,8 +55,8 @@ package struct DialogToken: Hashable, Sendable {
         self.names = names
     }
 
-    /// What is to be sealed. Numbers of connections mean something in one run of the program only, so its mark goes with
-    /// them.
+    /// The bytes to seal. Connection numbers are only valid in one run of the program, so the mark of the run goes
+    /// with them.
     package func encoded(in run: UInt32) -> [UInt8] {
         [UInt8](capacity: 96) { out in
             out.append(big: UInt64(UInt32(clamping: made.seconds)), count: 4)
@@ -75,7 +78,7 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// Reads what was sealed. A connection of another run than this is closed.
+    /// Reads the bytes that were sealed. A connection of another run counts as closed.
     package init?(_ plain: [UInt8], in run: UInt32) {
         let bytes = plain.span
         var index = 0
@@ -98,7 +101,7 @@ package struct DialogToken: Hashable, Sendable {
             callee: callee.side(isOfThisRun: isOfThisRun), names: names)
     }
 
-    /// The names of those sides that are phones; the other sides have none.
+    /// Reads the names of the sides that are phones. Other sides have no names.
     private static func names(
         _ bytes: Span<UInt8>, at index: inout Int, _ caller: DialogSide.Party, _ callee: DialogSide.Party
     ) -> DialogNames? {
@@ -122,9 +125,9 @@ package struct DialogToken: Hashable, Sendable {
 
     // MARK: One side: flags, listener, connection, address, port, and what its party has
 
-    /// The address is IPv4.
+    /// A flag: the address is IPv4.
     private static let v4: UInt8 = 1
-    /// The flow is one connection, whose number follows.
+    /// A flag: the flow is one connection, whose number follows.
     private static let connected: UInt8 = 8
 
     private static func encode(_ side: DialogSide, into out: inout ByteSink) {
@@ -155,7 +158,8 @@ package struct DialogToken: Hashable, Sendable {
         }
     }
 
-    /// The connection's number, which is 0 for one beyond four bytes: that is as good as closed. `nil` without a connection.
+    /// The number of the flow's connection; `nil` without a connection. A number beyond four bytes becomes 0, which
+    /// counts as closed.
     private static func number(of flow: Flow) -> UInt32? {
         flow.isConnection || flow.isClosed ? UInt32(exactly: flow.connection) ?? 0 : nil
     }
@@ -217,11 +221,11 @@ package struct DialogToken: Hashable, Sendable {
     }
 }
 
-/// Seals dialog tokens and opens them; comes from a library.
+/// Seals dialog tokens and opens them. The shell supplies the functions, because the rules call no library.
 package struct DialogSeal {
     package struct Opened {
         package let plain: [UInt8]
-        /// Tells one token from the others. The upper eight bits name the key.
+        /// A hash that distinguishes the token from others. Its upper eight bits name the key.
         package let digest: UInt64
 
         package init(plain: [UInt8], digest: UInt64) {
@@ -230,12 +234,13 @@ package struct DialogSeal {
         }
     }
 
-    /// A text that needs no escaping in a URI's user part, bound to a Call-ID and a tag.
+    /// Returns a text for a URI's user part that needs no escaping. The text is bound to a Call-ID and a tag.
     package let seal: (_ plain: [UInt8], _ callID: ByteString, _ tag: ByteString) -> [UInt8]
-    /// `nil` when the text was not sealed here with this Call-ID and this tag.
+    /// Returns `nil` if the text was not sealed here with this Call-ID and this tag.
     package let open: (_ text: ByteString, _ callID: ByteString, _ tag: ByteString) -> Opened?
 
-    /// The same for sixteen bytes, bound to nothing: what opens may be anything, so they carry their own check.
+    /// Seals sixteen bytes without a Call-ID or a tag. Opening any text gives some bytes, so the bytes need a
+    /// checksum inside.
     package let sealBlock: (_ high: UInt64, _ low: UInt64) -> [23 of UInt8]
     package let openBlock: (_ text: ByteString) -> (high: UInt64, low: UInt64)?
 
@@ -252,14 +257,14 @@ package struct DialogSeal {
     }
 }
 
-/// A token as a request has brought it.
+/// A dialog token that a request has brought.
 struct DialogPass {
     let token: DialogToken
-    /// The request is one of the caller's.
+    /// Whether the request comes from the caller's side.
     let isFromCaller: Bool
     let digest: UInt64
 
-    /// Who sent the request, as its tag says.
+    /// The side that sent the request, known from the tag that opened the token.
     var sender: DialogSide { isFromCaller ? token.caller : token.callee }
     var isFromPeer: Bool {
         switch sender.party {
@@ -268,6 +273,6 @@ struct DialogPass {
         }
     }
 
-    /// Who it is for.
+    /// The side that the request is for.
     var receiver: DialogSide { isFromCaller ? token.callee : token.caller }
 }

@@ -1,10 +1,10 @@
 import SIPGrammar
 
-/// What is kept of dialogs beside the tokens that their own requests bring.
+/// State of dialogs that their tokens do not carry.
 package struct Dialogs {
-    /// Marks this run of the program in dialog tokens: numbers of connections mean nothing in any other.
+    /// Marks this run of the program in dialog tokens, because connection numbers are not valid in other runs.
     let run: UInt32
-    /// Dialogs that were renewed.
+    /// When renewed dialogs end.
     package internal(set) var lives = DialogLives()
     var provedPlaces = ProvedPlaces()
     var devices = DialogDevices()

@@ -5,7 +5,8 @@ import SIPGrammar
 import SIPTransactions
 package import Timekeeping
 
-/// Requests inside dialogs that were made through here: from one of the two sides to the other, and no other way (T20).
+/// Requests inside dialogs that were made through this proxy. They go from one side of the dialog to the other, and
+/// nowhere else (T20).
 extension ProxyEngine {
     func dialogRequestReceived(_ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, now: Moment) {
         guard isAlive(pass, now: now) else {
@@ -14,7 +15,8 @@ extension ProxyEngine {
         }
         guard admits(incoming, pass, now: now) else { return }
         if let breach = breach(of: incoming, pass) {
-            // Its sender has proved itself. In a transaction its ACK ends here; without one it would go to the other side.
+            // The sender has proved itself, so a transaction is begun, where its ACK ends. Without one, the ACK would
+            // go to the other side.
             guard let incoming = begun(incoming, now: now) else { return }
             return refuse(incoming, by: breach, now: now)
         }
@@ -37,7 +39,7 @@ extension ProxyEngine {
         forward(incoming, from: caller, next, on: hop, pass, now: now)
     }
 
-    /// Who answers for a request inside a dialog: the user whose side it came from.
+    /// The caller in whose share a request inside a dialog counts: the user on the side that sent it.
     func caller(of incoming: IncomingRequest, _ pass: DialogPass) -> Caller {
         if case .phone(let device) = pass.sender.party, let aor = registrar.bindings.binding(device)?.aor {
             return Caller(user: aor)
@@ -45,15 +47,15 @@ extension ProxyEngine {
         return caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted || pass.isFromPeer)
     }
 
-    /// Why a phone may not send this inside its dialog.
+    /// Why a phone may not send this request inside its dialog; `nil` if it may.
     private func breach(of incoming: IncomingRequest, _ pass: DialogPass) -> RequestRules.Breach? {
         guard !pass.isFromPeer else { return nil }
         if !keepsItsName(incoming, pass) { return .otherName }
         return incoming.isTrusted ? nil : RequestRules.insideDialogs(incoming.request)
     }
 
-    /// An ACK for a 2xx: routed like any request, but in no transaction (RFC 3261 section 16.10, 17). Where another
-    /// request would be refused, it is dropped.
+    /// An ACK for a 2xx is routed like any request, but without a transaction (RFC 3261 sections 16.10 and 17). An
+    /// ACK is dropped where another request would be refused.
     func ackReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.maxForwards != 0,
@@ -64,7 +66,7 @@ extension ProxyEngine {
             let listener = identity.listener(flow.listener),
             let number = transactions.makeClientTransaction()
         else { return }
-        // The number makes the Via unique; no transaction is started with it.
+        // The number makes the Via unique. No transaction is started with it.
         defer { transactions.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
@@ -99,10 +101,8 @@ extension ProxyEngine {
 
     // MARK: How long (T20.5)
 
-    /// Takes a renewal of an earlier run from the store.
+    /// Restores from the store how long an earlier run renewed a dialog.
     package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
         dialogs.lives.renew(digest, until: until, now: now.date)
     }
-
-    // MARK: Where to
 }

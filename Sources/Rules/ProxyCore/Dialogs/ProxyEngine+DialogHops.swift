@@ -5,9 +5,9 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Where a request inside a dialog goes.
+/// Finds the flow for a request inside a dialog.
 extension ProxyEngine {
-    /// The flow to one end of the dialog; `nil` when there is none at present.
+    /// The flow to the side that the request is for; `nil` if none exists now.
     func dialogHop(_ pass: DialogPass, _ next: RouteSet.Next, now: Moment) -> Flow? {
         guard let flow = dialogFlow(pass, next, now: now), flow.transport.isSecure || !next.isSecure else { return nil }
         return flow
@@ -21,17 +21,17 @@ extension ProxyEngine {
                 return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
             }
             let present = registrar.bindings.flow(of: binding)
-            // A connection that has ended since is known by the binding alone.
+            // The binding's flow shows whether the dialog's connection has ended since.
             let first = present == side.flow.closed ? nil : side.flow
             guard let flow = [present, first].lazy.compactMap({ $0 }).first(where: { leadsToPhone($0) }) else {
                 return returnFlow(to: binding, now: now)
             }
-            // Behind a trusted edge the edge says where the phone is.
+            // Behind a trusted edge, the edge says where the phone is.
             return isTrusted(flow) ? place(next, insteadOf: flow, pass, now: now) : flow
         case .caller: return leadsToPhone(side.flow) ? side.flow : nil
         case .peer, .upstream:
             if let place = place(next, insteadOf: side.flow, pass, now: now), !place.isClosed { return named(place) }
-            // It called over a connection that an earlier run of this program had.
+            // The connection of this side belonged to an earlier run of the program.
             guard let (transport, endpoint) = settings.upstream?.numeric,
                 let listener = identity.listener(for: transport, to: endpoint.address, preferring: nil)
             else { return nil }
@@ -39,8 +39,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Of several flows of a phone the one on which the dialog was made, as long as it is there, else the best that leads to
-    /// it.
+    /// If a phone has several flows, returns the flow on which the dialog was made while it exists. Otherwise returns
+    /// the best flow that leads to the phone.
     func bestFlow(of binding: DeviceID, for first: Flow, now: Moment) -> Flow? {
         let flows = registrar.bindings.flows(of: binding, now: now.instant).compactMap {
             registrar.bindings.flow(of: $0)
@@ -48,8 +48,8 @@ extension ProxyEngine {
         return flows.contains(first) ? first : flows.first { leadsToPhone($0) }
     }
 
-    /// With the upstream's name where it leads to the upstream, so that its certificate can be checked: a dialog's token
-    /// says no more than the address.
+    /// Adds the upstream's name to a flow that leads to the upstream, so that the upstream's certificate can be
+    /// checked. A dialog token has only the address.
     func named(_ flow: Flow) -> Flow {
         guard flow.transport == .tls, !flow.isConnection, upstreamWatch.places.contains(flow.remote) else {
             return flow
@@ -59,7 +59,7 @@ extension ProxyEngine {
             server: upstreamWatch.server)
     }
 
-    /// Where a registered phone without pushes is called back when its connection is gone (T9.2).
+    /// The flow on which a registered phone without pushes is called back after its connection has ended (T9.2).
     func returnFlow(to binding: DeviceID, now: Moment) -> Flow? {
         guard let target = registrar.bindings.forkTarget(binding, now: now.instant),
             case .connection(let place) = hop(to: target),
@@ -69,18 +69,21 @@ extension ProxyEngine {
         return Flow(transport: place.transport, listener: listener.number, connection: 0, remote: place.endpoint)
     }
 
-    /// No connection is ever opened to the place that a phone once came from: nobody listens there.
+    /// Whether the flow leads to a phone. No connection is ever opened to an address that a phone came from, because
+    /// nobody listens there.
     func leadsToPhone(_ flow: Flow) -> Bool { !flow.transport.isReliable || flow.isConnection }
 
-    /// A peer names the place for its in-dialog requests in Contact or Record-Route. We go there only when that place is
-    /// trusted, and not one of our own; else, and for names, the address its dialog came from serves.
+    /// The flow to the place that a peer names for its in-dialog requests in Contact or Record-Route. The place is
+    /// used only if it is trusted and not this proxy. Otherwise, and for host names, the address that the dialog came
+    /// from is used.
     ///
-    /// The transport that its URI names counts. Where it names none, a peer that came by a connection is reached by one.
+    /// The transport in the peer's URI is used. If the URI names none, a peer that came over a connection is reached
+    /// over one.
     func place(_ next: RouteSet.Next, insteadOf flow: Flow, _ pass: DialogPass, now: Moment) -> Flow? {
         guard let hop = NextHop(next.target)?.staying(on: flow.transport), let (named, endpoint) = hop.numeric else {
             return flow
         }
-        // An ACK cannot be tried twice.
+        // An ACK cannot be retried, so UDP is chosen first if TCP failed lately.
         let isRefused = named == .tcp && lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
         guard isTrusted(endpoint), transport != flow.transport || endpoint != flow.remote,
@@ -91,7 +94,8 @@ extension ProxyEngine {
         return Flow(transport: transport, listener: listener.number, connection: 0, remote: endpoint)
     }
 
-    /// A large request goes to a peer by TCP unless datagrams were asked for; a phone is reached on its flow alone.
+    /// Whether a large request may go over TCP: to a peer, unless UDP was asked for. A phone is reached on its flow
+    /// only.
     func mayUseTCP(_ pass: DialogPass, _ next: RouteSet.Next) -> Bool {
         switch pass.receiver.party {
         case .phone, .caller: false
@@ -99,8 +103,8 @@ extension ProxyEngine {
         }
     }
 
-    /// What is tried when no connection can be made to a peer (RFC 3261 section 18.1.1): the datagram, where its dialog was
-    /// made by one, or where it has not asked for a connection.
+    /// The UDP hop to try when a TCP connection to a peer fails (RFC 3261 section 18.1.1). It is offered if the
+    /// dialog was made over UDP, or if the peer's URI asks for no transport.
     func insteadOfConnection(_ hop: Flow, _ pass: DialogPass, _ next: RouteSet.Next) -> [ResolvedHop] {
         let side = pass.receiver
         guard hop.transport == .tcp, !hop.isConnection, side.party == .peer || side.party == .upstream else {
@@ -111,8 +115,8 @@ extension ProxyEngine {
         return [ResolvedHop(transport: .udp, endpoint: hop.remote, isFixed: true)]
     }
 
-    /// What a phone writes into Route or Request-URI opens no other port of a trusted host than those of SIP and those that
-    /// the settings name (T9.4).
+    /// Whether a phone's Route or Request-URI may name this port of a trusted host. Only SIP's ports and the ports in
+    /// the settings are allowed (T9.4).
     func isKnownPort(_ endpoint: Endpoint) -> Bool {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }

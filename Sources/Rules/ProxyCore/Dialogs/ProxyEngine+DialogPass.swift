@@ -5,16 +5,16 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// What our token in Route says of a request inside a dialog.
+/// Reads our token in the Route of a request inside a dialog.
 extension ProxyEngine {
-    /// What the Route of a request says.
+    /// Whether the Route of a request has our dialog token, a forged token or none, and where the request goes next.
     func route(of request: SIPRequest) -> RouteSet.Kind {
         RouteSet.preprocess(request, identity: identity) { pass($0, of: request) }
     }
 
-    /// What our token says of the request that brings it; `nil` when it is not ours, or was made for another call.
+    /// Opens the token for the request that brings it; `nil` if the token is not ours, or was made for another call.
     func pass(_ text: ByteString, of request: SIPRequest) -> DialogPass? {
-        // Outside a dialog it means nothing, whoever shows it (T20.3).
+        // Outside a dialog, the token means nothing, no matter who sends it (T20.3).
         guard let toTag = request.to.tag, !toTag.isEmpty else { return nil }
         let fromTag = request.from.tag ?? .empty
         if let opened = functions.seal.open(text, request.callID, fromTag) {
@@ -33,7 +33,7 @@ extension ProxyEngine {
         now.date <= dialogs.lives.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
     }
 
-    /// Traffic in the second half of a dialog's life makes it as long as a new one's.
+    /// A request in the second half of a dialog's life makes the dialog live as long as a new one.
     func renew(_ pass: DialogPass, now: Moment) {
         let lifetime = settings.call.dialogLifetime
         let end = dialogs.lives.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)

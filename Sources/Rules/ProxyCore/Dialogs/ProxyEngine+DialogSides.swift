@@ -5,11 +5,11 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Who the two sides of a dialog are, and whether a request comes from the one that its tag names (T20.2, T20.4).
+/// Knows the two sides of a dialog, and whether a request comes from the side that its tag names (T20.2, T20.4).
 extension ProxyEngine {
     // MARK: When the dialog is made
 
-    /// What goes into our Record-Route.
+    /// The sealed dialog token for our Record-Route.
     func dialogToken(_ incoming: IncomingRequest, to flow: Flow, device: DeviceID?, now: Moment) -> [UInt8] {
         let callee = device.map { DialogSide(.phone($0), on: flow) } ?? DialogSide(.upstream, on: flow)
         let caller = callersSide(incoming)
@@ -30,20 +30,20 @@ extension ProxyEngine {
         return DialogSide(.caller(incoming.sender.map { hash(of: $0) } ?? 0), on: incoming.flow)
     }
 
-    /// The binding of a phone that calls, so that it is found again should it move during the call.
+    /// The binding of the phone that calls. It finds the phone again if the phone moves during the call.
     func callersBinding(_ incoming: IncomingRequest) -> DeviceID? {
         callingUser(incoming).flatMap { aor in registrar.bindings.device(of: aor) { $0 == incoming.flow } }
     }
 
-    /// Who has shown a password, or is named in From.
+    /// The user who has shown a password, or else the user named in From.
     func callingUser(_ incoming: IncomingRequest) -> AddressOfRecord? {
         if let sender = incoming.sender { return sender }
         let from = incoming.request.from.uri
         return identity.home(of: from).flatMap { AddressOfRecord(from, home: $0) }
     }
 
-    /// Six bytes that name an AOR in a token. Nobody gets there by choosing a name: the hash is a cryptographic one, and
-    /// the token is sealed.
+    /// Six bytes that name an AOR in a token. Nobody can choose a user name that has the same bytes as another,
+    /// because the hash is cryptographic and the token is sealed.
     private func hash(of aor: AddressOfRecord) -> UInt64 {
         var text = aor.user.array
         text.append("@")
@@ -54,7 +54,8 @@ extension ProxyEngine {
 
     // MARK: When it is used
 
-    /// Whether a request may pass; when not, it was answered: 407 where a password can show that it may, else 403.
+    /// Whether a request may pass. If not, it was answered: with 407 if a password can prove the sender, else with
+    /// 403.
     func admits(_ incoming: IncomingRequest, _ pass: DialogPass, now: Moment) -> Bool {
         if isAtHome(incoming.flow, pass, now: now) { return true }
         guard settings.authenticates, let owner = owner(of: pass.sender, asking: incoming) else {
@@ -79,7 +80,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Whether a request comes from where its side of the dialog is known to be.
+    /// Whether the flow of a request is a known flow of its side of the dialog.
     func isAtHome(_ flow: Flow, _ pass: DialogPass, now: Moment) -> Bool {
         let side = pass.sender
         switch side.party {
@@ -89,9 +90,9 @@ extension ProxyEngine {
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
             if isSame(flow, present) { return true }
-            // Behind a trusted edge the edge answers for the phone, at whatever port it sends from.
+            // Behind a trusted edge, the edge answers for the phone, whatever port the edge sends from.
             if isTrusted(present) { return isTrusted(flow) }
-            // Wherever else its user is registered, the user has been proved as well.
+            // On any other flow where its user is registered, the user has been proved as well.
             guard let binding = registrar.bindings.binding(id) else { return false }
             return registrar.bindings.bindings(for: binding.aor, now: now.instant).contains { isSame(flow, $0.flow) }
         case .caller: return isSame(flow, side.flow) || isProved(flow, pass)
@@ -106,17 +107,19 @@ extension ProxyEngine {
         return isSame(flow, place)
     }
 
-    /// The same source over UDP, the same open connection otherwise: numbers of connections do not come twice.
+    /// Whether two flows are the same: one source over UDP, or one open connection. Connection numbers are never
+    /// reused.
     func isSame(_ flow: Flow, _ other: Flow) -> Bool {
         guard flow.transport == other.transport, flow.remote == other.remote else { return false }
         return !flow.transport.isReliable || (flow.isConnection && flow.connection == other.connection)
     }
 
-    // MARK: Who it says that it is
+    // MARK: The name in From
 
-    /// Whether From is who the sender was when the dialog was made (T20.7), or who it has registered as.
+    /// Whether From is the sender's name from when the dialog was made (T20.7), or the user that the sender has
+    /// registered as.
     ///
-    /// What ends or acknowledges something shows nobody a name, and passes whatever it says.
+    /// A BYE, PRACK, ACK or CANCEL shows nobody a name, and passes with any From.
     func keepsItsName(_ incoming: IncomingRequest, _ pass: DialogPass) -> Bool {
         let request = incoming.request
         guard Self.showsName(request.method), let names = pass.token.names else { return true }
@@ -124,7 +127,7 @@ extension ProxyEngine {
         guard !pass.isFromCaller, case .phone(let id) = pass.sender.party,
             let home = identity.home(of: request.from.uri)
         else { return false }
-        // It was called by another name, and says its own (RFC 4916).
+        // The callee was called by another name, and writes its own (RFC 4916).
         return registrar.bindings.binding(id)?.aor == AddressOfRecord(request.from.uri, home: home)
     }
 
@@ -135,8 +138,8 @@ extension ProxyEngine {
         }
     }
 
-    /// Where the From begins that goes on: behind the display name, where a phone that was called says one that is not from the
-    /// dialog's beginning (T20.7); else 0.
+    /// Where the From that is sent on begins, or 0 for all of it. It begins behind the display name if the callee
+    /// writes a name that is not from the dialog's beginning (T20.7).
     func fromStart(of request: SIPRequest) -> Int {
         guard request.to.tag != nil, request.from.displayName != nil, Self.showsName(request.method),
             case .dialog(let pass, _) = route(of: request), !pass.isFromCaller, !pass.isFromPeer,
@@ -147,7 +150,7 @@ extension ProxyEngine {
 
     // MARK: The trusted side
 
-    /// A trusted address, or one of the upstream's.
+    /// Whether the flow comes from a trusted address or from the upstream.
     func isPeer(_ flow: Flow) -> Bool {
         if isTrusted(flow) { return true }
         let source = flow.remote
@@ -155,16 +158,16 @@ extension ProxyEngine {
         return upstreamWatch.places.contains { speaksFor($0, source) }
     }
 
-    /// Whether a server that is reached at one port speaks from another: it does, unless its address is trusted with one
-    /// port alone because it shares it with phones.
+    /// Whether a server that is reached at one port may send from another port. It may, unless only one port of its
+    /// address is trusted because phones have the others.
     func speaksFor(_ server: Endpoint, _ source: Endpoint) -> Bool {
         server.speaks(as: source, hasOnePort: hasOnePort(source.address))
     }
 
-    /// Whether one port of an address is trusted, and phones have the others.
+    /// Whether only one port of an address is trusted, because phones have the other ports.
     func hasOnePort(_ address: IPAddress) -> Bool { settings.trusted.contains { $0.isOnePort(of: address) } }
 
-    /// The upstream's name was looked up: its requests come from these addresses, too.
+    /// The upstream's name was resolved. Requests from these addresses also come from the upstream.
     func noteUpstream(_ hops: [ResolvedHop]) {
         if let server = hops.first(where: { $0.server != .none })?.server { upstreamWatch.server = server }
         for hop in hops where !upstreamWatch.places.contains(hop.endpoint) { upstreamWatch.places.append(hop.endpoint) }
@@ -178,12 +181,12 @@ extension ProxyEngine {
 
     private struct Owner {
         let home: ByteString
-        /// `nil` where only the hash is known.
+        /// `nil` if only the hash is known.
         let user: ByteString?
         let isTheOne: (AddressOfRecord) -> Bool
     }
 
-    /// Who must show a password to speak for a side of the dialog; `nil` when nobody can.
+    /// The user whose password proves that a request comes from this side of the dialog; `nil` if no password can.
     private func owner(of side: DialogSide, asking incoming: IncomingRequest) -> Owner? {
         switch side.party {
         case .peer, .upstream: return nil

@@ -7,17 +7,17 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// A request inside a dialog that goes to a phone which can be woken, as its call keeps it.
+/// A request inside a dialog to a phone that a push can wake, as its call keeps it.
 final class DialogRequest {
     let pass: DialogPass
     let next: RouteSet.Next
     let device: DeviceID
-    /// Who answers for it.
+    /// The caller in whose share the request counts.
     let caller: Caller
     let isBye: Bool
-    /// Its phone was woken for it.
+    /// Whether the phone was woken for this request.
     var hasWoken = false
-    /// When the wait ends that began in an earlier run of the program.
+    /// When the wait ends, if it began in an earlier run of the program.
     var waitsUntil: Instant?
 
     init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {
@@ -29,12 +29,12 @@ final class DialogRequest {
     }
 }
 
-/// Phones that fall asleep inside a dialog (RFC 8599 section 6): a request for one wakes it by a push and waits until it
-/// registers.
+/// Wakes phones that fall asleep inside a dialog (RFC 8599 section 6). A request to such a phone wakes it by a push,
+/// and waits until the phone registers.
 ///
-/// Our own dialog token says whose dialog it is, so the phone need not write `pn-purr` into its Contact for that.
+/// Our own dialog token names the phone, so the phone need not write `pn-purr` into its Contact.
 extension ProxyEngine {
-    /// A request inside a dialog that is for a phone which a push can wake; `nil` for any other.
+    /// The request, if it is for a phone that a push can wake; `nil` for any other phone.
     func dialogRequest(
         _ incoming: IncomingRequest, _ pass: DialogPass, _ next: RouteSet.Next, from caller: Caller
     ) -> DialogRequest? {
@@ -46,7 +46,7 @@ extension ProxyEngine {
             isBye: incoming.request.method == .bye)
     }
 
-    /// Sends a request to the phone at the other end of its dialog, or wakes it.
+    /// Sends a request to the phone at the other end of its dialog, or wakes the phone.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
         if let refusal = refusal(of: request) {
             counters.count(.shareUsedUp)
@@ -60,8 +60,8 @@ extension ProxyEngine {
         send(incoming, request, of: call, now: now)
     }
 
-    /// Whoever is inside a dialog with a phone could fill the memory with what waits for it, and leave no room for others
-    /// (T27.2, T32.3). A BYE always has room, and each dialog has one.
+    /// Refuses a request if too many wait for its phone. A peer in a dialog could otherwise fill the memory and leave
+    /// no room for others (T27.2, T32.3). A BYE always has room, but each side of a dialog may have only one waiting.
     private func refusal(of request: DialogRequest) -> Status? {
         var taken = FairShare.Taken(all: 0, untrusted: 0, own: 0)
         for case let other? in calls.devices.calls(of: request.device).lazy.map(\.dialogRequest) {
@@ -80,11 +80,13 @@ extension ProxyEngine {
         return share.refusal(beside: taken, isTrusted: request.caller.isTrusted) == nil ? nil : .serviceUnavailable
     }
 
+    /// Sends the request on the phone's flow, or lets it wait for the phone.
+    ///
     /// - Parameters:
     ///   - incoming: the request.
-    ///   - request: what is known of it.
-    ///   - call: what is kept of it.
-    ///   - code: of the push that an earlier run has sent for it, perhaps.
+    ///   - request: its dialog, phone and caller.
+    ///   - call: the call that carries the request.
+    ///   - code: the code of a push that an earlier run may have sent for the request.
     ///   - now: both clocks.
     func send(
         _ incoming: IncomingRequest, _ request: DialogRequest, of call: Call, again code: PushCode? = nil, now: Moment
@@ -108,7 +110,7 @@ extension ProxyEngine {
         transmit(incoming, edits, for: 0, of: call, on: flow, device: nil, alternatives: [], now: now)
     }
 
-    /// The phone is there: the request goes where it is now.
+    /// The phone is back, so the request goes to the phone's present flow.
     func deliver(_ request: DialogRequest, of call: Call, to target: ForkTarget, now: Moment) {
         let flow = target.path.isEmpty ? target.flow : dialogHop(request.pass, request.next, now: now)
         guard let flow, let incoming = revive(call) else {
@@ -122,9 +124,10 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// The connection that the request was sent on has ended.
+    /// The connection on which the request was sent has ended.
     ///
-    /// - Returns: false when the request is none of a dialog's, or its phone cannot be woken.
+    /// - Returns: false if the request is not inside a dialog, or no longer waits for an answer, or its phone cannot
+    ///   be woken.
     func dialogFlowClosed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard let request = leg.call.dialogRequest, leg.call.fork.acceptsBranches,
             leg.call.fork.branches[leg.branch].isUnderWay(by: client),
@@ -140,7 +143,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// The phone has no flow: the request waits for it, within what its sender's transaction allows (RFC 4320).
+    /// The phone has no flow. The request waits for the phone, as long as its sender's transaction allows (RFC 4320).
     private func waitInDialog(
         _ call: Call, _ request: DialogRequest, again code: PushCode? = nil, now: Moment
     ) {
@@ -158,14 +161,15 @@ extension ProxyEngine {
         wakeInDialog(target, call, request, again: code, now: now)
     }
 
-    /// One silent push for each request, within what notifications may have; an earlier run may have sent it with that code.
+    /// Sends one silent push for a request, within the limit for notifications. `old` is the code of a push that an
+    /// earlier run may have sent.
     func wakeInDialog(
         _ target: ForkTarget, _ call: Call, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }
         request.hasWoken = true
-        // Of several requests of one dialog, the phone that comes for the first gets them all.
+        // One push is enough for several requests: the phone that comes for the first request gets them all.
         let others = calls.devices.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
         guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {

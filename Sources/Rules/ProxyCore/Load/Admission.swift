@@ -1,17 +1,18 @@
 package import Timekeeping
 
-/// How much of the new work is refused, so that the rest is served in time (F7).
+/// Decides which share of new work is refused under overload, so that the rest is served in time (F7).
 ///
-/// What counts is how long work waits: from its arrival at the machine until it is looked at, and until what it changes is
-/// on the disk. While that stays longer than ``limit`` the pressure rises, and falls again as soon as it is shorter. The kinds
-/// of work give way one after the other: before anything of the next is refused, as much of the first is as ever may be
-/// (``Kind/mostRefused``). Which requests are among the refused share is drawn by lot, so that a sender who tries again at once
-/// has the same lot for some seconds: who was admitted with his question is admitted with his password as well.
+/// The measure of overload is how long work waits: from a message's arrival at the machine until it is read, plus the
+/// time until its changes are persisted. While this wait exceeds ``limit``, the pressure rises; when the wait is
+/// shorter, the pressure falls. The kinds of work are refused in order: the next kind is refused only after the kind
+/// before has reached its maximum share (``Kind/mostRefused``). A lot decides which requests are refused. A sender
+/// keeps the same lot for some seconds, so a request admitted without a password is also admitted when it comes again
+/// with a password.
 ///
-/// Pure: measurements come in with their time.
+/// This type is pure: each measurement comes with its time.
 package struct Admission: Sendable {
-    /// What may be refused, in the order in which it is given up. Nothing else ever is: what belongs to a call, and the
-    /// REGISTER of a phone that a call waits for.
+    /// The kinds of work that may be refused, in the order of refusal. Requests inside a call are never refused, and
+    /// neither is the REGISTER of a phone that a call waits for.
     package enum Kind: Int, CaseIterable, Sendable {
         /// A REGISTER for a user without a contact.
         case newDevice
@@ -22,8 +23,9 @@ package struct Admission: Sendable {
         /// An INVITE outside a dialog.
         case newCall
 
-        /// The largest share of it that is refused. To refuse costs time as well, a fifth or a tenth of what it takes to serve:
-        /// where even refusing everything would not be enough, half of the time is left to serve some.
+        /// The maximum share of this kind that is refused. A refusal itself costs a fifth (REGISTER) or a tenth
+        /// (INVITE) of the time to serve the request. With these maximum shares, even extreme load leaves half of the
+        /// time to serve requests.
         var mostRefused: Double {
             switch self {
             case .newDevice, .service: 1
@@ -33,24 +35,25 @@ package struct Admission: Sendable {
         }
     }
 
-    /// How long work may wait. Zero: whatever it waits, nothing is refused.
+    /// How long work may wait. Zero: nothing is refused, however long work waits.
     package var limit: Duration
-    /// The daemon is about to end: it begins no calls.
+    /// The daemon is shutting down and begins no new calls.
     var isDraining = false
-    /// Since when work is refused, and how much had been refused before.
+    /// When refusals began, and the value of the counter of refusals at that time.
     var refusingSince: Instant?
     var refusedBefore: UInt64 = 0
 
-    /// Between 0 and the number of kinds; the part beyond a kind's place among them is the share of it that is refused.
+    /// The pressure, between 0 and the number of kinds. The part above a kind's index is the share of that kind that is
+    /// refused.
     private(set) package var pressure = 0.0
     private var queue = Measurement()
     private var loss = Measurement()
     private var commit = Measurement()
     private var lastChange: Instant?
-    /// Since when work has waited too long.
+    /// When the wait began to exceed ``limit``. `nil` while the wait is within the limit.
     private var excessBegan: Instant?
 
-    /// The last wait that was measured. Nothing is said of a time in which nothing came.
+    /// The last measured wait. After its end the measurement counts as zero, since no new work came.
     private struct Measurement {
         var wait: Duration = .zero
         var end = Instant.distantPast
@@ -59,40 +62,42 @@ package struct Admission: Sendable {
     }
 
     private static let life: Duration = .milliseconds(100)
-    /// One slow moment, such as a disk that took its time, is over before anybody who is refused could have been spared
-    /// it.
+    /// How long the wait must exceed the limit before the pressure rises. A single delay, such as a slow disk write,
+    /// ends before refusals could help anybody.
     private static let patience: Duration = .milliseconds(100)
     private static let largest = Double(Kind.allCases.count)
-    /// How much the pressure changes in a second at the most: it is there within half a second, and gone within two.
+    /// The maximum change of the pressure per second. The pressure reaches its maximum in half a second, and falls to
+    /// zero in two.
     private static let rise = 8.0
     private static let fall = 2.0
-    /// More time does not count at once, so that a machine that stood still does not refuse what is just arriving.
+    /// The longest time that counts in one step. After a pause of the whole machine, the work that arrives then is not
+    /// refused.
     private static let longestStep: Duration = .milliseconds(50)
-    /// How long everybody keeps his lot.
+    /// How long a sender keeps the same lot.
     package static let lotTime: Duration = .seconds(8)
 
     package init(limit: Duration) { self.limit = limit }
 
-    /// Whether anything is refused; all else may be asked only then.
+    /// Whether any work is refused. The other decisions need to be asked only then.
     package var isUnderPressure: Bool { pressure > 0 }
 
     // MARK: Measurements
 
-    /// Something that came from the network was looked at so long after its arrival.
+    /// A message from the network was read, `wait` after its arrival.
     package mutating func looked(after wait: Duration, now: Instant) {
         advance(to: now)
         queue = Measurement(wait: wait, end: now + Self.life)
         measured(at: now)
     }
 
-    /// Something was on the disk so long after it was to be written.
+    /// A change was persisted, `wait` after its commit was ordered.
     package mutating func stored(after wait: Duration, now: Instant) {
         advance(to: now)
         commit = Measurement(wait: wait, end: now + Self.life)
         measured(at: now)
     }
 
-    /// Something was lost because nobody looked at it in time, which is as bad as twice the time that it may wait.
+    /// A message was lost because it was not read in time. A loss counts as twice the permitted wait.
     package mutating func lost(now: Instant) {
         advance(to: now)
         loss = Measurement(wait: limit * 2, end: now + Self.life)
@@ -104,10 +109,10 @@ package struct Admission: Sendable {
     // MARK: Decisions
 
     /// - Parameters:
-    ///   - kind: what the work is.
-    ///   - lot: a number that is as likely as any other; the same for those that belong together.
+    ///   - kind: the kind of the work.
+    ///   - lot: an evenly distributed random number. Requests that belong together have the same lot.
     ///   - now: the time.
-    /// - Returns: whether it is refused.
+    /// - Returns: whether the work is refused.
     package mutating func refuses(_ kind: Kind, lot: UInt32, now: Instant) -> Bool {
         advance(to: now)
         return Double(lot) < min(kind.mostRefused, pressure - Double(kind.rawValue)) * 4_294_967_296
@@ -137,7 +142,7 @@ package struct Admission: Sendable {
                 pressure = min(Self.largest, pressure + step * Self.rise * min(1, excess))
             }
         } else {
-            // All of the time counts: who does not ask for a while finds it gone.
+            // The whole elapsed time counts, so the pressure has fallen if no request asked for a while.
             pressure = max(0, pressure + (now - last) / .seconds(1) * Self.fall * min(0, excess))
         }
         lastChange = pressure > 0 || excessBegan != nil ? now : nil

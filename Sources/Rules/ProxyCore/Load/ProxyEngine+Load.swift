@@ -6,22 +6,22 @@ package import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// What is refused while more comes than can be served in time.
+/// Refusals under overload, by ``Admission``.
 extension ProxyEngine {
     // MARK: Measurements
 
-    /// A message was looked at so long after it had arrived at the machine.
+    /// A message was read, `wait` after its arrival at the machine.
     package func looked(after wait: Duration, now: Instant) { admission.looked(after: wait, now: now) }
 
-    /// Messages were lost because nobody looked at them in time.
+    /// Messages were lost because they were not read in time.
     package func messagesLost(now: Instant) { admission.lost(now: now) }
 
-    /// Changes were on the disk so long after they were ordered.
+    /// Changes were persisted, `wait` after their commit was ordered.
     package func stored(after wait: Duration, now: Instant) { admission.stored(after: wait, now: now) }
 
     // MARK: Decisions
 
-    /// Seconds after which a request over HTTP may come again; `nil` when it is served.
+    /// Decides about a request over HTTP. The result is the Retry-After in seconds, or `nil` if the request is served.
     package func refusesService(now: Instant) -> Int? {
         guard admission.isUnderPressure else { return nil }
         let lot = UInt32(truncatingIfNeeded: functions.random())
@@ -30,7 +30,8 @@ extension ProxyEngine {
         return Self.retryTime(lot)
     }
 
-    /// Whether a request that has no transaction was refused. To be asked while there is pressure only.
+    /// Refuses a request without a transaction if the load demands it, and returns whether it did. Callers ask only
+    /// under pressure.
     func isRefusedForLoad(_ incoming: IncomingRequest, now: Moment) -> Bool {
         let request = incoming.request
         guard let kind = kind(of: request) else { return false }
@@ -44,10 +45,11 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether anything is refused now: only then is it worth to look at a message before it is read.
+    /// Whether any work is refused now. Only then is a message looked at before it is parsed.
     package var isUnderPressure: Bool { admission.isUnderPressure }
 
-    /// The answer to a REGISTER that came over UDP and was not read; `nil` when it is to be read.
+    /// The refusal of an unparsed REGISTER that came over UDP. `nil` if the REGISTER is admitted, and so will be
+    /// parsed.
     package func refusal(
         of glance: RegisterGlance, in bytes: Span<UInt8>, from source: Endpoint, now: Instant
     ) -> [UInt8]? {
@@ -62,7 +64,8 @@ extension ProxyEngine {
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
 
-    /// Who is admitted at a glance is admitted when his message is read.
+    /// The lot of a request, from its Call-ID and the time. A REGISTER is judged before and after parsing, with the
+    /// same lot each time.
     private static func lot(of callID: ByteString, now: Instant) -> UInt64 {
         var hasher = Hasher()
         callID.hash(into: &hasher)
@@ -70,7 +73,7 @@ extension ProxyEngine {
         return UInt64(bitPattern: Int64(hasher.finalize()))
     }
 
-    /// What kind of work a request is; `nil` for what is never refused.
+    /// The kind of work that a request is. `nil` if the request is never refused.
     private func kind(of request: SIPRequest) -> Admission.Kind? {
         switch request.method {
         case .invite: request.to.tag == nil ? .newCall : nil
@@ -81,13 +84,13 @@ extension ProxyEngine {
 
     private func kind(ofRegisterFor uri: SIPURI) -> Admission.Kind? {
         guard let home = identity.home(of: uri), let aor = AddressOfRecord(uri, home: home) else { return .newDevice }
-        // A call waits for one of the user's phones, and this may be it.
+        // A call waits for one of the user's phones, and this REGISTER may come from that phone.
         if calls.shares[callee: aor.shareNumber].calls > 0 { return nil }
         return registrar.bindings.isKnown(aor) ? .refresh : .newDevice
     }
 
-    /// Between 5 and 120 seconds, each as likely as any other, so that those who were refused together do not come back
-    /// together.
+    /// A Retry-After between 5 and 120 seconds, evenly distributed. Senders that were refused together then retry at
+    /// different times.
     private static func retryTime(_ lot: UInt32) -> Int { 5 + Int(lot % 116) }
 
     // MARK: The log
@@ -100,7 +103,7 @@ extension ProxyEngine {
         log.warning("overloaded, new work is refused", [.duration: .duration(admission.limit)])
     }
 
-    /// Says that it is over, once nothing is refused any more.
+    /// Logs the end of the overload when nothing is refused any more.
     func reliefDue(now: Instant) {
         guard let since = admission.refusingSince else { return }
         admission.passed(now: now)
@@ -117,6 +120,6 @@ extension ProxyEngine {
             ])
     }
 
-    /// Of what comes and goes faster than that there are not two lines each time.
+    /// The minimum time between the two log lines, so that a short overload does not fill the log.
     private static let shortestOverload: Duration = .seconds(2)
 }

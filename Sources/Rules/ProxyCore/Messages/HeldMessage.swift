@@ -5,18 +5,19 @@ import SIPGrammar
 import SIPTransactions
 package import Timekeeping
 
-/// A request that waits for phones, as it stands in the store.
+/// A request that waits for phones, as its row in the store.
 package struct StoredMessage: Hashable, Sendable {
-    /// Later ones have higher numbers.
+    /// Later messages have higher numbers.
     package let id: UInt64
     package let aor: AddressOfRecord
-    /// Whom it counts for.
+    /// The account in whose limits the message counts (T25.2).
     package let sender: ByteString
-    /// Where it came from.
+    /// The flow on which the request came.
     package let source: Flow
     package let receivedAt: UnixTime
     package let expiresAt: UnixTime
-    /// Those that have not got it; empty when all of them are gone, and the next one that comes shall have it.
+    /// The devices that have not got the message. It is empty if all of them are gone. The next device that registers
+    /// for the user then gets the message.
     package var devices: [DeviceID]
     package let request: ByteString
 
@@ -35,21 +36,21 @@ package struct StoredMessage: Hashable, Sendable {
     }
 }
 
-/// What the store must do to keep the messages.
+/// A change of the stored messages.
 package enum MessageChange: Hashable, Sendable {
     case insert(StoredMessage)
-    /// Only these devices have not got it.
+    /// Only these devices have not got the message yet.
     case left(UInt64, [DeviceID])
     case delete(UInt64)
 }
 
-/// What makes two requests the same one, sent twice by somebody who did not hear the answer. Who has proved to send it belongs to
-/// it: whoever knows or guesses another's Call-ID takes nothing from him (T25.7).
+/// Identifies a request, so that it is recognised when its sender missed the answer and sends it again. The proved
+/// sender is part of the key. So a stranger who guesses a Call-ID cannot suppress another sender's messages (T25.7).
 struct MessageKey: Hashable {
     let sender: ByteString
     let callID, fromTag: ByteString
     let cseq: UInt32
-    /// Of the topmost Via: the transaction.
+    /// The branch of the topmost Via, which identifies the transaction.
     let branch: ByteString
 
     init(_ request: SIPRequest, from sender: ByteString) {
@@ -60,32 +61,32 @@ struct MessageKey: Hashable {
         branch = (request.via.branch ?? .empty).compacted()
     }
 
-    /// The same request by another way (RFC 3261 section 8.2.2.2).
+    /// Whether both are the same request, received on different paths (RFC 3261 section 8.2.2.2).
     func isMerged(with other: MessageKey) -> Bool {
         sender == other.sender && callID == other.callID && fromTag == other.fromTag && cseq == other.cseq
     }
 }
 
-/// A request outside dialogs on its way to the phones of a user (RFC 8599 section 5.6.2).
+/// A request outside dialogs that is sent to the phones of a user (RFC 8599 section 5.6.2).
 ///
-/// A class, since deliveries, queue and timers hold it. ``HeldMessages`` alone changes it.
+/// It is a class, because deliveries, queue and timers refer to it. Only ``HeldMessages`` changes it.
 final class HeldMessage {
-    /// Where it stands with its sender and the store.
+    /// How far the message is persisted, and what its sender waits for.
     enum Keeping {
-        /// Its sender waits for a phone's answer.
+        /// The sender waits for a phone's answer.
         case passing
-        /// Its row is being written; then its sender gets 202.
+        /// The row is being written. The sender gets 202 after that.
         case committing
-        /// It is on the disk.
+        /// The row is on disk. The sender gets 202.
         case stored
     }
 
-    /// One device that has not got it.
+    /// A device that has not got the message.
     struct Recipient {
         let device: DeviceID
-        /// On its way there.
+        /// The delivery in flight to this device.
         var delivery: Call?
-        /// How often it was sent there in vain.
+        /// How often the message was sent to this device.
         var tries = 0
     }
 
@@ -93,29 +94,29 @@ final class HeldMessage {
     let aor: AddressOfRecord
     let key: MessageKey
     let sender: ByteString
-    /// Who answers for it.
+    /// The caller in whose share the message counts.
     let caller: Caller
     let source: Flow
     let receivedAt: UnixTime
-    /// When a stored one is dropped.
+    /// When the message is dropped, if it is stored.
     let expiresAt: UnixTime
-    /// When a passing one is given up.
+    /// When the message is given up, if it is not stored.
     let holdUntil: Instant
-    /// Whether phones are woken for it.
+    /// Whether phones are woken for the message.
     let wakes: Bool
-    /// Whether it may be stored.
+    /// Whether the message may be stored.
     let mayBeStored: Bool
 
     fileprivate(set) var request: ByteString
     fileprivate(set) var keeping: Keeping
     fileprivate(set) var recipients: [Recipient]
-    /// Who waits for an answer.
+    /// The sender's transaction that waits for an answer; `nil` once it was answered.
     fileprivate(set) var server: ServerTransactionID?
-    /// The refusal of a phone that goes to the sender if no other phone takes it.
+    /// A phone's refusal. It goes to the sender if no other phone accepts the message.
     fileprivate(set) var refusal: SIPResponse?
-    /// Some device has it.
+    /// Whether some device has got the message.
     fileprivate(set) var hasBeenDelivered = false
-    /// Some device was woken for it, or sent it in vain.
+    /// Whether the message has waited for a device that was asleep or did not answer.
     fileprivate(set) var hasWaited = false
     var deadline: DeadlineID?
 
@@ -166,18 +167,18 @@ final class HeldMessage {
             devices: recipients.map(\.device), request: request)
     }
 
-    /// All devices that it was for are gone: the next one that comes shall have it.
+    /// Whether all devices of a stored message are gone. The next device that registers then gets it.
     var isForAnybody: Bool { recipients.isEmpty && keeping == .stored }
 
     func recipient(_ device: DeviceID) -> Recipient? { recipients.first { $0.device == device } }
 }
 
-/// The requests that wait for one user, oldest first, and what is known of the user's devices meanwhile.
+/// The messages that wait for one user, oldest first, and the state of the user's devices.
 struct MessageQueue {
     struct Device {
-        /// It did not answer, or could not be reached: nothing is sent to it before it comes back.
+        /// The device did not answer, or could not be reached. It gets no messages before it returns.
         var isAsleep = false
-        /// It was woken since it was last here.
+        /// The device was woken since it last returned.
         var wasWoken = false
     }
 
@@ -185,29 +186,29 @@ struct MessageQueue {
     fileprivate(set) var devices: [DeviceID: Device] = [:]
 }
 
-/// All requests that wait for phones: who waits for what, in which order, and within which limits.
+/// All messages that wait for phones, with their recipients, order and limits.
 ///
-/// It sends nothing and knows no flows: it is told what happened, and says what is next.
+/// It sends nothing and knows no flows. The engine reports events to it and asks for the next message.
 struct HeldMessages: ~Copyable {
     private var queues: [AddressOfRecord: MessageQueue] = [:]
     private var byID: [UInt64: HeldMessage] = [:]
     private var senderBytes: [ByteString: Int] = [:]
     private var commits: [CommitTicket: HeldMessage] = [:]
     private(set) var bytes = 0
-    /// What others than trusted peers have sent of them.
+    /// The bytes of messages from senders that are not trusted peers.
     private var untrustedBytes = 0
     private var lastID: UInt64
     private var lastCommit: UInt64 = 0
-    /// What was stored, until the bindings are there.
+    /// The rows of an earlier run, until the bindings are restored.
     private var stored: [StoredMessage]
 
-    /// - Parameter stored: what an earlier run has left.
+    /// - Parameter stored: the rows of an earlier run.
     init(restoring stored: [StoredMessage] = []) {
         self.stored = stored
         lastID = stored.map(\.id).max() ?? 0
     }
 
-    /// What an earlier run has left, oldest first. The second time there is nothing.
+    /// Returns the rows of an earlier run, oldest first. A second call returns none.
     mutating func takeStored() -> [StoredMessage] { exchange(&stored, with: []).sorted { $0.id < $1.id } }
 
     var isEmpty: Bool { byID.isEmpty }
@@ -217,18 +218,20 @@ struct HeldMessages: ~Copyable {
 
     func queue(of aor: AddressOfRecord) -> [HeldMessage] { queues[aor]?.messages ?? [] }
 
-    /// Those of all users that follow a number, oldest first.
+    /// Messages of all users with numbers above `id`, oldest first.
     func page(after id: UInt64, limit: Int) -> [HeldMessage] {
         byID.keys.filter { $0 > id }.sorted().prefix(limit).compactMap { byID[$0] }
     }
 
-    /// What is to be answered to a request that waits already: it is the same, or has come by another way too and is under way.
+    /// The answer to a request that waits already; `nil` for a new request. A stored request that is sent again gets
+    /// 202. A request that is not stored, and comes again on another path, gets 482.
     func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
         let key = MessageKey(request, from: sender)
         for message in queue.messages where message.key.isMerged(with: key) {
             guard message.keeping == .stored else { return .loopDetected }
-            // RFC 3428 section 7: somebody keeps it for the phone. The answer to it was lost with the last run.
+            // The message is stored for the phone, so 202 is right (RFC 3428 section 7). The first 202 was lost with
+            // the last run.
             if message.key == key { return Self.accepted }
         }
         return nil
@@ -239,13 +242,13 @@ struct HeldMessages: ~Copyable {
     // MARK: Limits (T25.2)
 
     enum Refusal {
-        /// Too much waits for the user.
+        /// The user's messages have no room for another.
         case userFull
-        /// Too much of this sender's waits, or too much in all.
+        /// The sender's share is used up, or the limit for all messages.
         case senderFull
     }
 
-    /// Whether there is room for one more.
+    /// Why a message of this size has no room; `nil` if it has.
     func refusal(
         of size: Int, from sender: ByteString, _ caller: Caller, to aor: AddressOfRecord, _ settings: ProxySettings
     ) -> Refusal? {
@@ -309,7 +312,7 @@ struct HeldMessages: ~Copyable {
 
     // MARK: The sender
 
-    /// - Returns: who waits for the answer that is about to be sent; `nil` when there was one already.
+    /// - Returns: the transaction that waits for an answer; `nil` if it was answered already.
     func takeServer(of message: HeldMessage) -> ServerTransactionID? {
         defer { message.server = nil }
         return message.server
@@ -323,9 +326,9 @@ struct HeldMessages: ~Copyable {
 
     // MARK: The store
 
-    /// The message is going to be stored as these bytes.
+    /// Begins to store the message, with these bytes.
     ///
-    /// - Returns: the ticket of its row.
+    /// - Returns: the ticket of the commit.
     mutating func commits(_ message: HeldMessage, as request: ByteString) -> CommitTicket {
         lastCommit &+= 1
         let ticket = CommitTicket(lastCommit, of: .messages)
@@ -344,8 +347,9 @@ struct HeldMessages: ~Copyable {
 
     // MARK: Devices
 
-    /// What is to be sent to a device next: the oldest that it has not got, unless one is on its way or the device sleeps.
-    /// One that is never woken has no order to keep, and nothing waits for the answer to what was sent before.
+    /// The next message for a device: the oldest that it has not got. The result is `nil` while the device sleeps or
+    /// a delivery to it is in flight. A device that is never woken needs no order, so its next message does not wait
+    /// for earlier answers.
     func next(for device: DeviceID, of aor: AddressOfRecord, inOrder: Bool) -> HeldMessage? {
         guard let queue = queues[aor], queue.devices[device]?.isAsleep != true else { return nil }
         let next = queue.messages.first { message in
@@ -354,7 +358,7 @@ struct HeldMessages: ~Copyable {
         return next?.recipient(device)?.delivery == nil ? next : nil
     }
 
-    /// The delivery that is on its way to a device.
+    /// The delivery in flight to a device.
     func delivery(to device: DeviceID, of aor: AddressOfRecord) -> (message: HeldMessage, call: Call)? {
         for message in queue(of: aor) {
             if let call = message.recipient(device)?.delivery { return (message, call) }
@@ -366,9 +370,9 @@ struct HeldMessages: ~Copyable {
         queues[aor]?.devices[device]?.isAsleep == true
     }
 
-    /// It gets what was for devices that are gone.
+    /// A device returned. If a push can wake it, it also gets the messages whose devices are gone.
     ///
-    /// - Returns: what changes in the store.
+    /// - Returns: the changes for the store.
     mutating func returned(_ device: DeviceID, of aor: AddressOfRecord, isPush: Bool) -> [MessageChange] {
         queues[aor]?.devices[device] = nil
         guard isPush else { return [] }
@@ -383,7 +387,7 @@ struct HeldMessages: ~Copyable {
         for message in queue(of: aor) where message.recipient(device) != nil { message.hasWaited = true }
     }
 
-    /// A contact gets what was for devices that were only reported.
+    /// A contact gets the messages of devices that were only reported.
     mutating func takenOver(by contact: DeviceID, of aor: AddressOfRecord, where isReported: (DeviceID) -> Bool)
         -> [MessageChange]
     {
@@ -398,7 +402,7 @@ struct HeldMessages: ~Copyable {
         return changes
     }
 
-    /// - Returns: whether it is to be woken now: once, however much waits for it.
+    /// - Returns: whether the device must be woken now. It is woken only once, however many messages wait.
     mutating func takesWake(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         guard queues[aor] != nil, queues[aor]?.devices[device]?.wasWoken != true else { return false }
         queues[aor]?.devices[device, default: MessageQueue.Device()].wasWoken = true
@@ -416,18 +420,18 @@ struct HeldMessages: ~Copyable {
         }
     }
 
-    /// It did not get there.
+    /// A delivery did not reach the device.
     ///
-    /// - Returns: whether it was tried often enough.
+    /// - Returns: whether the message was tried often enough to give it up.
     func came(back message: HeldMessage, from device: DeviceID) -> Bool {
         change(message, device) { $0.delivery = nil }
         return (message.recipient(device)?.tries ?? 0) >= Self.mostTries
     }
 
-    /// A message that a phone never answers does not hold up all others for ever.
+    /// The number of tries after which a message is given up, so that it does not hold up later messages.
     private static var mostTries: Int { 8 }
 
-    /// The device has it, or shall not have it.
+    /// The device has got the message, or will not get it.
     func done(_ message: HeldMessage, with device: DeviceID) { message.recipients.removeAll { $0.device == device } }
 
     private func change(_ message: HeldMessage, _ device: DeviceID, _ body: (inout HeldMessage.Recipient) -> Void) {

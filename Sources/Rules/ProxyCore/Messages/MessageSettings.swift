@@ -2,9 +2,9 @@ import Bytes
 import SIPGrammar
 package import Settings
 
-/// Requests outside dialogs, other than calls, for sleeping phones: mainly MESSAGE.
+/// Settings for requests outside dialogs, other than calls, to sleeping phones. Most of these requests are MESSAGE.
 package struct MessageSettings: SettingsGroup {
-    /// The methods that wake a phone. Others only go to phones that can be reached.
+    /// The methods that wake a phone. Requests with other methods only go to phones that can be reached.
     package var methods = ["MESSAGE"]
     package var wait: Duration = .seconds(20)
     package var store = false

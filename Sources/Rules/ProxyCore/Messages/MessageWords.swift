@@ -4,9 +4,9 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// What a push says of a request that waits, and whether there is one at all.
+/// Decides whether a waiting request wakes a phone, and writes the push that announces it.
 enum MessageWords {
-    /// Whether a person has sent it: that somebody is typing, or has read something, wakes nobody.
+    /// Whether a person wrote the request. Typing notices, receipts and non-urgent requests wake nobody.
     static func wakesPhones(_ request: SIPRequest) -> Bool {
         if let type = request.frame.firstValue(of: .contentType) {
             let kind = type[0..<(type.firstIndex(of: UInt8(ascii: ";")) ?? type.count)].trimmed()
@@ -52,7 +52,7 @@ enum MessageWords {
         return notification
     }
 
-    /// The words of a plain text; nothing of what is encrypted, or is no text.
+    /// The body of a plain-text MESSAGE; `nil` for encrypted or other content.
     private static func words(of request: SIPRequest) -> ByteString? {
         let body = request.frame.body
         guard request.method == .message, !body.isEmpty,

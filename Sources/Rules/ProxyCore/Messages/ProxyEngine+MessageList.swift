@@ -1,12 +1,12 @@
 package import Collections
 package import Registration
 
-/// What operators see of messages that wait, and take away.
+/// Lists of waiting messages, for operators.
 extension ProxyEngine {
-    /// Those of one user, oldest first.
+    /// The waiting messages of one user, oldest first.
     package func waitingMessages(of aor: AddressOfRecord) -> [StoredMessage] { messages.queue(of: aor).map(\.row) }
 
-    /// Some of all, oldest first.
+    /// One page of the waiting messages of all users, oldest first.
     package func waitingMessages(after cursor: PageCursor, limit: Int) -> Page<StoredMessage> {
         let page = messages.page(after: cursor.number, limit: limit).map(\.row)
         return Page(page, next: page.count == limit ? page.last.map { PageCursor($0.id) } : nil)

@@ -7,13 +7,13 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Requests outside dialogs, other than calls, on their way to our users' phones, awake or not (RFC 8599 section 5.6.2).
+/// Requests outside dialogs, other than calls, for our users' phones, awake or asleep (RFC 8599 section 5.6.2).
 ///
-/// A phone that can be reached gets them at once, one after the other. One that sleeps, or says nothing, is woken by one push
-/// for all of them, and gets them in their order when it is back. The sender hears what a phone answered, or 480 before its
-/// own time is over (RFC 4320), or 202 when the message is stored.
+/// A phone that can be reached gets its messages immediately, one after the other. A phone that sleeps or does not
+/// answer is woken by one push for all its messages, and gets them in order when it returns. The sender gets a
+/// phone's answer, or 480 before its transaction times out (RFC 4320), or 202 when the message is stored.
 extension ProxyEngine {
-    /// A request for one of our users comes.
+    /// Handles a request for one of our users.
     func messageReceived(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
@@ -40,7 +40,7 @@ extension ProxyEngine {
             id: messages.newID(), aor: aor, request, sender: account, caller: caller,
             source: incoming.flow, server: server, recipients: recipients.map(\.id),
             wakes: MessageWords.wakesPhones(request),
-            // What asks for protected hops must not wait for a phone whose way here is not known yet.
+            // A `sips:` request is not stored, because the phone may return on a flow without TLS.
             mayBeStored: settings.messages.store && request.method == .message && request.uri.scheme != .sips
                 && life > .zero && recipients.contains { $0.canBeWoken },
             expiresAt: now.date + min(life, settings.messages.maximumAge),
@@ -62,13 +62,15 @@ extension ProxyEngine {
         }
     }
 
-    /// A fresh contact on UDP says nothing of its phone: it is woken beside the try, unless it was here a moment ago.
+    /// Whether a fresh UDP contact may have lost its phone. If so, the phone is woken while the request is tried. A
+    /// phone that was here a moment ago is not woken.
     private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
         target.canBeWoken && !target.flow.transport.isReliable && target.path.isEmpty && !isTrusted(target.flow)
             && now.date - target.registeredAt >= settings.call.skipPushWithin && !isLive(target, now: now)
     }
 
-    /// Whom a request counts for (T25.2), as the store has it. The PBX answers for its callers, and says who they are.
+    /// The account in whose limits a request counts (T25.2), as the store names it. A PBX names its callers, and each
+    /// of them is an account.
     private static func account(of incoming: IncomingRequest) -> ByteString {
         if incoming.isTrusted { return CallerIdentity(incoming.request, format: .uri).number }
         if let user = incoming.sender { return ByteString("\(user)") }
@@ -92,7 +94,7 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Some phone sleeps: it is woken, and the message is stored, or waits for it.
+    /// Some phone sleeps. It is woken, and the message is stored or waits.
     private func waitForPhones(_ message: HeldMessage, now: Moment) {
         wakePhones(for: message, now: now)
         guard messages[message.id] != nil, message.keeping == .passing else { return }
@@ -110,7 +112,7 @@ extension ProxyEngine {
         message.deadline = timers.schedule(.messageDue(message.id), at: instant)
     }
 
-    /// The time of a message has come: for a phone that says nothing, for its sender, or for its row.
+    /// A message's timer fired: its phones are silent, its sender must get an answer, or its row has expired.
     func messageDue(_ id: UInt64, now: Moment) {
         guard let message = messages[id] else { return }
         message.deadline = nil
@@ -122,10 +124,10 @@ extension ProxyEngine {
         }
     }
 
-    /// Phones that could be reached have not answered: they are thought asleep, but for those that have just been tried by
-    /// another of their flows.
+    /// Phones that could be reached have not answered, so they count as asleep. A phone that was just tried on
+    /// another of its flows gets more time.
     private func phonesAreSilent(_ message: HeldMessage, now: Moment) {
-        // Somebody who is woken needs time to come.
+        // A woken phone needs time to return, so trying other flows must leave that much time.
         let spare = message.holdUntil - now.instant - Self.wakingTakes
         var next: Instant?
         for recipient in message.recipients {
@@ -149,7 +151,7 @@ extension ProxyEngine {
 
     private static let wakingTakes: Duration = .seconds(10)
 
-    /// No phone has taken it in time.
+    /// No phone has accepted the message in time.
     private func giveUp(_ message: HeldMessage, now: Moment) {
         let devices = message.recipients.map(\.device)
         if message.server != nil { counters.count(.messageGivenUp) }
@@ -158,7 +160,7 @@ extension ProxyEngine {
         for device in devices { sendNext(to: device, of: message.aor, now: now) }
     }
 
-    /// An operator takes it away.
+    /// An operator removes the message.
     func dismiss(_ message: HeldMessage, now: Moment) { giveUp(message, now: now) }
 
     private func expire(_ message: HeldMessage, now: Moment) {
@@ -170,7 +172,7 @@ extension ProxyEngine {
         forget(message, now: now)
     }
 
-    /// Nothing is sent of it any more.
+    /// Ends all deliveries of the message and removes it.
     private func forget(_ message: HeldMessage, now: Moment) {
         for recipient in message.recipients { recipient.delivery.map { stop($0, now: now) } }
         if let deadline = message.deadline { timers.cancel(deadline) }
@@ -178,7 +180,7 @@ extension ProxyEngine {
         messages.remove(message)
     }
 
-    /// The request is not repeated any more, and its answer is of no interest.
+    /// Ends a delivery. The request is no longer resent, and its answer is ignored.
     func stop(_ call: Call, now: Moment) {
         call.matter = .plain
         if let client = call.fork.branches.first?.client {
@@ -188,9 +190,9 @@ extension ProxyEngine {
         change(call, now: now) { $0.silenced(0) }
     }
 
-    // MARK: The phone is woken
+    // MARK: Waking
 
-    /// One push for all that waits for the phone, within what notifications may have (T25.3).
+    /// Sends one push for all messages that wait for the phone, within the limit for notifications (T25.3).
     private func wake(_ device: DeviceID, for message: HeldMessage, now: Moment) {
         guard message.wakes, let target = registrar.bindings.forkTarget(device, now: now.instant),
             let token = target.pushToken, messages.takesWake(device, of: message.aor)
@@ -212,7 +214,7 @@ extension ProxyEngine {
         notify(words, ledger.newCode(), by: token, target, of: message.aor, as: .message, now: now)
     }
 
-    /// The provider's last word on a push for messages.
+    /// The provider's final outcome for a push about messages.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
         messages.wakeFailed(push.device, of: push.aor)
@@ -224,7 +226,7 @@ extension ProxyEngine {
 
     // MARK: The store
 
-    /// Stores it; its sender gets 202 when it is on the disk.
+    /// Stores the message. Its sender gets 202 when the message is on disk.
     private func store(_ message: HeldMessage, now: Moment) {
         if let deadline = message.deadline { timers.cancel(deadline) }
         message.deadline = nil
@@ -234,7 +236,7 @@ extension ProxyEngine {
         act(.commit([.message(.insert(message.row))], ticket))
     }
 
-    /// With a Date, so that a phone that gets it days later can say when it was sent (RFC 3428 section 9).
+    /// Adds a Date, so that a phone that gets the message days later can show when it was sent (RFC 3428 section 9).
     private static func dated(_ request: ByteString, _ date: UnixTime) -> ByteString {
         guard let end = request.firstIndex(of: UInt8(ascii: "\n")) else { return request }
         var out: [UInt8] = []
@@ -247,7 +249,7 @@ extension ProxyEngine {
         return ByteString(out)
     }
 
-    /// The store has a message, or could not take it.
+    /// The store has persisted a message, or failed to.
     func messageCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
         guard let message = messages.committed(ticket, succeeded: succeeded) else { return }
         guard messages[message.id] != nil else { return answerRefusal(of: message, now: now) }
@@ -266,7 +268,7 @@ extension ProxyEngine {
         arm(message, at: now.instant + (message.expiresAt - now.date))
     }
 
-    /// What was stored waits again after a start. Phones whose push may have been lost with the last run are woken.
+    /// After a start, stored messages wait again. Phones whose push may have been lost with the last run are woken.
     func restoreMessages(now: Moment) {
         for row in messages.takeStored() {
             guard row.expiresAt > now.date, let request = functions.reread(row.request) else {
@@ -293,7 +295,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Who answers for what an earlier run has stored.
+    /// The caller in whose share a stored message of an earlier run counts.
     private func caller(of row: StoredMessage, _ request: SIPRequest) -> Caller {
         guard !isTrusted(row.source), let user = AddressOfRecord(uriText: ByteString("sip:\(row.sender)")),
             row.sender.contains(UInt8(ascii: "@"))
@@ -308,7 +310,7 @@ extension ProxyEngine {
         respond(server, status, incoming.response(status, toTag: tags.next(), fields: fields), now: now)
     }
 
-    /// What a phone has said, or 480.
+    /// Answers the sender with a phone's refusal, or with 480.
     private func answerRefusal(of message: HeldMessage, now: Moment) {
         if let refusal = message.refusal {
             relay(refusal, of: message, now: now)
@@ -333,7 +335,7 @@ extension ProxyEngine {
 // MARK: - To the phones
 
 extension ProxyEngine {
-    /// Sends a device the oldest message that it has not got, unless one is on its way there.
+    /// Sends a device the oldest message that it has not got, unless a delivery to the device is in flight.
     private func sendNext(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target),
             let message = messages.next(for: device, of: aor, inOrder: target.canBeWoken),
@@ -345,7 +347,8 @@ extension ProxyEngine {
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
 
-    /// What became of a delivery.
+    /// Handles an order of the fork that delivers a message: the delivery succeeded, was refused, or must be retried
+    /// later.
     func deliveryEnded(_ ended: EndedDelivery, now: Moment) {
         let (delivery, call, order) = (ended.delivery, ended.call, ended.order)
         guard let message = messages[delivery.message], let recipient = message.recipient(delivery.device),
@@ -367,7 +370,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The phone, or an edge before it, may take it later.
+    /// Whether the phone, or an edge in front of it, may accept the message later.
     private static func isForNow(_ status: Status) -> Bool {
         switch status.code {
         case 408, 430, 480, 500, 502, 503, 504: true
@@ -397,13 +400,13 @@ extension ProxyEngine {
 
     private func refused(_ message: HeldMessage, _ response: SIPResponse, by device: DeviceID, now: Moment) {
         messages.refused(message, by: response)
-        // A phone may decline for all of them (RFC 3261 section 16.7).
+        // A phone may decline for all phones of its user (RFC 3261 section 16.7).
         if response.status.statusClass == 6, message.keeping == .passing { answerRefusal(of: message, now: now) }
         close(message, for: device, now: now)
         sendNext(to: device, of: message.aor, now: now)
     }
 
-    /// It did not get there: the phone sleeps after all, or is gone.
+    /// A delivery failed: the phone sleeps after all, or is gone.
     private func cameBack(_ message: HeldMessage, from device: DeviceID, isSilent: Bool, now: Moment) {
         let isEnough = messages.came(back: message, from: device)
         guard !isEnough, let target = registrar.bindings.forkTarget(device, now: now.instant), target.canBeWoken
@@ -425,7 +428,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The device has the message, or will not get it.
+    /// The device has got the message, or will not get it.
     private func close(_ message: HeldMessage, for device: DeviceID, now: Moment) {
         messages.done(message, with: device)
         if message.recipients.isEmpty {
@@ -439,14 +442,15 @@ extension ProxyEngine {
 
     // MARK: Devices that come and go
 
-    /// The device has registered, or shows life where it is registered: it gets what waits for it.
+    /// The device has registered, or showed life on the flow that it registered on. It gets the messages that wait
+    /// for it.
     func messagesReturn(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target) else { return }
         if calls.devices.calls(of: device).isEmpty { calls.devices.unwatch(device) }
         let wasAsleep = messages.isAsleep(device, of: aor)
         var changes = messages.returned(device, of: aor, isPush: target.canBeWoken)
         if !target.canBeWoken, registrar.bindings.hasReportedDevice(aor) {
-            // Its user's phone was only reported with its token, and registers without.
+            // The user's phone was only reported with its token, and registers without a token.
             changes += messages.takenOver(by: device, of: aor) { reported in
                 registrar.bindings.forkTarget(reported, now: now.instant)?.isReachable == false
             }
@@ -460,7 +464,7 @@ extension ProxyEngine {
         sendNext(to: device, of: aor, now: now)
     }
 
-    /// The device is gone. What only it should have is refused, or kept for the next one that comes.
+    /// The device is gone. A message for this device alone is refused, or kept for the next device that registers.
     func messagesLose(_ device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         for message in messages.queue(of: aor) { lose(message, device, now: now) }
     }
@@ -476,7 +480,7 @@ extension ProxyEngine {
     }
 }
 
-/// A fork that carries a message to a phone has ordered something.
+/// An order of a fork that carries a message to a phone.
 struct EndedDelivery {
     let delivery: MessageDelivery
     let call: Call
@@ -489,12 +493,12 @@ struct EndedDelivery {
     }
 }
 
-/// What a request that nobody waits for here is: a message on its way to one device. A class, since every call has a place
-/// for one.
+/// Marks a ``Call`` that delivers a message to one device. It is a class, so that its place in every other call is
+/// small.
 final class MessageDelivery {
     let message: UInt64
     let device: DeviceID
-    /// When it was sent, by the flow of the device that is tried now.
+    /// When the message was sent on the flow that is tried now.
     var triedAt: Instant
 
     init(message: UInt64, device: DeviceID, triedAt: Instant) {

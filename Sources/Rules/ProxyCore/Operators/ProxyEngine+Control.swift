@@ -8,17 +8,17 @@ import SIPTransactions
 import Telemetry
 package import Timekeeping
 
-/// What operators ask and order while the daemon runs.
+/// Queries and commands of operators.
 extension ProxyEngine {
-    /// All calls that wait or ring, oldest first.
+    /// All calls that are held or ring, oldest first.
     package var heldCalls: [StoredCall] { heldCalls(after: .beginning, limit: .max).elements }
 
-    /// Some of the calls that wait or ring, oldest first. There may be hundreds of thousands: one page reads the numbers of
-    /// all, and no more of them than it shows.
+    /// One page of the calls that are held or ring, oldest first. There may be hundreds of thousands. A page reads the
+    /// numbers of all calls, but only the calls that it shows in full.
     ///
     /// - Parameters:
-    ///   - cursor: the `next` of the page before.
-    ///   - limit: calls on a page; it may show fewer although there are more.
+    ///   - cursor: `next` of the previous page.
+    ///   - limit: the maximum number of calls on the page. A page may have fewer although more calls follow.
     /// - Returns: the page.
     package func heldCalls(after cursor: PageCursor, limit: Int) -> Page<StoredCall> {
         let page = calls.page(after: cursor.number, limit: limit)
@@ -26,7 +26,7 @@ extension ProxyEngine {
         return Page(page.compactMap(StoredCall.init), next: last.map { PageCursor($0) })
     }
 
-    /// The calls of one user, or with one Call-ID, that wait or ring.
+    /// The calls that are held or ring for one user, or with one Call-ID.
     package func heldCalls(of aor: AddressOfRecord?, orOf callID: ByteString) -> [StoredCall] {
         heldCalls { key, _ in key.aor == aor || key.callID == callID }
     }
@@ -35,51 +35,51 @@ extension ProxyEngine {
         calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
     }
 
-    /// What an operator means by `text`: the number of a call that waits or rings, its reference, or its Call-ID.
+    /// The calls that an operator names by `text`: the number of a held or ringing call, its reference, or its Call-ID.
     ///
-    /// - Returns: one call; several when a Call-ID is being offered to several users.
+    /// - Returns: the calls. A Call-ID may name several, if it was offered to several users.
     package func heldCalls(named text: String) -> [StoredCall] {
         if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
         let (callID, ref) = (ByteString(text), CallRef(text))
         return heldCalls { key, call in key.callID == callID || (ref != nil && call.offer?.ref == ref) }
     }
 
-    /// An operator ends a call that waits or rings. It is a missed call for the devices that have not heard of it.
+    /// Ends a held or ringing call for an operator. Devices that were not notified of the call get it as a missed call.
     ///
     /// - Parameters:
     ///   - id: see ``StoredCall/id``.
     ///   - status: for the caller; 480, 486, 600 or 603.
-    ///   - now: both clocks.
-    /// - Returns: whether there was such a call.
+    ///   - now: the time by both clocks.
+    /// - Returns: whether the call existed.
     func end(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
         change(call, now: now) { $0.dismissed(with: status) }
         return true
     }
 
-    /// INVITEs that wait for their final response, in both directions.
+    /// The number of INVITEs without a final response, in both directions.
     package var callsUnderWay: Int { calls.shares.all.calls }
 
-    /// The daemon is about to end: INVITEs that begin a call get 503 from now on, and all else is served.
+    /// The daemon is shutting down. New calls get 503 from now on; everything else is served.
     package func drainBegins() { admission.isDraining = true }
 
-    /// The devices of a user as a call would find them.
+    /// The devices of a user that a call would find now.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
         registrar.bindings.forkTargets(for: aor, now: now.instant)
     }
 
-    /// What the phone said that it is, when it last registered; `nil` when the store knows it by now.
+    /// The User-Agent of a phone's last REGISTER. `nil` if the store already has that value.
     package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
     package var isDraining: Bool { admission.isDraining }
 
-    /// Providers that are switched on.
+    /// The providers that are switched on.
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
 
-    /// Providers that have credentials, switched on or not.
+    /// The providers that have credentials, switched on or off.
     package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
 
-    /// A provider was switched off or on (R8c, R9). The switch itself is written by whoever calls this, before the call.
+    /// A provider was switched off or on (R8c, R9). The caller has persisted the switch before.
     func switchProvider(_ provider: PushProvider, on isOn: Bool, now: Moment) {
         guard settings.configuredProviders.contains(provider), registrar.enabledProviders.contains(provider) != isOn
         else {
@@ -98,12 +98,12 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
     }
 
-    /// Users are written by whoever calls this, before the call.
+    /// Adds a user to the directory. The caller has persisted the user before.
     package func userAdded(_ user: DigestUser) { registrar.users.add(user) }
 
     package func userRemoved(name: ByteString, realm: ByteString) { registrar.users.remove(name: name, realm: realm) }
 
-    /// Takes the settings that may change while running; the caller checked that the others are the same.
+    /// Applies the settings that may change at run time. The caller has checked that the other settings are unchanged.
     package func settingsChanged(_ changed: ProxySettings) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
             flows.watchLife(changed)

@@ -4,9 +4,9 @@ import SIPGrammar
 import SIPTransactions
 package import Telemetry
 
-/// What the engine counts, for operators.
+/// The engine's counters and table sizes, for operators.
 extension ProxyEngine {
-    /// Counters, and the sizes of tables as they are now. Walks through none of them.
+    /// The counters, and the current sizes of the tables. Reading them walks through no table.
     package var figures: CounterSet {
         var figures = counters
         figures.set(.bindings, to: registrar.bindings.count)
@@ -23,7 +23,7 @@ extension ProxyEngine {
         return figures
     }
 
-    /// How each app's pushes fare, in the order of the settings.
+    /// A report of each app's pushes, in the order of the settings.
     package var pushReports: [(app: PushApp, report: PushAppReport)] { ledger.dispatcher.reports }
 
     func countNew(_ facts: [RegistrationFact]) {

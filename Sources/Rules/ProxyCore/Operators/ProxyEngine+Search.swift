@@ -3,17 +3,17 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// Devices by what others know of them. There is no index by token, since nothing on the way of a call needs one.
+/// Look-ups of devices by their tokens. Tokens have no index, because no call needs one.
 extension ProxyEngine {
-    /// A device as it is found by those who know its token alone.
+    /// A device that was found by its token.
     package struct FoundDevice: Hashable, Sendable {
         package let id: DeviceID
         package let token: PushToken
-        /// When it last named this token.
+        /// When the device last registered with this token.
         package let registeredAt: UnixTime
     }
 
-    /// The app of the settings that a token's pushes go by.
+    /// The name of the app in the settings that serves a token's pushes.
     package func appName(of token: PushToken) -> String? {
         let apps = ledger.dispatcher.directory
         return apps.app(for: token).flatMap { apps[$0]?.name }
@@ -21,7 +21,7 @@ extension ProxyEngine {
 
     package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.flow(of: device) != nil }
 
-    /// The token that a device has now; `nil` when it is gone.
+    /// The current token of a device. `nil` if the device is gone or has no token.
     package func device(_ id: DeviceID, now: Moment) -> FoundDevice? {
         guard let target = registrar.bindings.forkTarget(id, now: now.instant), let token = target.pushToken else {
             return nil
@@ -29,14 +29,15 @@ extension ProxyEngine {
         return FoundDevice(id: id, token: token, registeredAt: target.registeredAt)
     }
 
-    /// A step of the search for the devices that have certain tokens, so that calls go on meanwhile.
+    /// One step of the search for devices with certain tokens. The search has steps so that calls are served in
+    /// between.
     ///
     /// - Parameters:
-    ///   - providers: whose devices to look at.
-    ///   - words: of each token a part that needs no escapes in a URI; any case.
+    ///   - providers: the providers whose devices are searched.
+    ///   - words: for each token, a part of the token that needs no escapes in a URI, in any case.
     ///   - cursor: where this step begins.
-    ///   - limit: how much to look at, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
-    /// - Returns: the devices that may be meant, and where the next step begins; `nil` when all was searched.
+    ///   - limit: the work of this step, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    /// - Returns: the candidate devices, and where the next step begins; `nil` after the last step.
     package func devices(
         of providers: Set<PushProvider>, with words: [[UInt8]], from cursor: BindingCursor, limit: Int
     ) -> (found: [FoundDevice], next: BindingCursor?) {

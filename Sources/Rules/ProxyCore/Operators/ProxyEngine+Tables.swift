@@ -1,7 +1,7 @@
 package import PushDelivery
 package import Registration
 
-/// The tables of the engine's machines, to look at. Only their machines change them.
+/// Read access to the tables of the engine's machines. Only the machines change their tables.
 extension ProxyEngine {
     package var bindings: BindingTable { _read { yield registrar.bindings } }
     package var users: UserDirectory { _read { yield registrar.users } }

@@ -26,10 +26,10 @@ package struct StoredBucketChange: Sendable {
     }
 }
 
-/// The buckets of all users; a user without entries has none.
+/// The buckets of all users. A user without entries has no bucket.
 package struct BucketTable: Sendable {
     private var buckets = PlacedTable<AddressOfRecord, MissedCallBucket>(empty: MissedCallBucket())
-    /// Entries of all users together.
+    /// The number of entries of all users together.
     private(set) var entryCount: Int
     package var settings: BucketSettings
 
@@ -44,7 +44,8 @@ package struct BucketTable: Sendable {
     /// The user's missed calls, oldest first.
     package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
 
-    /// Whether the device has missed calls to hear of. Nearly every REGISTER asks, and the answer is nearly always no.
+    /// Whether the device has missed calls that it was not notified about. Nearly every REGISTER asks, and the answer
+    /// is nearly always no.
     func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
         buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
     }
@@ -53,8 +54,8 @@ package struct BucketTable: Sendable {
         buckets[aor]?.unread(of: device) ?? 0
     }
 
-    /// Devices that have been back since a call they missed, and whose provider did not take the list of it; in an order that
-    /// is the same each time.
+    /// Devices that have registered since a call that they missed, but whose provider did not accept the list. The
+    /// order is the same each time.
     func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
         var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
         for (aor, bucket) in buckets.all {
@@ -67,12 +68,12 @@ package struct BucketTable: Sendable {
         return owed.sorted { $0.device.rawValue < $1.device.rawValue }
     }
 
-    /// Users with calls that are too old. It looks at all users with missed calls.
+    /// Users with calls that are too old. The search visits all users with missed calls.
     func usersWithOld(now: UnixTime) -> [AddressOfRecord] {
         buckets.all.filter { $0.value.hasOld(settings, now: now) }.map(\.key)
     }
 
-    /// Lets something happen to a user's bucket and returns the rows to write.
+    /// Applies an event to a user's bucket and returns the rows to write.
     mutating func change(
         _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
     ) -> [EngineChange] {
@@ -83,7 +84,8 @@ package struct BucketTable: Sendable {
             entryCount += added
             if isEmpty { buckets.remove(at: place) }
         } else {
-            // Most events mean nothing to a user who has missed no call, so that there is a place for what has come of it.
+            // A user without missed calls has no place in the table. Most events leave the bucket empty, so a place
+            // is made only if the event adds a call.
             var bucket = MissedCallBucket()
             let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
             changes = made
@@ -93,7 +95,7 @@ package struct BucketTable: Sendable {
         return changes.isEmpty ? [] : changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }
     }
 
-    /// In one place, as whoever asks a bucket in a table of something copies it.
+    /// Takes the bucket as `inout`, because each separate read of a bucket in a table copies the bucket.
     private static func tell(
         _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
         _ settings: BucketSettings

@@ -4,12 +4,12 @@ import Bytes
 import Registration
 package import Timekeeping
 
-/// Pushes that nobody notices: they show whether a provider takes a token.
+/// Silent pushes that show whether a provider accepts a token.
 extension ProxyEngine {
-    /// How long a push may take with all its tries; a token must not wait longer for a provider that is down.
+    /// How long a push may take with all its retries. A token must not wait longer for a provider that is down.
     private static let dryRunPatience: Duration = .seconds(30)
 
-    /// Somebody wants to know whether a token can be pushed. The answer is ``ProxyAction/dryRunEnded(_:canBePushed:)``.
+    /// Checks whether a token can be pushed. The answer is ``ProxyAction/dryRunEnded(_:canBePushed:)``.
     package func dryRunAsked(_ token: PushToken, _ ticket: DryRunTicket, now: Moment) {
         if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
             return act(.dryRunEnded(ticket, canBePushed: false))
@@ -25,11 +25,12 @@ extension ProxyEngine {
 }
 
 extension PushOutcome {
-    /// Whether the provider took a silent push to the token, or could get none since the token is for calls alone.
+    /// Whether the token is good: the provider accepted the silent push, or could not send it because the token is
+    /// only for calls.
     var showsGoodToken: Bool {
         switch self {
         case .accepted, .acceptedWithNewToken: true
-        // A PushKit token: Apple ends apps whose VoIP push is no call.
+        // This is a PushKit token. It gets no silent push, because Apple ends apps whose VoIP push is no call.
         case .noSuitableToken: true
         case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused:
             false

@@ -5,9 +5,9 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Lists of missed calls, for phones that are back.
+/// Lists of missed calls, for phones that return.
 extension ProxyEngine {
-    /// The list of calls a returning device missed.
+    /// Sends a returning device the list of calls that it missed.
     func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard ledger.buckets.hasMissedCalls(device, of: aor),
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
@@ -20,18 +20,18 @@ extension ProxyEngine {
             to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &actions)
     }
 
-    /// Lists that were owed when the last run ended.
+    /// Schedules the lists that were due when the last run ended.
     func restoreMissedCalls(now: Moment) {
         ledger.restored(now: now, into: &actions) { device, date in
             registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
         }
     }
 
-    /// An operator had a user's missed calls forgotten; calls that are being offered never are. Their rows are deleted by
-    /// whoever calls this, before the call.
+    /// An operator deleted missed calls of a user. Calls that are still being offered are never deleted this way. The
+    /// rows of the calls must be deleted before this call.
     ///
     /// - Parameters:
-    ///   - calls: entries as they were when the rows were told to go.
+    ///   - calls: the entries as they were when their rows were deleted.
     ///   - aor: the user.
     ///   - now: both clocks.
     package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {

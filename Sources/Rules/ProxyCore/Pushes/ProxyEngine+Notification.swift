@@ -4,20 +4,20 @@ package import Registration
 import SIPGrammar
 package import Timekeeping
 
-/// Who shall get a notification.
+/// The recipient of a notification.
 package enum NotificationRecipient: Hashable, Sendable {
     /// All devices of a user.
     case user(AddressOfRecord)
     case device(DeviceID)
 }
 
-/// What became of an order for a notification.
+/// The result of an order for a notification.
 package struct NotificationReceipt: Hashable, Sendable {
-    /// Names its pushes, which are the same push on many devices.
+    /// The code of all pushes of this order, because the same push goes to many devices.
     package let code: PushCode
-    /// Pushes that are under way.
+    /// The number of pushes that were handed to the dispatcher.
     package var sent = 0
-    /// For each device that gets none, why.
+    /// The reasons why devices get no push, one for each such device.
     package var skipped: [TimelineRecord.Omission] = []
     /// Recipients who have no device here.
     package var absent: [NotificationRecipient] = []
@@ -25,27 +25,27 @@ package struct NotificationReceipt: Hashable, Sendable {
     init(_ code: PushCode) { self.code = code }
 }
 
-/// Why nobody gets what was ordered.
+/// Why an order for a notification was refused for all its devices.
 package enum NotificationRefusal: Error, Hashable, Sendable {
-    /// A provider does not take what is to be said; in words.
+    /// A provider does not accept the content. The text explains why.
     case payload(String)
-    /// It would take more pushes than there is room for now.
+    /// The order needs more pushes than the queue has room for now.
     case noRoom
 }
 
-/// Pushes that are no calls: they hold nothing, and nobody waits for them but their sender.
+/// Pushes that announce no call. They hold no request, and only their sender waits for them.
 extension ProxyEngine {
-    /// An application server orders a notification. It goes to all devices that can get it, or, when one of them could
-    /// not take what it says, to none.
+    /// An application server orders a notification. It goes to all devices that can get it. If the provider of one
+    /// device would refuse the content, no device gets it.
     ///
-    /// Nothing of it survives the end of the process.
+    /// The order does not survive the end of the process.
     ///
     /// - Parameters:
-    ///   - notification: what to say.
-    ///   - recipients: whom to.
+    ///   - notification: the content.
+    ///   - recipients: the users and devices that shall get it.
     ///   - now: both clocks.
-    /// - Returns: who gets it.
-    /// - Throws: why nobody does.
+    /// - Returns: how many pushes are sent, and who gets none.
+    /// - Throws: the reason, if no device gets the notification.
     package func notificationOrdered(
         _ notification: PushNotification, for recipients: [NotificationRecipient], now: Moment
     ) throws(NotificationRefusal) -> NotificationReceipt {
@@ -64,7 +64,8 @@ extension ProxyEngine {
                     omissions.append((target, aor, .ordinaryContact))
                     continue
                 }
-                // The sketch has the highest badge that the push could have, so that its length is not underestimated.
+                // The sketch has the highest badge that the push could have, so that its length is not
+                // underestimated.
                 let badge = ledger.unread.count(of: target.id) + 1
                 let sketch = request(
                     notification, receipt.code, PushID(rawValue: 0), to: token, of: target, badge: badge, now: now)
@@ -103,7 +104,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Whether a device may be woken for something that is no call; `nil` stands for an application server.
+    /// Whether a device may be woken for something that is no call. `caller` is `nil` for an application server.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Moment) -> Bool {
         ledger.limits.mayNotify(device, for: caller, now: now.instant)
     }
@@ -115,7 +116,7 @@ extension ProxyEngine {
         PushRequest(
             id: id, code: code, device: target.id, token: token,
             message: .notification(notification), badge: notification.badge ?? badge,
-            // Even a push that no provider shall keep takes some time to be sent.
+            // A push that the provider must not store still needs some time to be sent.
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
 
@@ -139,9 +140,10 @@ extension ProxyEngine {
 
     // MARK: Ends of calls
 
-    /// The call is over for a phone that has not come: no CANCEL reaches it. Acrobits' apps show the call from the push on, and
-    /// are told the end in another; so are other apps whose settings say that they understand it. While the provider has not
-    /// answered, nobody knows whether the phone shows the call: then it is told when the provider has taken the push.
+    /// The call is over for a phone that has not come, so no CANCEL reaches the phone. Acrobits' apps show the call
+    /// from its push on, and get an end push. So do other apps whose settings say `after-end: push`. Until the
+    /// provider answers the call's push, nobody knows whether the phone shows the call. The end push then waits until
+    /// the provider has accepted that push.
     func stoppedWaiting(_ index: Int, of call: Call, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
@@ -151,7 +153,7 @@ extension ProxyEngine {
         }
     }
 
-    /// What the phone is to hear of the call's end, if its app wants a push for it.
+    /// The content of the end push for a phone; `nil` if its app wants no end push.
     private func end(of call: Call, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
         guard branch.end != .succeeded, let offer = call.offer, let device = branch.device,
             let token = registrar.bindings.pushToken(of: device), afterEnd(of: token) == .push
@@ -162,14 +164,15 @@ extension ProxyEngine {
         case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
         case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
         }
-        // A phone that took the call and registers without a token may be the very one that was woken.
+        // If the phone that took the call registers without a token, it may be the woken phone. Then no end push is
+        // sent.
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
         guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         return EndedCallNotice(IncomingCall(offer, from: caller), outcome)
     }
 
-    /// Tells the phone of the end, if it can still be pushed.
+    /// Sends the phone an end push, if the phone can still be pushed.
     func tell(_ end: EndedCallNotice, to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken else {
             return
@@ -182,7 +185,7 @@ extension ProxyEngine {
         ledger.send(push, now: now, into: &actions)
     }
 
-    /// Whether the phone that ended the call for all others registers with a token.
+    /// Whether the phone that ended the call for all others registers with a push token.
     private func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
         fork.branches.allSatisfy { branch in
             switch branch.end {

@@ -5,9 +5,9 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// What providers, apps and operators say of pushes, as far as it concerns calls and contacts.
+/// Handles outcomes and reports of pushes from providers, apps and operators, where they concern calls and contacts.
 extension ProxyEngine {
-    /// The provider's last word on a push; retries are over.
+    /// The provider's final outcome for a push, after all retries.
     func pushEnded(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         switch push.purpose {
         case .dryRun(let ticket): act(.dryRunEnded(ticket, canBePushed: outcome.showsGoodToken))
@@ -28,13 +28,13 @@ extension ProxyEngine {
         call.fork.pushFinished(branch, isAccepted: outcome.isAccepted)
         journal(call)
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
-        // A phone that was here a moment ago may come back by itself.
+        // A phone whose flow was lost a moment ago may come back without a push.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
     }
 
-    /// The call went on without the push, or was over before its provider had answered.
+    /// The provider answered a push that its call no longer needed: the call went on without the push, or was over.
     private func droppedPushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !noteToken(dated(outcome, by: push), of: push.device, aor: push.aor, now: now), outcome.isAccepted else {
             return
@@ -43,7 +43,8 @@ extension ProxyEngine {
         if let end = push.end { tell(end, to: push.device, of: push.aor, now: now) }
     }
 
-    /// A token that died at a time that the provider does not say: not after its phone has come for the call.
+    /// Dates a dead token if its provider gives no time, with the arrival of the call. A phone that registered after
+    /// that keeps its contact.
     private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
         guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let offer = call.offer else {
             return outcome
@@ -62,7 +63,7 @@ extension ProxyEngine {
 
     // MARK: Tokens
 
-    /// Does what the outcome says of the token itself; true when the device is gone because of it.
+    /// Applies the outcome to the token itself. Returns true if the device was removed because its token is dead.
     private func noteToken(_ outcome: PushOutcome, of device: DeviceID, aor: AddressOfRecord, now: Moment) -> Bool {
         switch outcome {
         case .tokenDead(let since):
@@ -87,45 +88,47 @@ extension ProxyEngine {
         }
     }
 
-    // MARK: What apps say
+    // MARK: Reports of apps
 
-    /// Where an app's report of a push is kept.
+    /// The place that keeps an app's report about a push.
     package enum MarkPlace: Hashable, Sendable {
-        /// Nowhere: the device is none of ours.
+        /// Nowhere, because the device is unknown.
         case unknownDevice
-        /// In the record, which is under way; it goes to the store as a whole.
+        /// In the open record, which the store gets as a whole when it ends.
         case record
-        /// The push is over: in its row, if there is one.
+        /// In the stored row, if it exists, because the push is over.
         case row
     }
 
-    /// An app reports something of a push. A report that comes twice, or out of order, changes nothing.
+    /// An app reports a mark for a push, such as read. A report that comes twice, or out of order, changes nothing.
     package func pushMarked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, now: Moment) -> MarkPlace {
         guard isKnown(device) else { return .unknownDevice }
         return ledger.marked(code, mark, by: device, at: now.date) ? .record : .row
     }
 
-    /// An app reports that its user has read everything. The caller has the stored rows changed as well.
+    /// An app reports that its user has read all pushes. The caller of this method also updates the stored rows.
     ///
-    /// - Returns: false for a device that is none of ours.
+    /// - Returns: false if the device is unknown.
     package func allPushesRead(by device: DeviceID, now: Moment) -> Bool {
         guard isKnown(device) else { return false }
         ledger.allRead(by: device, at: now.date)
         return true
     }
 
-    /// Takes a push from the store at start-up, in the order in which they were sent, after the bindings.
+    /// Restores an unread push from the store at start-up. Pushes come in the order in which they were sent, after
+    /// the bindings.
     package func restoreUnread(_ code: PushCode, _ matter: UnreadPushes.Matter, of device: DeviceID, at date: UnixTime)
     {
         if isKnown(device) { _ = ledger.unread.asked(code, matter, by: device, at: date) }
     }
 
-    /// The daemon stops: the records that are under way are written down, and the contacts that were refreshed lately.
+    /// The daemon stops: open timeline records are written, and contacts that were refreshed lately.
     package func stopped(now: Moment) {
         ledger.stopped(now: now, into: &actions)
         act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
     }
 
-    /// How many contacts are written at the end. They take some tenths of a second; of others a restart loses little.
+    /// How many contacts are written at the end, which takes some tenths of a second. For other contacts, a restart
+    /// loses little.
     private static let lastRows = 10_000
 }

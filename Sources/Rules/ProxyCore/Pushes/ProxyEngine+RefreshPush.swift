@@ -5,15 +5,15 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// Pushes that make phones refresh their contacts (RFC 8599 section 5.5), where a setting asks for them.
+/// Pushes that make phones refresh their contacts (RFC 8599 section 5.5), if a setting asks for them.
 ///
-/// All bindings are walked through within a minute, a few each second: phones that registered at the same time are woken
-/// one after the other, and nothing is kept for those that are not due.
+/// A walk visits all bindings within a minute, a few each second. Phones that registered at the same time are
+/// therefore woken one after the other. Bindings that are not due need no timer.
 extension ProxyEngine {
     private static let walkTime = 60
     private static let walkPause: Duration = .seconds(1)
 
-    /// To be called at the start, and when settings have changed.
+    /// Starts the walk, if the setting asks for it. Called at the start, and when settings have changed.
     func armRefreshPushes(now: Moment) {
         guard settings.registrar.refreshPushLead > .zero, !registrar.isWalkingForRefresh else { return }
         registrar.isWalkingForRefresh = true

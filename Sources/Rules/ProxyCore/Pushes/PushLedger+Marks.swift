@@ -2,24 +2,24 @@ import Addressing
 import PushDelivery
 import Timekeeping
 
-/// What became of pushes on their devices: apps say it, and sometimes SIP shows it.
+/// Marks on pushes, such as read. Apps report them, and sometimes SIP shows them.
 extension PushLedger {
-    /// An app reports something of a push. A report that comes twice, or out of order, changes nothing.
+    /// An app reports a mark for a push. A report that comes twice, or out of order, changes nothing.
     ///
-    /// - Returns: whether its record is under way; else its row, if there is one, has to be marked.
+    /// - Returns: true if the push's record is open. If false, the caller must mark the stored row, if it exists.
     mutating func marked(_ code: PushCode, _ mark: PushMark, by device: DeviceID, at date: UnixTime) -> Bool {
         if mark == .read { unread.ended(code, of: device) }
         return timeline.marked(code, of: device, mark, at: date)
     }
 
-    /// An app reports that its user has read everything.
+    /// An app reports that its user has read all pushes.
     mutating func allRead(by device: DeviceID, at date: UnixTime) {
         for code in unread.allRead(by: device) {
             _ = timeline.marked(code, of: device, .read, at: date)
         }
     }
 
-    /// Somebody has the call: the pushes that told of it are old news on all phones.
+    /// The call was answered, so its pushes no longer count in the badge of any phone.
     mutating func answered(_ call: Call, now: Moment, into actions: inout [ProxyAction]) {
         guard let offer = call.offer, unread.count > 0 else { return }
         for branch in call.fork.branches {
@@ -27,21 +27,21 @@ extension PushLedger {
         }
     }
 
-    /// The device's push that told of the call does not count in the badge any more.
+    /// The device's push about the call no longer counts in the badge.
     mutating func callIsNoNews(_ call: CallRef, for device: DeviceID, now: Moment, into actions: inout [ProxyAction]) {
         guard let code = unread.callIsNoNews(call, of: device) else { return }
         read([code], by: device, now: now, into: &actions)
     }
 
-    /// The provider took a list of missed calls. The pushes of these calls, and older lists, count as read: the list says it
-    /// all again.
+    /// The provider accepted a list of missed calls. The pushes of these calls and older lists now count as read,
+    /// because the new list repeats them.
     mutating func listAccepted(
         _ code: PushCode, _ calls: [CallRef], by device: DeviceID, now: Moment, into actions: inout [ProxyAction]
     ) {
         read(unread.listAccepted(code, of: calls, by: device), by: device, now: now, into: &actions)
     }
 
-    /// These pushes count as read: in their records, or in their rows where those are written already.
+    /// Marks these pushes as read, in their open records, or in their rows if the records are already written.
     private mutating func read(
         _ codes: [PushCode], by device: DeviceID, now: Moment, into actions: inout [ProxyAction]
     ) {

@@ -4,9 +4,9 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// The buckets of missed calls: what is kept for whom, and the list that a returning device gets (R19 to R27).
+/// The buckets of missed calls, and the list that a returning device gets (R19 to R27).
 extension PushLedger {
-    /// Lets something happen to a user's bucket; the rows are written soon.
+    /// Applies an event to a user's bucket. The changes are journaled, and their rows are written soon.
     mutating func tellBucket(
         of aor: AddressOfRecord, into actions: inout [ProxyAction],
         _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
@@ -17,7 +17,7 @@ extension PushLedger {
         actions.append(.record(changes))
     }
 
-    /// What a call's state means for the user's missed calls (R20, R21, A21).
+    /// Updates the user's missed calls after the state of a call has changed (R20, R21, A21).
     mutating func tellBucket(of call: Call, into actions: inout [ProxyAction]) {
         guard let offer = call.offer, !call.wasAnswered else { return }
         if call.fork.isAnswered {
@@ -37,8 +37,8 @@ extension PushLedger {
         }
     }
 
-    /// The call is a missed one for these devices until they have heard of it. While it goes on, its entries in the journal
-    /// say so, and there is no row.
+    /// The call counts as missed for these devices until they are notified. While the call is active, only the
+    /// journal has its entries, and no row is written.
     mutating func callOffered(
         _ offer: Offer, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout [ProxyAction]
@@ -50,15 +50,15 @@ extension PushLedger {
         }
     }
 
-    /// An earlier run has begun to offer the call.
+    /// Restores the missed calls of a call that an earlier run had begun to offer.
     ///
     /// - Parameters:
-    ///   - stored: the call as the journal has it.
-    ///   - offer: its own.
-    ///   - caller: as its INVITE says.
-    ///   - broughtBy: who answers for it.
-    ///   - devices: those of its branches that can be told of missed calls.
-    ///   - actions: get what the store has to do.
+    ///   - stored: the call from the journal.
+    ///   - offer: the call's offer from the journal.
+    ///   - caller: the caller that the INVITE names.
+    ///   - broughtBy: the caller in whose share the call counts.
+    ///   - devices: the devices of its branches that can get lists of missed calls.
+    ///   - actions: receives orders for the store.
     mutating func resumed(
         _ stored: StoredCall, _ offer: StoredOffer, from caller: CallerIdentity, by broughtBy: Caller,
         devices: Set<DeviceID>,
@@ -77,19 +77,19 @@ extension PushLedger {
         }
     }
 
-    /// A call of an earlier run does not go on.
+    /// A call of an earlier run is not resumed.
     mutating func ended(_ offer: StoredOffer, into actions: inout [ProxyAction]) {
         tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.callEnded(offer.callRef) }
     }
 
-    /// A device heard of a call that is over.
+    /// A device was notified of a call that is over.
     mutating func deviceReached(_ device: DeviceID, by offer: Offer, into actions: inout [ProxyAction]) {
         tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.deviceReached(offer.ref, device) }
     }
 
-    // MARK: Telling a device
+    // MARK: The list for a device
 
-    /// The list of calls a returning device missed, in one push (R22 to R27).
+    /// Sends a returning device the list of calls that it missed, in one push (R22 to R27).
     mutating func reportMissedCalls(
         to target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, life: Duration, now: Moment,
         into actions: inout [ProxyAction]
@@ -113,10 +113,10 @@ extension PushLedger {
                 deadline: now.date + life), now: now, into: &actions)
     }
 
-    /// The device has missed calls, and its token carries no list of them (A28). That is said once for each call. The calls stay
-    /// for a device that registers with another token, as long as calls are kept.
+    /// The device has missed calls, but its token carries no list of them (A28). The log and the timeline report this
+    /// once for each call. The calls stay for a device that registers with another token, as long as calls are kept.
     ///
-    /// - Returns: of how many calls it was said now.
+    /// - Returns: the number of calls that were reported now.
     mutating func listNotCarried(
         by target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, now: Moment,
         into actions: inout [ProxyAction]
@@ -138,12 +138,12 @@ extension PushLedger {
         return calls.count
     }
 
-    /// The list of a phone that is asked first goes then at the latest.
+    /// Schedules the list of a device that is asked by a farewell first. The list is sent at `instant` at the latest.
     mutating func listDue(to device: DeviceID, of aor: AddressOfRecord, at instant: Instant) {
         _ = timers.schedule(.report(device, aor), at: instant)
     }
 
-    /// The provider's last word on a list of missed calls.
+    /// The provider's final outcome for a list of missed calls.
     mutating func reportFinished(
         _ refs: [CallRef], to device: DeviceID, of aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment,
         into actions: inout [ProxyAction]
@@ -151,7 +151,7 @@ extension PushLedger {
         switch outcome {
         case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
         case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
-        // Trying again would end the same way. The calls wait for the device's next REGISTER.
+        // A retry would end the same way. The calls wait for the device's next REGISTER.
         case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
         }
         tellBucket(of: aor, into: &actions) { bucket, _ in
@@ -161,12 +161,13 @@ extension PushLedger {
         }
     }
 
-    /// A list was not taken: once more later, and later still, until it is taken or the calls are too old.
+    /// Schedules a retry of a list that the provider did not accept. The pauses between retries grow. Retries
+    /// continue until the list is accepted or its calls are too old.
     private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
         let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
         let pause = pauses[min(count, pauses.count) - 1]
-        // From 3/4 to 5/4 of the pause, so that lists which failed together do not come back together.
+        // The pause is spread from 3/4 to 5/4, so that lists that failed together are not retried together.
         let chance = Double(random() >> 11) / Double(1 << 53)
         scheduleReport(to: device, of: aor, after: count, at: now.instant + pause * (0.75 + 0.5 * chance))
     }
@@ -178,7 +179,7 @@ extension PushLedger {
         failedReports[device] = FailedReport(count: failures, timer: timer)
     }
 
-    /// No more tries of its own: it succeeded, or the device is gone.
+    /// Cancels the next retry of a device's list, because the list is settled or the device is gone.
     @discardableResult
     mutating func forgetFailedReport(to device: DeviceID) -> FailedReport? {
         guard let report = failedReports.removeValue(forKey: device) else { return nil }
@@ -186,9 +187,10 @@ extension PushLedger {
         return report
     }
 
-    // MARK: What is too old
+    // MARK: Age
 
-    /// Calls are kept no longer than the settings say, also for users who neither register nor are called any more.
+    /// Drops calls that are older than the settings allow, even for users who neither register nor are called any
+    /// more.
     mutating func sweep(now: Moment, into actions: inout [ProxyAction]) {
         for user in buckets.usersWithOld(now: now.date) {
             tellBucket(of: user, into: &actions) { bucket, settings in bucket.dropOld(settings, now: now.date) }
@@ -200,7 +202,7 @@ extension PushLedger {
 
     // MARK: The start
 
-    /// Lists that were owed when the program ended, because their devices have been here since the calls, are sent soon.
+    /// Schedules the lists that were due when the program ended. Their devices have registered since the calls.
     mutating func restored(
         now: Moment, into actions: inout [ProxyAction], isBack: (DeviceID, UnixTime) -> Bool
     ) {
@@ -211,23 +213,23 @@ extension PushLedger {
         }
     }
 
-    // MARK: Changes from elsewhere
+    // MARK: Devices and operators
 
-    /// The device is gone from its AOR.
+    /// The device was removed from its AOR.
     mutating func deviceRemoved(_ device: DeviceID, of aor: AddressOfRecord, into actions: inout [ProxyAction]) {
         tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceRemoved(device) }
         unread.deviceRemoved(device)
         forgetFailedReport(to: device)
     }
 
-    /// Calls that a dead device will not hear of go to the user's other devices.
+    /// The missed calls of a dead device go to the user's other devices.
     mutating func passOn(
         from device: DeviceID, to heirs: [DeviceID], of aor: AddressOfRecord, into actions: inout [ProxyAction]
     ) {
         tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
     }
 
-    /// An operator had a user's missed calls forgotten; their rows are deleted already.
+    /// An operator deleted missed calls of a user. Their rows are deleted already.
     mutating func forget(
         _ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment, into actions: inout [ProxyAction]
     ) {

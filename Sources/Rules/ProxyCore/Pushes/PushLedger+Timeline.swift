@@ -11,8 +11,8 @@ import Timekeeping
 extension PushLedger {
     // MARK: Beginning
 
-    /// A device is to be called, woken or not. The `app` is its provider's name, and empty where no push is asked for. A call of
-    /// an earlier run has begun before.
+    /// Begins the record of a device that is called, whether the device is woken or not. `app` is the name of its
+    /// provider, or empty if no push is asked for. `earlier` is the time at which an earlier run began the call.
     mutating func began(
         _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ omission: TimelineRecord.Omission?,
         _ code: PushCode? = nil, app: String, since earlier: UnixTime? = nil, now: Moment
@@ -29,7 +29,7 @@ extension PushLedger {
             now: now.instant + (date - now.date))
     }
 
-    /// A phone calls somebody by way of the upstream.
+    /// Begins the record of a call that a phone makes through the upstream.
     mutating func began(
         _ call: Call, of caller: AddressOfRecord, to peer: ByteString, _ incoming: IncomingRequest,
         since date: UnixTime,
@@ -53,7 +53,7 @@ extension PushLedger {
 
     private static var longestPeer: Int { 256 }
 
-    /// A list of missed calls is to be sent.
+    /// Begins the record of a list of missed calls.
     mutating func began(
         _ calls: [CallRef], _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord, now: Moment
     ) -> RecordID? {
@@ -69,7 +69,7 @@ extension PushLedger {
         return id
     }
 
-    /// A list of missed calls cannot be sent: the device's token carries none.
+    /// Records that a list of missed calls cannot be sent, because the device's token carries no lists.
     mutating func listNotCarried(
         _ calls: [CallRef], by token: PushToken, for device: DeviceID, of aor: AddressOfRecord, now: Moment,
         into actions: inout [ProxyAction]
@@ -83,7 +83,7 @@ extension PushLedger {
         actions.append(.trace([.record(record)]))
     }
 
-    /// A notification is to be sent.
+    /// Begins the record of a notification.
     mutating func began(
         _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord, now: Moment
     ) -> RecordID? {
@@ -93,9 +93,9 @@ extension PushLedger {
         return record.id
     }
 
-    // MARK: What is over as soon as it began
+    // MARK: Records that end immediately
 
-    /// A device gets no notification.
+    /// Records why a device gets no notification.
     mutating func omitted(
         _ omission: TimelineRecord.Omission, _ notification: PushNotification, _ code: PushCode,
         for device: DeviceID, of aor: AddressOfRecord, now: Moment, into actions: inout [ProxyAction]
@@ -116,7 +116,8 @@ extension PushLedger {
         return record
     }
 
-    /// Whether the caller has not had its share of the records (T32.5).
+    /// Whether the caller's share of records has room for one more record (T32.5). If not, the log says that records
+    /// are left out.
     mutating func keepsRecord(from caller: Caller, now: Instant) -> Bool {
         if recordShares.admits(from: caller, now: now) { return true }
         timeline.leftOut()
@@ -124,14 +125,15 @@ extension PushLedger {
         return false
     }
 
-    // MARK: What happened since
+    // MARK: Later events
 
-    /// A REGISTER came from the device for which the branch waits; what it changes is not written yet.
+    /// A REGISTER came from the device for which the branch waits. The changes of the REGISTER are not persisted yet.
     mutating func registered(_ branch: ForkBranch, now: Moment) {
         if let id = branch.record { timeline.registered(id, now: now.instant) }
     }
 
-    /// The device shows life where it registered: that, and no REGISTER, lets out the calls that wait for it.
+    /// The device showed life on the flow that it registered on. This sign, not a REGISTER, releases the calls that
+    /// wait for the device.
     mutating func showedLife(_ branch: ForkBranch, by sign: TimelineRecord.SignOfLife) {
         if let id = branch.record { timeline.showedLife(id, by: sign) }
     }
@@ -140,7 +142,7 @@ extension PushLedger {
         if let id = branch.record { timeline.invited(id, now: now.instant) }
     }
 
-    /// A branch is about to end for a reason that the fork does not know.
+    /// Ends the record of a branch that is about to end for a reason that the fork does not know.
     mutating func ended(
         _ branch: Int, of call: Call, _ end: TimelineRecord.End, now: Moment, into actions: inout [ProxyAction]
     ) {
@@ -148,7 +150,7 @@ extension PushLedger {
         keep(timeline.ended(id, end, now: now.instant), into: &actions)
     }
 
-    /// After something happened to a fork: what it means for the records of its branches.
+    /// Updates the records of a fork's branches after an event changed the fork.
     mutating func changed(_ call: Call, now: Moment, into actions: inout [ProxyAction]) {
         for index in call.fork.branches.indices {
             guard let id = call.fork.branches[index].record else { continue }
@@ -176,7 +178,7 @@ extension PushLedger {
         }
     }
 
-    /// An earlier run has begun the call. What its push has come to is known no better than from the journal.
+    /// Begins a new record for a call that an earlier run began. Only the journal says whether its push was accepted.
     mutating func resumed(
         _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ code: PushCode?, app: String,
         wasAccepted: Bool, now: Moment
@@ -194,7 +196,8 @@ extension PushLedger {
         }
     }
 
-    /// The daemon stops: what is under way is written down as it stands, except for calls that the next run goes on with.
+    /// When the daemon stops, open records are ended and written. Records of calls are not, because the next run
+    /// resumes calls.
     mutating func stopped(now: Moment, into actions: inout [ProxyAction]) {
         let records = timeline.stopped(now: now.instant)
         if !records.isEmpty { actions.append(.trace(records.map { .record($0) })) }

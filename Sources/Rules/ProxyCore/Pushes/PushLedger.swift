@@ -5,23 +5,23 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// What is kept of pushes: those under way and what waits for their end, how many a device and a caller may have, the
-/// unread ones that make the badge, the users' missed calls, and the timeline of what was done. Its dispatcher decides how
-/// they reach their providers.
+/// The state of all pushes: active pushes, limits, unread pushes, missed calls and the timeline. The number of unread
+/// pushes makes the badge. The dispatcher decides how pushes reach their providers.
 ///
-/// Pure. It is told what happens, and appends what the shell has to do for it to the actions.
+/// The ledger does no I/O. The engine reports events to it, and the ledger appends orders for the shell to `actions`.
 package struct PushLedger: ~Copyable {
     var pushes: [PushID: AskedPush] = [:]
     let dispatcher: PushDispatcher
-    /// What the dispatcher orders just now. The array stays, so that its memory is used again.
+    /// A buffer for the dispatcher's orders while they are carried out. It is a property so that its memory is
+    /// reused.
     private var orders: [PushDispatcher.Action] = []
     package internal(set) var timeline: PushTimeline
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
     var limits: PushLimits
-    /// How many records callers may have.
+    /// How many timeline records each caller may cause (T32.5).
     var recordShares: RecordShares
-    /// Devices whose list of missed calls waits for another try, and how often it failed.
+    /// Devices whose list of missed calls waits for a retry.
     var failedReports: [DeviceID: FailedReport] = [:]
     var timers = DeadlineQueue<LedgerTimer>()
     let log: Log
@@ -45,7 +45,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Names
 
-    /// A new code, which names a push to its app. An app that shows it is believed, since nobody else can guess it.
+    /// A new random code, which names a push to its app. An app that shows the code is believed, since nobody else
+    /// can guess it.
     func newCode() -> PushCode { PushCode(high: random(), low: random()) }
 
     mutating func newRecordID() -> RecordID {
@@ -53,7 +54,7 @@ package struct PushLedger: ~Copyable {
         return RecordID(rawValue: lastRecord)
     }
 
-    /// Keeps what a push is for.
+    /// Adds a push that was asked for, and returns its number.
     mutating func begin(_ push: AskedPush) -> PushID {
         lastPush &+= 1
         let id = PushID(rawValue: lastPush)
@@ -61,21 +62,21 @@ package struct PushLedger: ~Copyable {
         return id
     }
 
-    // MARK: On the way to the provider
+    // MARK: Sending
 
-    /// The push begins its way. Its outcome, known at once or not, is asked for with ``nextOutcome()``.
+    /// Hands the push to the dispatcher. ``nextOutcome()`` returns the outcome, which may be known immediately.
     mutating func send(_ request: PushRequest, now: Moment, into actions: inout [ProxyAction]) {
         dispatcher.pushAsked(request, now: now)
         carryOut(now: now, into: &actions)
     }
 
-    /// What became of a request to a provider, or of a credential.
+    /// Passes an event to the dispatcher: a provider's answer, or a credential that was made or failed.
     mutating func happened(_ event: PushDispatcher.Event, now: Moment, into actions: inout [ProxyAction]) {
         dispatcher.happened(event, now: now)
         carryOut(now: now, into: &actions)
     }
 
-    /// From now on, credentials that have to be fetched are there before a push needs them.
+    /// From now on, the dispatcher fetches credentials before a push needs them.
     mutating func started(now: Moment, into actions: inout [ProxyAction]) {
         dispatcher.started(now: now)
         carryOut(now: now, into: &actions)
@@ -83,7 +84,7 @@ package struct PushLedger: ~Copyable {
 
     private mutating func carryOut(now: Moment, into actions: inout [ProxyAction]) {
         dispatcher.takeActions(into: &orders)
-        // From the end, so that each is moved out of the array and not copied.
+        // The array is reversed because popping from its end moves each order out instead of copying it.
         orders.reverse()
         while let order = orders.popLast() {
             switch order {
@@ -94,10 +95,10 @@ package struct PushLedger: ~Copyable {
         }
     }
 
-    // MARK: From push to outcome
+    // MARK: Outcomes
 
-    /// The next push that has ended, and the provider's last word; its branch may not wait for it any more. To be asked until
-    /// it says `nil`.
+    /// Returns the next push that has ended, with the provider's final outcome. The push's branch may no longer wait
+    /// for the push. Call this method until it returns `nil`.
     mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
         while let (id, outcome) = dispatcher.nextOutcome() {
             guard let push = pushes.removeValue(forKey: id) else { continue }
@@ -107,8 +108,8 @@ package struct PushLedger: ~Copyable {
         return nil
     }
 
-    /// A step on the way to the provider. Whether the push of a call has left matters when its phone is lost later, since a
-    /// phone is not woken twice.
+    /// Notes a step in the delivery of a push to its provider. The fork must know whether the push of a call was
+    /// sent, because a phone that is lost later is not woken twice.
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
@@ -125,9 +126,16 @@ package struct PushLedger: ~Copyable {
         if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
     }
 
-    /// Drops the push of a branch that needs none any more. One that has not left is withdrawn. What the provider says of any
-    /// other still counts for all but the branch: for the badge, the record, the token, and for the end that the phone is to
-    /// hear then.
+    /// Drops the push of a branch that no longer needs the push. A push that was not sent yet is withdrawn. For a
+    /// sent push, the provider's answer still counts for the badge, the record and the token, but the branch ignores
+    /// it.
+    ///
+    /// - Parameters:
+    ///   - branch: the index of the branch in its fork.
+    ///   - call: the call.
+    ///   - end: an end push for the phone, sent if the provider accepts the dropped push.
+    ///   - now: both clocks.
+    ///   - actions: receives orders for the shell.
     mutating func drop(
         _ branch: Int, of call: Call, owing end: EndedCallNotice? = nil, now: Moment, into actions: inout [ProxyAction]
     ) {
@@ -143,8 +151,8 @@ package struct PushLedger: ~Copyable {
 
     // MARK: Waking a phone
 
-    /// The incoming-call push of a branch that waits (R11); with the code that it had in an earlier run, if it was asked for
-    /// there.
+    /// Sends the incoming-call push for a branch that waits (R11). If an earlier run already asked for this push,
+    /// `old` is the code that it had.
     mutating func wake(
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: Call, _ offer: Offer,
         _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout [ProxyAction]
@@ -180,12 +188,14 @@ package struct PushLedger: ~Copyable {
                 deadline: max(offer.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
     }
 
-    /// How long a push is worth sending at least when a phone is woken because it was lost while it rang.
+    /// The shortest time for which a call's push is worth sending, when a phone is woken because it was lost while it
+    /// rang.
     private static var shortestCallPush: Duration { .seconds(5) }
 
-    // MARK: The passing of time
+    // MARK: Timers
 
-    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` are to be called. Outcomes that wait are told at once.
+    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` must be called. While outcomes wait, that is
+    /// immediately.
     var nextDeadline: Instant? {
         if dispatcher.hasOutcomes { return .distantPast }
         guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
@@ -200,7 +210,7 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
-    /// - Returns: the next device whose list of missed calls is to be sent once more.
+    /// - Returns: the next device whose list of missed calls is due.
     mutating func due(now: Moment, into actions: inout [ProxyAction]) -> (device: DeviceID, aor: AddressOfRecord)? {
         while let timer = timers.popExpired(now: now.instant) {
             switch timer {
@@ -212,16 +222,17 @@ package struct PushLedger: ~Copyable {
     }
 }
 
-/// A push that was asked for and has not ended. It is a class, since each of its steps looks it up.
+/// A push that was asked for and has not ended. It is a class, because each step of the push looks it up and changes
+/// it.
 final class AskedPush {
-    /// Why it was sent.
+    /// Why the push was asked for.
     enum Purpose {
         case call(Call, branch: Int)
         case missedCalls([CallRef])
         case notification
-        /// It wakes the phone for what waits for it.
+        /// Wakes the phone for messages that wait for it.
         case message
-        /// It shows whether its provider takes a token.
+        /// Shows whether its provider accepts a token.
         case dryRun(DryRunTicket)
     }
 
@@ -229,13 +240,13 @@ final class AskedPush {
     let code: PushCode
     let device: DeviceID
     let aor: AddressOfRecord
-    /// Its record in the timeline.
+    /// The number of the push's timeline record; `nil` if no record is kept.
     let record: RecordID?
-    /// No branch waits for it any more.
+    /// Whether no branch waits for the push any more.
     var isDropped = false
-    /// A try of it was sent.
+    /// Whether the push was sent to the provider at least once.
     var hasLeft = false
-    /// What its phone is to hear when the provider has taken it: the call was over before.
+    /// The end push that the phone gets once the provider has accepted this push. It is set if the call ended before.
     var end: EndedCallNotice?
 
     init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
@@ -247,11 +258,13 @@ final class AskedPush {
     }
 }
 
-/// How many pushes there may be (T11.2).
+/// Limits on the number of pushes (T11.2).
 struct PushLimits {
-    /// For calls, and for all else.
+    /// Pushes for calls, by device.
     private(set) var device: SharedRate<DeviceID>
+    /// Pushes for anything else, by device.
     private var notification: SharedRate<DeviceID>
+    /// Pushes that one caller may cause, over all devices.
     var caller: RateLimit<Caller>
 
     init(_ settings: ProxySettings) {
@@ -266,14 +279,15 @@ struct PushLimits {
         caller.limit = settings.call.pushesPerCaller
     }
 
-    /// Whether the device may be woken for one more call of that caller (T11.1, T32.1). If it may, that counts.
+    /// Whether the device may be woken for one more call of this caller (T11.1, T32.1). An admitted push is counted.
     mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
         self.device.admit(
             device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
     }
 
-    /// Whether it may be woken for something else. A device has a share of its own for notifications, and gets none while calls
-    /// have used up theirs: so they never take a call's place, and a phone is not woken more often than both shares say.
+    /// Whether the device may be woken for anything but a call. A device has a separate limit for notifications. It
+    /// gets none while calls have used up its limit for calls. So notifications never take a call's place, and a
+    /// phone is not woken more often than both limits allow.
     func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
         notification.hasRoom(
             for: device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)
@@ -287,20 +301,20 @@ struct PushLimits {
 }
 
 enum LedgerTimer: Sendable {
-    /// A list of missed calls is to be sent: its provider did not take it, or its phone has said nothing to what it was asked.
+    /// A list of missed calls is due: its provider refused it before, or its phone did not answer the farewell.
     case report(DeviceID, AddressOfRecord)
-    /// Missed calls that are too old are to be dropped.
+    /// Missed calls that are too old are due to be dropped.
     case sweep
 }
 
-/// A list of missed calls that was not taken.
+/// A list of missed calls that waits for a retry.
 struct FailedReport {
     var count: Int
     let timer: DeadlineID
 }
 
 extension IncomingCall {
-    /// As pushes tell of it.
+    /// Describes the call as pushes announce it.
     init(_ offer: Offer, from caller: CallerIdentity) {
         self.init(
             callRef: offer.ref, callerURI: caller.number, displayName: caller.displayName,

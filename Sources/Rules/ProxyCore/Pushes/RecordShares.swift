@@ -2,13 +2,13 @@ import Addressing
 import Telemetry
 import Timekeeping
 
-/// How many records of the timeline callers may have, of those that are kept (T32.5): so many in the time for which one is
-/// kept. Beyond it a caller's records are left out. The oldest of all go when there are more than are kept. What is refused at
-/// once has records of its own (``Refusals``).
+/// Limits the timeline records that each caller may cause, within the time for which a record is kept (T32.5). Beyond
+/// its share, a caller's records are left out. If more records exist than are kept, the oldest are deleted. Requests
+/// that are refused immediately have separate records (``Refusals``).
 struct RecordShares {
-    /// Of calls to users, by phones; one of them has a sixteenth.
+    /// Records of calls from phones. One phone may have a sixteenth of all records.
     private var phones: SharedRate<Bool>
-    /// The same of callers whom trusted peers name.
+    /// Records of calls from callers that trusted peers name.
     private var peers: SharedRate<Bool>
     private var logLimit = LogRateLimit(burst: 1, per: .seconds(60))
 
@@ -18,7 +18,7 @@ struct RecordShares {
         peers = SharedRate(settings.share(of: whole), in: age, limitsWhole: false)
     }
 
-    /// Whether one more record is kept. If it is, it counts.
+    /// Whether one more record of the caller is kept. A kept record is counted.
     mutating func admits(from caller: Caller, now: Instant) -> Bool {
         let (number, isTrusted) = (caller.rawValue, caller.isTrusted)
         return isTrusted
@@ -26,7 +26,7 @@ struct RecordShares {
             : phones.admit(true, by: number, isTrusted: false, now: now)
     }
 
-    /// Says so, now and then.
+    /// Logs that records are left out, at most once a minute.
     mutating func tell(_ log: Log, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(

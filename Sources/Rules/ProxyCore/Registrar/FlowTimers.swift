@@ -5,7 +5,7 @@ import Timekeeping
 /// did. TCP reports a closed connection. For UDP, silence is the only sign.
 struct FlowTimers: Sendable {
     private struct Entry {
-        /// The bindings registered by the flow: a phone may have several users.
+        /// The bindings that were registered on the flow. A phone may have several users.
         var bindings: [DeviceID]
         var heard: Instant
         var isSilent = false
@@ -32,7 +32,7 @@ struct FlowTimers: Sendable {
         entries[flow] = entry
     }
 
-    /// - Returns: the bindings registered by the flow, if it was silent until now.
+    /// - Returns: the bindings that were registered on the flow, if the flow was silent until now.
     mutating func heard(_ flow: Flow, span: Duration, now: Instant) -> [DeviceID] {
         guard let index = entries.index(forKey: flow) else { return [] }
         entries.values[index].heard = now
@@ -43,10 +43,10 @@ struct FlowTimers: Sendable {
     }
 
     /// - Parameters:
-    ///   - span: how long.
+    ///   - span: how long a flow must be silent.
     ///   - now: the time.
-    ///   - isTheirs: whether the binding is still there, and registered by the flow.
-    /// - Returns: the bindings of one flow on which nothing came for `span`. Call it until it returns `nil`.
+    ///   - isTheirs: whether the binding still exists and was registered on the flow.
+    /// - Returns: the bindings of one flow on which nothing came for `span`. Call this method until it returns `nil`.
     mutating func fallenSilent(
         span: Duration, now: Instant, isTheirs: (DeviceID, Flow) -> Bool
     ) -> (flow: Flow, bindings: [DeviceID])? {

@@ -5,23 +5,24 @@ package import Registration
 import Telemetry
 import Timekeeping
 
-/// What a step of the search for dead tokens found.
+/// The result of one step of the search for dead tokens.
 package struct DeadTokenFindings: Hashable, Sendable {
-    /// Contacts that were dropped.
+    /// The number of contacts that were dropped.
     package var dropped = 0
-    /// Contacts that stay because they were registered later than their token died.
+    /// The number of contacts that stay because they registered after their token died.
     package var newer = 0
-    /// The tokens that some contact has.
+    /// The dead tokens that some contact has.
     package var matched: [ByteString] = []
-    /// Where to go on; `nil` when all was searched.
+    /// Where the next step begins; `nil` when all bindings were searched.
     package var next: BindingCursor?
 
     package init() {}
 }
 
-/// Tokens that Apple's feedback service reports as dead.
+/// Removes contacts whose push tokens are dead, as a provider's answer or Apple's feedback service reports.
 extension ProxyEngine {
-    /// Its token is dead: the contact goes, the branches that wait for it end, and so do its entries in the bucket.
+    /// Drops the contact of a device whose token is dead. Branches that wait for the device end. Its missed calls go
+    /// to the user's other devices.
     func dropDevice(
         _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
@@ -47,7 +48,7 @@ extension ProxyEngine {
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)
     }
 
-    /// The further flows of a device whose token is dead: it was named by each of them.
+    /// Removes the other flows of a device that named the same dead token.
     private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
         registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
             guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }
@@ -55,15 +56,15 @@ extension ProxyEngine {
         }
     }
 
-    /// Apple's feedback service says that these tokens are dead. There is no index by token, since nothing else needs
-    /// one: all bindings are searched, in steps, so that calls go on meanwhile.
+    /// Drops contacts whose tokens Apple's feedback service reports as dead. There is no index by token, since
+    /// nothing else needs one. All bindings are searched in steps, so that calls go on meanwhile.
     ///
     /// - Parameters:
-    ///   - dead: token in lower-case hexadecimal, and the unsigned second since which it is dead.
+    ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix second since which it is dead.
     ///   - cursor: where this step begins.
-    ///   - limit: contacts to read in this step.
+    ///   - limit: the number of contacts to read in this step.
     ///   - now: both clocks.
-    /// - Returns: what was found, and where the next step begins.
+    /// - Returns: the findings, and where the next step begins.
     func dropDeadTokens(
         _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
     ) -> DeadTokenFindings {

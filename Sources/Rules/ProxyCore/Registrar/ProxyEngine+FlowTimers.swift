@@ -5,8 +5,8 @@ import Timekeeping
 
 /// Watches flows whose phones were told by Flow-Timer how often to show life (RFC 5626 section 4.4).
 extension ProxyEngine {
-    /// A phone was told a Flow-Timer. The runtime closes its connection when nothing comes. UDP has no connection, so
-    /// its flows are watched here.
+    /// A phone was told a Flow-Timer. The runtime closes a connection on which nothing comes. UDP has no connection,
+    /// so UDP flows are watched here.
     func toldFlowTimer(_ bindings: some Sequence<DeviceID>, on flow: Flow, now: Moment) {
         let pause = settings.registrar.flowTimer
         guard pause > .zero else { return }
@@ -18,7 +18,8 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// A keep-alive, a request or a response came on the flow. It costs nothing while no phone was told a Flow-Timer.
+    /// A keep-alive, a request or a response came on the flow. This check costs nothing while no phone was told a
+    /// Flow-Timer.
     func showedLife(on flow: Flow, now: Moment) {
         guard !flows.timers.isEmpty else { return }
         let span = settings.registrar.flowTimer + Self.flowGrace
@@ -28,7 +29,7 @@ extension ProxyEngine {
         }
     }
 
-    /// How much longer than its Flow-Timer a phone may take: a keep-alive may be lost, and is sent again.
+    /// How much longer than its Flow-Timer a phone may be silent. A keep-alive may be lost, and is then sent again.
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {
@@ -41,7 +42,7 @@ extension ProxyEngine {
     func flowTimersDue(now: Moment) {
         flows.isTimerArmed = false
         let pause = settings.registrar.flowTimer
-        // The setting was taken back: nobody is asked for anything any more.
+        // The setting was switched off, so phones are no longer asked to show life.
         guard pause > .zero else { return flows.timers = FlowTimers() }
         for _ in 0..<Self.flowBatch {
             let silent = flows.timers.fallenSilent(span: pause + Self.flowGrace, now: now.instant) { binding, flow in
@@ -54,6 +55,6 @@ extension ProxyEngine {
         armFlowTimers()
     }
 
-    /// How many silent flows are handled in one go, so that many at once do not hold up calls.
+    /// How many silent flows are handled at a time, so that many silent flows do not hold up calls.
     private static let flowBatch = 500
 }

@@ -5,15 +5,15 @@ import SIPGrammar
 import Telemetry
 package import Timekeeping
 
-/// Passwords, whether they come as digests or over HTTP: their wrong ones are counted together (T8).
+/// Checks passwords from digests and from HTTP. Wrong passwords of both are counted together (T8).
 extension ProxyEngine {
-    /// How long somebody has to wait until a password that he shows is looked at.
+    /// How long a source must wait before its password is checked.
     ///
     /// - Parameters:
-    ///   - source: who shows it; `nil` for a trusted peer, which speaks for many.
-    ///   - user: whose password it would be; `nil` for a key or another secret that is no user's.
-    ///   - now: the present.
-    /// - Returns: `nil` when it is looked at now.
+    ///   - source: the address that shows the password; `nil` for a trusted peer, which speaks for many.
+    ///   - user: the user whose password is shown; `nil` for a key or another secret that is no user's.
+    ///   - now: both clocks.
+    /// - Returns: the time to wait; `nil` if the password is checked now.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
         guard let wait = sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) else {
             return nil
@@ -38,14 +38,14 @@ extension ProxyEngine {
         return LoginLimit.Attempt(from: source, for: user, isAtHome: isHome(source, of: user))
     }
 
-    /// Whether the user has a contact at that address.
+    /// Whether the user has a contact at this address.
     private func isHome(_ source: IPAddress, of user: AddressOfRecord) -> Bool {
         registrar.bindings.device(of: user) { $0.remote.address.source == source.source } != nil
     }
 
     // MARK: Digests
 
-    /// Judges the digest credentials of a request, within the limits.
+    /// Checks the digest credentials of a request, within the limits on wrong passwords.
     func checkCredentials(
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
@@ -70,7 +70,8 @@ extension ProxyEngine {
         return verdict
     }
 
-    /// A phone on the very flow that it registered on has shown its password there: nobody else can use that flow.
+    /// How long a digest must wait before it is checked. A phone on the flow that it registered on never waits: it
+    /// has shown its password there, and nobody else can use that flow.
     private func digestWait(_ incoming: IncomingRequest, _ user: AddressOfRecord, now: Moment) -> Duration? {
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
         guard let wait = loginWait(from: source, for: user, now: now) else { return nil }
@@ -92,7 +93,8 @@ extension ProxyEngine {
         incoming.isTrusted ? .trusted : .source(incoming.flow.remote.address)
     }
 
-    /// The shell keeps streams that prove themselves. It may hear so again, which costs less than remembering.
+    /// Tells the shell that a stream has proved itself, so that the stream is kept. Telling this again costs less
+    /// than remembering it.
     func noteProved(_ flow: Flow, by user: AddressOfRecord? = nil) {
         if flow.connection != 0 { act(.flowProved(flow, account: user?.hashValue)) }
     }

@@ -6,9 +6,10 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// REGISTERs, and what is told of devices in another way.
+/// Handles REGISTERs, and devices that services report or remove.
 extension ProxyEngine {
-    /// RFC 3261 section 10.3: authenticate, plan, commit, then answer; REGISTERs of one AOR one after the other.
+    /// Handles a REGISTER (RFC 3261 section 10.3): authenticate, plan, commit, then answer. REGISTERs of one AOR are
+    /// handled one after the other.
     func registerReceived(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard mayRegister(incoming, now: now) else { return }
@@ -51,10 +52,10 @@ extension ProxyEngine {
         return false
     }
 
-    // MARK: How many (T17.6)
+    // MARK: Limits (T17.6)
 
-    /// Whether a REGISTER is looked at; when not, it was answered. One that shows no password is refused before it costs
-    /// anything. One that does is looked at, since whoever invents sources must not shut out who is there.
+    /// Whether a REGISTER is looked at. If not, it was answered. REGISTERs without a password have a stricter limit of
+    /// their own, so an attacker with forged sources cannot shut out phones that show one.
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
@@ -66,7 +67,7 @@ extension ProxyEngine {
         return false
     }
 
-    /// Counts it. Whether it was one too many, and was refused.
+    /// Counts a REGISTER. Returns true if it exceeded the limit and was refused.
     private func isLimited(_ incoming: IncomingRequest, isProved: Bool, now: Moment) -> Bool {
         guard !incoming.isTrusted,
             let wait = sources.registers.came(on: incoming.flow, isProved: isProved, now: now.instant)
@@ -79,7 +80,7 @@ extension ProxyEngine {
         counters.count(.registerLimited)
         counters.count(.registerRefused)
         sources.registers.tell(log, of: incoming.flow, now: now.instant)
-        // Spread, so that they do not come back together.
+        // The pauses are spread, so that refused phones do not come back together.
         let spread = Duration.milliseconds(Int64(functions.random() % 10_000))
         refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait + spread)], now: now)
     }
@@ -105,7 +106,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Devices have sent a REGISTER; what it changes is not written yet.
+    /// Devices have sent a REGISTER. The changes of the REGISTER are not persisted yet.
     private func noteReturn(of bindings: some Collection<DeviceID>, now: Moment) {
         guard !calls.devices.isEmpty, ledger.timeline.isOn else { return }
         for binding in bindings {
@@ -124,13 +125,13 @@ extension ProxyEngine {
         } else {
             refuse(queue.current, retryAfter: 10, now: now)
         }
-        // In their order; the first that needs a commit makes the rest wait again.
+        // The waiting work begins in order. The first work that needs a commit makes the rest wait again.
         for work in queue.waiting { begin(work, for: aor, now: now) }
     }
 
     // MARK: Complete
 
-    /// What was planned is on disk.
+    /// Makes a plan take effect. Its changes are on disk, or it has none.
     private func complete(_ work: RegistrarWork, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment) {
         registrar.complete(plan)
         countNew(plan.facts)
@@ -145,7 +146,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Answers, and only then lets the held calls out (R17, A11).
+    /// Answers a REGISTER, and only then releases the held calls (R17, A11).
     private func completeRegister(
         _ incoming: IncomingRequest, _ plan: RegisterPlan, for aor: AddressOfRecord, now: Moment
     ) {
@@ -166,7 +167,7 @@ extension ProxyEngine {
         for binding in plan.refreshed { bindingReturned(binding, of: aor, isPush: nil, now: now) }
     }
 
-    /// The same of a push contact that was only refreshed.
+    /// Completes a REGISTER that only refreshed one push contact.
     private func completeRefresh(
         _ incoming: IncomingRequest, _ refresh: ContactRefresh, for aor: AddressOfRecord, now: Moment
     ) {
@@ -188,11 +189,11 @@ extension ProxyEngine {
             _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
         counters.count(.registerAccepted)
-        // Where nobody has to prove himself, a contact is all the proof there is.
+        // Without authentication, a contact is the only proof that a phone can give.
         if !settings.authenticates { noteProved(incoming.flow) }
     }
 
-    /// Says once that push tokens can be read on their way.
+    /// Logs once that push tokens come unprotected, so that others can read them.
     private func noteToken(of aor: AddressOfRecord, _ incoming: IncomingRequest) {
         guard registrar.unprotectedTokens.contactAccepted(on: incoming.flow, isTrusted: incoming.isTrusted) else {
             return
@@ -213,7 +214,7 @@ extension ProxyEngine {
         respond(server, .ok, incoming.response(.ok, toTag: tags.next(), reserving: 896, fields), now: now)
     }
 
-    /// Says in the log what a REGISTER changed; a plain refresh is silent but for debugging.
+    /// Logs what a REGISTER changed. A plain refresh is logged at level debug only.
     private func note(_ facts: [RegistrationFact], for aor: AddressOfRecord, on flow: Flow) {
         guard log.isEnabled(.info) else { return }
         if facts.isEmpty {
@@ -228,7 +229,7 @@ extension ProxyEngine {
 
     // MARK: Refuse
 
-    /// Answers work that cannot be done now and may be tried again.
+    /// Refuses work that cannot be done now and may be retried.
     private func refuse(_ work: RegistrarWork, retryAfter seconds: Int, now: Moment) {
         switch work {
         case .register(let incoming):
@@ -239,7 +240,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Answers work that is not allowed.
+    /// Refuses work that is not allowed.
     private func reject(
         _ work: RegistrarWork, of aor: AddressOfRecord, _ status: Status, _ fields: [AddedField],
         because problem: TokenProblem?, now: Moment
@@ -257,7 +258,7 @@ extension ProxyEngine {
         }
     }
 
-    /// What the registrar means by a status.
+    /// The reason for a status of the registrar, as the log names it.
     private static func reason(_ status: Status) -> StaticString {
         switch status {
         case .forbidden: "more contacts than max-contacts, or a contact that may not be"
@@ -268,15 +269,16 @@ extension ProxyEngine {
         }
     }
 
-    /// A Path says where requests are sent: that is an edge's word, and not a phone's (T9.3).
+    /// Refuses a REGISTER whose Path comes from an untrusted address. A Path says where requests are sent, and only
+    /// an edge may say that (T9.3).
     private func refusePath(_ incoming: IncomingRequest, for aor: AddressOfRecord, now: Moment) {
         let warning = AddedField.warning(399, by: aor.host, "Path from an address that is not trusted")
         refuseRegister(
             incoming, of: aor, .forbidden, fields: [warning], because: "its Path is not of a trusted address", now: now)
     }
 
-    /// A phone that is registered sends REGISTERs without credentials every day. For one that is not registered, a line
-    /// tells that it was asked for its password, in case it never answers.
+    /// A registered phone sends REGISTERs without credentials every day, and these are not logged. For an
+    /// unregistered phone, a line says that it was challenged, in case it never answers.
     private func noteChallenge(
         _ incoming: IncomingRequest, of aor: AddressOfRecord, _ reason: DigestAuthenticator.Reason, now: Moment
     ) {
@@ -293,7 +295,7 @@ extension ProxyEngine {
         }
     }
 
-    /// Refuses a REGISTER and says so in the log.
+    /// Refuses a REGISTER and logs the reason.
     private func refuseRegister(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, fields: [AddedField] = [],
         because reason: StaticString, now: Moment
@@ -303,7 +305,8 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// Tells of it, by a line and a record, but of no more than the limits admit: anybody can cause them.
+    /// Logs and records a refused REGISTER. The limits keep lines and records few, because anybody can cause
+    /// refusals.
     private func tellRefused(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, _ refusal: Refusal,
         _ reason: StaticString, now: Moment
@@ -324,7 +327,7 @@ extension ProxyEngine {
         ]
     }
 
-    /// Says how many contacts of the store cannot be woken any more, and what to do.
+    /// Logs how many stored contacts cannot be woken any more, and how to cure that.
     func noteUnfitContacts() {
         for (problem, count) in registrar.takeUnfit() {
             log.warning(
@@ -333,9 +336,9 @@ extension ProxyEngine {
         }
     }
 
-    // MARK: Time
+    // MARK: Timers
 
-    /// Drops ordinary bindings whose time is over.
+    /// Drops ordinary bindings that have expired.
     func removeExpiredBindings(now: Moment) {
         let ended = registrar.bindings.removeExpired(limit: Self.expiryBatch, now: now.instant)
         guard !ended.isEmpty else { return }
@@ -343,10 +346,10 @@ extension ProxyEngine {
         for binding in ended { deviceRemoved(binding.id, of: binding.aor, now: now) }
     }
 
-    /// How many bindings are looked at in one go, so that a crowd that expires together does not hold up calls.
+    /// How many bindings are examined at a time, so that many that expire together do not hold up calls.
     private static let expiryBatch = 500
 
-    /// Writes some of what was refreshed; the rest has its turn soon.
+    /// Writes some of the refreshed bindings. The other ones are written soon after.
     func bookkeepingDue(now: Moment) {
         let (rows, hasMore) = registrar.refreshedRows(limit: Self.bookkeepingBatch, now: now)
         act(.refresh(rows))

@@ -3,8 +3,8 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// How many REGISTERs a second one source may send (T17.6). One over UDP may be invented, so it is counted apart from what comes
-/// by connections.
+/// Limits how many REGISTERs one source may send each second (T17.6). A UDP source may be forged, so UDP is counted
+/// apart from connections.
 struct RegisterLimit: Sendable {
     private var rate: SourceRate
     private var logLimit = LogRateLimit(burst: 5, per: .seconds(60))
@@ -20,20 +20,20 @@ struct RegisterLimit: Sendable {
         return hasher.finalize()
     }
 
-    /// Asks before a REGISTER is looked at, and counts nothing.
+    /// How long a source must wait before its REGISTER is looked at. This counts nothing.
     ///
     /// - Parameters:
-    ///   - flow: where the REGISTER came from.
-    ///   - showsPassword: whether it may prove something. What does not is refused before it costs anything.
+    ///   - flow: the flow on which the REGISTER came.
+    ///   - showsPassword: whether the REGISTER may prove itself. The limit is stricter for a REGISTER that cannot.
     ///   - now: the time.
-    /// - Returns: how long the source has to wait; `nil` when its REGISTER is looked at.
+    /// - Returns: how long the source must wait; `nil` if its REGISTER is looked at.
     func wait(on flow: Flow, showsPassword: Bool, now: Instant) -> Duration? {
         rate.isOn ? rate.wait(Self.source(of: flow), isProved: showsPassword, now: now) : nil
     }
 
-    /// A REGISTER has proved itself, or not.
+    /// Counts a REGISTER, which has proved itself or not.
     ///
-    /// - Returns: how long the source has to wait, where it has proved nothing too often.
+    /// - Returns: how long the source must wait, if this REGISTER was one too many.
     mutating func came(on flow: Flow, isProved: Bool, now: Instant) -> Duration? {
         guard rate.isOn else { return nil }
         let source = Self.source(of: flow)
@@ -41,7 +41,7 @@ struct RegisterLimit: Sendable {
         return rate.wait(source, isProved: isProved, now: now)
     }
 
-    /// Says so, now and then.
+    /// Logs that REGISTERs are refused, at most five times a minute.
     mutating func tell(_ log: Log, of flow: Flow, now: Instant) {
         guard let suppressed = logLimit.admit(now: now) else { return }
         log.warning(

@@ -5,11 +5,13 @@ package import Registration
 import SIPGrammar
 import Timekeeping
 
-/// The registrar: users, their bindings, and the work on them, one at a time for each AOR (RFC 3261 section 10.3).
+/// The registrar holds users and bindings. It handles the work on each AOR one piece at a time (RFC 3261 section
+/// 10.3).
 ///
-/// A REGISTER passes these stages: it is authenticated (`ProxyEngine+Login`, nothing is kept of it before), planned
-/// (``RegisterProcessor``), committed to the store, and completed: answered, and the calls that wait let out. An upstream
-/// registrar would be asked between plan and commit. What is told of devices in another way begins with the plan.
+/// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
+/// completed. Completion answers it and releases the held calls. Before authentication, no state is kept for it. An
+/// upstream registrar would be asked between plan and commit. Devices that services report or remove begin with the
+/// plan.
 package struct Registrar: ~Copyable {
     package internal(set) var bindings: BindingTable
     package internal(set) var users: UserDirectory
@@ -18,20 +20,21 @@ package struct Registrar: ~Copyable {
     private var works: [AddressOfRecord: RegistrarQueue] = [:]
     private var commits: [CommitTicket: AddressOfRecord] = [:]
     private var lastCommit: UInt64 = 0
-    /// Bindings whose expiry and CSeq in the store are behind.
+    /// Bindings whose expiry and CSeq are not persisted yet.
     private(set) var refreshedLately = RefreshedBindings()
     private var dateField = DateField()
-    /// Counts the answers that say what bindings there are. It begins anywhere, so that the names in them are others than
-    /// those of the run before.
+    /// Numbers the answers that list bindings. The numbers start at the mark of this run, so that names in these
+    /// answers differ from the names of the last run.
     var answers: UInt32 = 0
-    /// Providers that are switched on.
+    /// Push providers that are switched on.
     package internal(set) var enabledProviders: Set<PushProvider>
-    /// The log says once that push tokens come unprotected.
+    /// Whether the log has said that push tokens come unprotected.
     var unprotectedTokens = UnprotectedTokens()
-    /// How far the walk for contacts that end soon has come, and whether there is one.
+    /// The position of the walk for contacts that need a refresh push.
     var refreshCursor: UInt32 = 0
+    /// Whether the next step of this walk is scheduled.
     var isWalkingForRefresh = false
-    /// What ``takeUnfit()`` gives.
+    /// How many stored contacts have each problem, for ``takeUnfit()``.
     private var unfit: [TokenProblem: Int] = [:]
 
     init(settings: RegistrarSettings, users: UserDirectory, enabled: Set<PushProvider>, startedAt date: UnixTime) {
@@ -43,10 +46,10 @@ package struct Registrar: ~Copyable {
 
     // MARK: Plan and commit
 
-    /// Plans the work, or lets it wait for that before it.
+    /// Plans the work, or queues it behind earlier work on the same AOR.
     mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
         guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
-        // A place for each device, and for what else concerns the user: all of them may wake at once.
+        // The queue has a place for each device and some for other work, because all devices may wake at once.
         guard queue.waiting.count < processor.settings.maxContacts + Self.reserve else { return .busy }
         works[aor]?.waiting.append(work)
         return .queued
@@ -79,9 +82,9 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// The store has committed a plan, or could not.
+    /// The store has committed a plan, or failed to.
     ///
-    /// - Returns: the work whose plan it was, and what waited behind it; that begins anew, in its order.
+    /// - Returns: the plan's work and the work queued behind it. The caller begins the queued work again, in order.
     mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (aor: AddressOfRecord, queue: RegistrarQueue)? {
         guard let aor = commits.removeValue(forKey: ticket), let queue = works.removeValue(forKey: aor) else {
             return nil
@@ -90,12 +93,12 @@ package struct Registrar: ~Copyable {
         return (aor, queue)
     }
 
-    /// What was decided takes effect.
+    /// Makes a plan take effect.
     mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
 
     mutating func complete(_ refresh: ContactRefresh) { bindings.apply(refresh) }
 
-    /// What the 200 to a REGISTER says of the bindings.
+    /// Appends the header fields of the 200 to a REGISTER, which list the bindings.
     mutating func appendOKFields(
         for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
     ) {
@@ -117,9 +120,9 @@ package struct Registrar: ~Copyable {
 
     // MARK: Bookkeeping
 
-    /// A phone has refreshed these, and said what it is.
+    /// Notes that a phone has refreshed these bindings, and its User-Agent.
     ///
-    /// - Returns: whether these are the first since all was written.
+    /// - Returns: whether these are the first unwritten bindings since all were written.
     mutating func noteRefreshed(_ devices: some Collection<DeviceID>, saying agent: ByteString) -> Bool {
         guard !devices.isEmpty else { return false }
         let isFirst = refreshedLately.isEmpty
@@ -127,14 +130,14 @@ package struct Registrar: ~Copyable {
         return isFirst
     }
 
-    /// Some of the rows that were refreshed lately, so that calls do not wait behind all of them.
+    /// Takes some of the rows that were refreshed lately, so that calls do not wait until all of them are written.
     mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
         let rows = refreshedLately.take(limit)
             .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
         return (rows, !refreshedLately.isEmpty)
     }
 
-    /// Takes a binding from the store at start-up; false when its row is to be deleted.
+    /// Restores a binding from the store at start-up. Returns false if its row must be deleted.
     mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
         switch bindings.restore(row, settings: processor.settings, now: now) {
         case .dropped: return false
@@ -145,36 +148,36 @@ package struct Registrar: ~Copyable {
         }
     }
 
-    /// Contacts of the store with tokens that are not taken any more, by what is wrong with them: once, after a start.
+    /// Returns once, after a start, how many stored contacts have tokens that are no longer accepted, by problem.
     mutating func takeUnfit() -> [(problem: TokenProblem, count: Int)] {
         defer { unfit = [:] }
         return TokenProblem.allCases.compactMap { problem in unfit[problem].map { (problem, $0) } }
     }
 }
 
-/// What changes an AOR's devices.
+/// A piece of work that changes the devices of an AOR.
 enum RegistrarWork {
     case register(IncomingRequest)
     case report(ReportedDevice, ReportTicket)
     case removal(DeviceSelection, ReportTicket)
 }
 
-/// What becomes of a piece of work.
+/// The registrar's decision about a piece of work.
 enum RegistrarStep {
-    /// It waits for the work before it.
+    /// The work waits for earlier work.
     case queued
-    /// Too much waits already.
+    /// Too much work waits already.
     case busy
     case rejected(Status, [AddedField], TokenProblem?)
-    /// A push contact is refreshed; nothing has to be written first.
+    /// A push contact is refreshed, and nothing must be persisted first.
     case refreshed(ContactRefresh)
-    /// The same of a plan.
+    /// A plan may take effect, and nothing must be persisted first.
     case planned(RegisterPlan)
     /// The changes of the plan go to the store with this ticket.
     case committing(RegisterPlan, CommitTicket)
 }
 
-/// The work on one AOR: the first waits for its commit, the others for their turn.
+/// The work on one AOR. The current work waits for its commit, and the other work waits for its turn.
 struct RegistrarQueue {
     let current: RegistrarWork
     let plan: RegisterPlan

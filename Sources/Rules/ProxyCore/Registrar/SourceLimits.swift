@@ -1,6 +1,6 @@
 import Registration
 
-/// How much one source may ask of the registrar (T8, T17.6).
+/// Limits on the logins and REGISTERs of one source (T8, T17.6).
 struct SourceLimits {
     var logins: LoginLimit
     var registers: RegisterLimit

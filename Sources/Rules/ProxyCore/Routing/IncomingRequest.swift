@@ -4,20 +4,21 @@ import Registration
 import SIPGrammar
 import SIPTransactions
 
-/// A request on its way through the engine, with what answering it needs.
+/// A request that the engine is serving, with the data that a response to the request needs.
 struct IncomingRequest {
     let request: SIPRequest
     let flow: Flow
-    /// It came from a trusted peer.
+    /// Whether a trusted peer sent the request.
     let isTrusted: Bool
-    /// `;received=...;rport=...` for the topmost Via (RFC 3581), in each response and in the forwarded request.
+    /// `;received=...;rport=...` for the topmost Via (RFC 3581). Each response and the forwarded request get it.
     let viaAddition: ViaAddition
     let responseFlow: Flow
-    /// The key for its transaction, which it may not have yet.
+    /// The key by which a server transaction can be made for the request later. `nil` before the transaction table saw
+    /// the request.
     private(set) var key: TransactionKey?
-    /// The user who has shown a password for it.
+    /// The user whose password came with the request, if that password was right.
     var sender: AddressOfRecord?
-    /// `nil` while nothing is kept of it: it is answered statelessly then.
+    /// `nil` while the request has no server transaction. Responses are stateless then.
     private(set) var server: ServerTransactionID?
 
     init(_ request: SIPRequest, on flow: Flow, isTrusted: Bool) {
@@ -45,14 +46,14 @@ struct IncomingRequest {
         return matched
     }
 
-    /// How long an answer may be for which nobody has proved anything (T4.1).
+    /// The maximum length in bytes of a response while the sender has proved nothing (T4.1).
     var answerLimit: Int { isTrusted ? .max : flow.answerLimit(to: request.frame) }
 
     func response(_ status: Status, toTag: ToTag?, fields: [AddedField]) -> [UInt8] {
         request.response(status, toTag: toTag, viaAddition: viaAddition, fields: fields)
     }
 
-    /// The same, with fields that are written in place, for which about `size` bytes are reserved.
+    /// A response whose added fields are written in place. About `size` bytes are reserved for those fields.
     func response(
         _ status: Status, toTag: ToTag?, reserving size: Int, _ appendFields: (inout ByteSink) -> Void
     ) -> [UInt8] {
@@ -62,6 +63,7 @@ struct IncomingRequest {
 }
 
 extension Flow {
-    /// Over UDP the source of a message may be invented: what it makes us send there is at most three times as long.
+    /// The source address of a UDP message may be forged. A response to UDP is at most three times as long as the
+    /// request.
     func answerLimit(to frame: MessageFrame) -> Int { transport.isReliable ? .max : frame.bytes.count * 3 }
 }

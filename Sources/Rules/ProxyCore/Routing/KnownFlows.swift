@@ -1,15 +1,15 @@
 import Addressing
 import Timekeeping
 
-/// What is known of flows: when they last showed life, and whom their certificates name.
+/// The state of flows: when each flow last showed life, and which names its certificate proves.
 struct KnownFlows {
-    /// When flows last showed life; `nil` when the settings do not ask for it.
+    /// When each flow last showed life. `nil` if `call.ring-live-flow-within` is zero.
     var life: FlowLife?
-    /// Flows over UDP that must show life.
+    /// UDP flows that must send a keep-alive at intervals, with their deadlines.
     var timers = FlowTimers()
-    /// A timer of the engine waits for the next flow that may not have.
+    /// Whether an engine timer is set for the next flow that may be overdue.
     var isTimerArmed = false
-    /// The names that the peers of open connections have proved, by the connections' numbers.
+    /// Certificate names that the peers of open connections have proved, by connection number.
     var provedNames: [UInt64: [String]] = [:]
 
     init(_ settings: ProxySettings) { watchLife(settings) }

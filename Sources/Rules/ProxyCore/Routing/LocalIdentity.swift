@@ -3,9 +3,9 @@ package import Bytes
 import Registration
 package import SIPGrammar
 
-/// One of our listeners as others see it.
+/// One of our SIP listeners, with the name under which other hosts reach the listener.
 package struct Listener: Sendable {
-    /// Its number in the configuration's order, as flows carry it.
+    /// The listener's index in the configuration. Flows carry the same number.
     package let number: UInt16
     package let transport: Transport
     package let bound: Endpoint
@@ -20,20 +20,21 @@ package struct Listener: Sendable {
     }
 }
 
-/// What counts as ourselves: our domains, and the hosts and ports by which a Route or Request-URI may name us.
+/// The daemon's own names: our domains, and the hosts and ports by which a Route or Request-URI may name us.
 package struct LocalIdentity: Sendable {
     package let listeners: [Listener]
-    /// Lower case; the first is the home of users who are addressed by our bare address.
+    /// Our domains in lower case. The first domain is the home of users that are addressed by our bare address.
     package let domains: [ByteString]
-    /// Realms that phones show us passwords for; lower case.
+    /// The digest realms in which phones authenticate, in lower case.
     private(set) var realms: [ByteString]
     private let hosts: Set<ByteString>
-    /// Lower case. There are a few of them, and comparing costs less than a hash.
+    /// Hosts in lower case. The list is short, so a linear search costs less than a hash.
     private let sentBys: [(host: ByteString, port: UInt16)]
-    /// Where our listeners are reached: what is sent there comes back to us.
+    /// All addresses of our listeners. A message that we send to such an address comes back to us.
     private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
 
-    /// The same, whose users show their passwords in that realm; in the realms of their domains without one.
+    /// A copy whose users authenticate in the given realm. With `nil`, each user authenticates in the realm of the
+    /// user's domain.
     func asking(inRealm realm: String?) -> LocalIdentity {
         var identity = self
         if let realm { identity.realms = [ByteString(realm).lowercased()] }
@@ -41,10 +42,11 @@ package struct LocalIdentity: Sendable {
     }
 
     /// - Parameters:
-    ///   - listeners: where SIP is spoken.
-    ///   - domains: whose users register here.
-    ///   - machine: this machine's own addresses. A listener that is bound to all of them is reached at each.
-    ///   - others: what else of this program listens for TCP connections, and speaks no SIP.
+    ///   - listeners: the sockets that speak SIP.
+    ///   - domains: the domains whose users register here.
+    ///   - machine: this machine's own addresses. A listener that is bound to the unspecified address is reached at
+    ///     each of these.
+    ///   - others: the other TCP listeners of this program, such as the HTTP API. They do not speak SIP.
     package init(
         listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
     ) {
@@ -75,7 +77,7 @@ package struct LocalIdentity: Sendable {
         of listener: Listener, machine: [IPAddress]
     ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
         var places = places(of: listener.transport, listener.bound, machine: machine)
-        // What others reach it by, behind a NAT for example.
+        // The advertised address, for example behind a NAT.
         if let advertised = Endpoint(listener.sentBy.string) {
             places.append((listener.transport, advertised.port, advertised.address))
         }
@@ -89,22 +91,23 @@ package struct LocalIdentity: Sendable {
             + (bound.address.isUnspecified ? machine.map { (transport, bound.port, $0) } : [])
     }
 
-    /// Whether requests can be sent over protected hops.
+    /// Whether any listener speaks TLS, so that requests can be sent over protected hops.
     var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
 
-    /// Whether a message sent there would come back to one of our listeners (T9.4).
+    /// Whether a message that is sent to this endpoint would come back to one of our listeners (T9.4).
     package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
-        // A stream to the port of another transport is refused there, but ends at us all the same.
+        // A TCP stream to our TLS port is refused, but the stream still ends at this daemon.
         for place in ownPlaces
         where place.port == endpoint.port && place.transport.isReliable == transport.isReliable {
             if place.address == endpoint.address { return true }
-            // A listener on all addresses is also reached through all of loopback, and through the address that means "here".
+            // A listener on the unspecified address is also reached at each loopback address and at the unspecified
+            // address.
             if place.address.isUnspecified, place.address.isV4 == endpoint.address.isV4,
                 endpoint.address.isLoopback || endpoint.address.isUnspecified
             {
                 return true
             }
-            // The kernel takes "here" for loopback.
+            // The kernel connects to loopback if the destination is the unspecified address.
             if endpoint.address.isUnspecified, place.address.isLoopback { return true }
         }
         return false
@@ -120,7 +123,7 @@ package struct LocalIdentity: Sendable {
         return domains.contains(lower)
     }
 
-    /// The URI's host and port are those of one of our listeners, or its host is one of our domains without a port.
+    /// Whether the URI names us: by the host and port of a listener, or by one of our domains without a port.
     package func isUs(_ uri: SIPURI) -> Bool {
         if uri.port == nil, isDomain(uri.host) { return true }
         let port = uri.port ?? (uri.scheme == .sips ? 5061 : 5060)
@@ -128,17 +131,17 @@ package struct LocalIdentity: Sendable {
         return false
     }
 
-    /// The domain part of the AOR that a URI names: its host when that is our domain, the first domain when it is our
-    /// address, `nil` when it is somebody else's.
+    /// The domain of the AOR that a URI names: the URI's host if that is one of our domains, or our first domain if the
+    /// host is our own address. `nil` for any other host.
     package func home(of uri: SIPURI) -> ByteString? {
         let host = uri.host.lowercased()
         if domains.contains(host) { return host }
         return hosts.contains(host) ? domains.first : nil
     }
 
-    /// The listener whose address a request bears that is sent to a place, and which it leaves from: of those with the
-    /// transport and address family the wished one, else one of the same address, else the first. One on loopback reaches
-    /// this machine alone.
+    /// The listener that a request to `remote` is sent from. Candidates have the transport and the address family of
+    /// `remote`. The wished listener comes first, then a listener on the same address, then any candidate. A loopback
+    /// listener serves a remote address outside this machine only if no other candidate exists.
     package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
         let speaking = { (listener: Listener) in
             listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
@@ -152,7 +155,7 @@ package struct LocalIdentity: Sendable {
             ?? listeners.first(where: fitting) ?? listeners.first(where: speaking)
     }
 
-    /// The listener that a flow uses; another that can take its place when the settings have changed since.
+    /// The listener that a flow uses, or a replacement if the settings have changed since the flow began.
     package func listener(for flow: Flow) -> Listener? {
         if let listener = listener(flow.listener), listener.transport == flow.transport { return listener }
         return listener(for: flow.transport, to: flow.remote.address, preferring: flow.listener)
@@ -164,12 +167,12 @@ package struct LocalIdentity: Sendable {
 }
 
 extension AddressOfRecord {
-    /// The AOR a URI names in one of our domains; `nil` when it names no user.
+    /// The AOR that a URI names in one of our domains. `nil` if the URI has no user part.
     init?(_ uri: SIPURI, home: ByteString) {
         guard let user = uri.user, !user.isEmpty else { return nil }
         self.init(user: user.percentDecoded(), host: home)
     }
 
-    /// For P-Asserted-Identity (RFC 3325 section 9.1).
+    /// The AOR as the value of P-Asserted-Identity (RFC 3325 section 9.1).
     var assertedIdentity: ByteString { ByteString("<sip:\(self)>") }
 }

@@ -2,22 +2,22 @@ import Addressing
 import SIPGrammar
 import Timekeeping
 
-/// Host names that are being looked up, each with what its addresses are for.
+/// Pending DNS look-ups, each with the purpose that the addresses serve.
 struct Lookups {
     enum Purpose {
-        /// A branch whose request goes there.
+        /// A branch of a call waits for the address of its next hop.
         case branch(Int, of: Call, Request, NextHop)
-        /// The caller of an earlier run is called back.
+        /// The daemon calls a caller of an earlier run back.
         case caller(Call)
-        /// The upstream's health is watched at its addresses.
+        /// The daemon checks the health of the upstream at these addresses.
         case upstream
-        /// The daemon asks itself at its own name.
+        /// The daemon sends OPTIONS to its own advertised name.
         case ownName
     }
 
     enum Request {
         case new(RequestEdits)
-        /// An earlier run of the program has sent it there.
+        /// An earlier run of the daemon has sent this INVITE to the next hop.
         case again(StoredCall.SentINVITE)
     }
 
@@ -25,7 +25,7 @@ struct Lookups {
     private var last: UInt64 = 0
     var withoutTCP = PlacesWithoutTCP()
 
-    /// A name is going to be looked up.
+    /// Registers a look-up and returns its ticket.
     mutating func begin(for purpose: Purpose) -> ResolutionTicket {
         last &+= 1
         let ticket = ResolutionTicket(last)
@@ -33,16 +33,17 @@ struct Lookups {
         return ticket
     }
 
-    /// - Returns: what was asked for; `nil` when its answer is of no interest any more.
+    /// - Returns: the purpose of the look-up; `nil` if nobody needs the answer any more.
     mutating func take(_ ticket: ResolutionTicket) -> Purpose? { pending.removeValue(forKey: ticket) }
 
-    /// The upstream is another one now: what is said of the former counts for nothing.
+    /// The settings name another upstream. Pending look-ups of the former upstream are dropped.
     mutating func upstreamChanged() {
         pending = pending.filter { if case .upstream = $0.value { false } else { true } }
     }
 }
 
-/// Places that have just refused a connection, so that not every large request to them waits for that again.
+/// Places that refused a TCP connection within the last five minutes. Large requests to such a place go by UDP without
+/// another attempt.
 struct PlacesWithoutTCP {
     private var ends: [Endpoint: Instant] = [:]
 

@@ -5,10 +5,10 @@ package import Settings
 
 /// Where a request goes next, before the name is looked up (RFC 3263 section 4).
 package struct NextHop: Hashable, Sendable {
-    /// A numeric address or a name, without brackets.
+    /// A numeric address or a host name. IPv6 addresses have no brackets here.
     package let host: ByteString
     package let port: UInt16?
-    /// From the URI's `transport` parameter; `nil` lets NAPTR or the scheme decide.
+    /// The URI's `transport` parameter. If `nil`, NAPTR records or the URI scheme decide.
     package let transport: Transport?
     package let isSecure: Bool
 
@@ -19,7 +19,7 @@ package struct NextHop: Hashable, Sendable {
         self.isSecure = isSecure
     }
 
-    /// The hop a URI names; `nil` when its transport is none that this program speaks.
+    /// The hop that a URI names. `nil` if this program does not speak the URI's transport.
     package init?(_ uri: SIPURI) {
         var transport: Transport?
         if let name = uri.parameters.value(of: "transport") {
@@ -31,15 +31,16 @@ package struct NextHop: Hashable, Sendable {
         self.init(host: host, port: uri.port, transport: transport, isSecure: uri.scheme == .sips)
     }
 
-    /// The endpoint and transport when the host is numeric, by the defaults of RFC 3263 section 4.1 and 4.2.
+    /// The endpoint and transport if the host is a numeric address, with the defaults of RFC 3263 sections 4.1 and 4.2.
     package var numeric: (Transport, Endpoint)? {
         guard let address = host.withSpan({ IPAddress(ascii: $0) }) else { return nil }
         let transport = isSecure ? (self.transport?.isWebSocket == true ? .wss : .tls) : self.transport ?? .udp
         return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
     }
 
-    /// The hop for a peer that was reached by that transport: TCP stays TCP where the URI names none, and what was protected
-    /// stays where it is (`nil`).
+    /// The hop to a peer that used a certain transport before. A peer that used TCP is reached by TCP if the URI names
+    /// no transport. `nil` for a peer that used TLS or WebSocket, unless the URI itself names a transport or is
+    /// `sips:`.
     func staying(on used: Transport) -> NextHop? {
         guard transport == nil, !isSecure else { return self }
         switch used {
@@ -49,7 +50,7 @@ package struct NextHop: Hashable, Sendable {
         }
     }
 
-    /// Reads `sip:host[:port][;transport=udp|tcp|tls]` as a setting has it.
+    /// Parses `sip:host[:port][;transport=udp|tcp|tls]`, the form of a hop in the settings.
     package init?(_ text: String) {
         var rest = Substring(text)
         var isSecure = false

@@ -4,22 +4,23 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Responses of our own.
+/// Responses that the daemon itself makes.
 extension ProxyEngine {
-    /// Sends a final response of our own, without a transaction when the request has none.
+    /// Sends a final response of the daemon. The response is stateless if the request has no transaction.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
         guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
         respond(server, status, incoming.response(status, toTag: tags.next(), fields: fields), now: now)
     }
 
-    /// Our own final response to a request that was proxied, or could not be.
+    /// Chooses the daemon's own final response to a request that was forwarded or could not be forwarded.
     ///
     /// - Parameters:
-    ///   - status: for a request outside a dialog.
-    ///   - request: it may be inside one.
-    ///   - response: what it stands for, if anything. Its Reason says why the call failed, which no status does (RFC 6432).
-    ///   - wasWoken: its phone was woken for it.
-    /// - Returns: status and fields.
+    ///   - status: the status for a request outside a dialog.
+    ///   - request: the request, outside or inside a dialog.
+    ///   - response: the response of another server that the new one replaces, or `nil`. The Reason header fields of
+    ///     that response are kept, since they say why the call failed (RFC 6432).
+    ///   - wasWoken: whether a push woke the phone for this request.
+    /// - Returns: the status and the fields to add.
     func ownAnswer(
         _ status: Status, to request: SIPRequest, insteadOf response: SIPResponse? = nil, wasWoken: Bool = false
     ) -> (Status, [AddedField]) {
@@ -38,10 +39,10 @@ extension ProxyEngine {
         withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
-    /// Sends a final response that nothing is kept of: each copy of the request gets it again, and no timer repeats it.
+    /// Sends a stateless final response. Each copy of the request gets the same response, and no timer resends it.
     ///
-    /// Where it would be too long for what the request has proved (T4.1), it goes without its fields, the first of them
-    /// first, or not at all: a challenge needs one.
+    /// The response is shortened if it exceeds the limit for unproved senders (T4.1): fields are dropped from the
+    /// front. A challenge keeps one field, or is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
         let tag = tags.stateless(for: incoming.request)
@@ -58,17 +59,17 @@ extension ProxyEngine {
         act(.send(bytes, on: incoming.responseFlow))
     }
 
-    /// To an INVITE at once; to others when there is no answer after 3.5 s (RFC 4320 section 4.1), which the transactions
-    /// see to.
+    /// Sends 100 to an INVITE immediately. Another request gets 100 only if there is no answer within 3.5 s (RFC 4320
+    /// section 4.1), and its transaction keeps that time.
     func sendTrying(_ incoming: IncomingRequest, now: Moment) {
         guard let server = incoming.server else { return }
         func bytes() -> [UInt8] { incoming.response(.trying, toTag: nil, fields: []) }
         guard incoming.request.method != .invite else { return respond(server, .trying, bytes(), now: now) }
-        // From what a call keeps it is made when it is due, which it seldom is.
+        // If a call keeps the request, the 100 is built only when it is due, which is rare.
         hold(calls.call(of: server) == nil ? bytes() : [], for: server, now: now)
     }
 
-    /// The 100 to a request other than INVITE may go now.
+    /// A request other than INVITE has waited long enough, so its 100 is sent now.
     func provisionalDue(_ server: ServerTransactionID, now: Moment) {
         guard let incoming = calls.call(of: server).flatMap(revive) else { return }
         hold(incoming.response(.trying, toTag: nil, fields: []), for: server, now: now)
@@ -82,12 +83,12 @@ extension ProxyEngine {
 
     static func retryAfter(seconds: Int) -> AddedField { AddedField("Retry-After", ByteString("\(seconds)")) }
 
-    /// In whole seconds, and no sooner.
+    /// Retry-After in whole seconds, rounded up so that nobody retries too early.
     static func retryAfter(_ wait: Duration) -> AddedField {
         retryAfter(seconds: Int(clamping: wait.components.seconds + 1))
     }
 
-    /// What a `sips:` request is told while there is no protected hop (RFC 5630 section 4).
+    /// The Warning for a `sips:` request if there is no protected hop (RFC 5630 section 4).
     var sipsNotAllowed: AddedField {
         .warning(380, by: identity.domains.first ?? ByteString("sippushd"), "SIPS Not Allowed")
     }

@@ -5,10 +5,10 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// What is written into a request that goes on: Via, Record-Route, and what is taken out (RFC 3261 section 16.6 items 5 to 8).
+/// Changes to forwarded requests: Via, Record-Route and removed fields (RFC 3261 section 16.6 items 5 to 8).
 extension ProxyEngine {
-    /// Removes what must not go on, wherever the request goes: what a sender who is not trusted says of his identity (T9.7),
-    /// anybody's credentials that are for us (T9.8), and a name that the dialog did not begin with (T20.7).
+    /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
+    /// our own realms (T9.8), and a display name that the dialog did not begin with (T20.7).
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
         if !incoming.isTrusted { edits.filter = settings.stripped }
         edits.ownRealms = identity.realms
@@ -45,7 +45,8 @@ extension ProxyEngine {
         }
     }
 
-    /// One Record-Route, or two when the sides differ in transport or listener, so that each side can reach us its way.
+    /// One Record-Route value, or two if the sides use different listeners. Each side then reaches us by its own
+    /// transport.
     func recordRoutes(
         _ incoming: IncomingRequest, _ edits: RequestEdits, to flow: Flow, device: DeviceID?, now: Moment
     ) -> [ByteString] {
@@ -66,7 +67,7 @@ extension ProxyEngine {
             value.append(listener.sentBy)
             if listener.transport != .udp {
                 value.append(";transport=")
-                // RFC 7118 has no other word for WebSocket over TLS.
+                // RFC 7118 uses `ws` for WebSocket over TLS, too.
                 value.append(text: (listener.transport == .wss ? .ws : listener.transport).parameterName)
             }
             value.append(";lr>")
@@ -75,6 +76,6 @@ extension ProxyEngine {
 }
 
 extension ByteString {
-    /// Whether a URI asks for protected hops.
+    /// Whether the URI has the scheme `sips`, which asks for protected hops.
     var isSIPS: Bool { count > 4 && self[4] == UInt8(ascii: ":") && self[3] | 0x20 == UInt8(ascii: "s") }
 }

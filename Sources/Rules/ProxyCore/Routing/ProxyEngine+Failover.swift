@@ -6,9 +6,10 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Requests that came to nothing where they were sent, and go to another address of the same hop (RFC 3263 section 4.3).
+/// Retries of failed requests at another address of the same hop (RFC 3263 section 4.3).
 extension ProxyEngine {
-    /// A large request that could not be sent over TCP is going to be sent as a datagram, and so are those after it.
+    /// A large request failed over TCP and will be sent by UDP. The place is remembered, so that later large requests
+    /// use UDP immediately.
     func noteRefusal(of leg: BranchLeg, now: Moment) {
         guard leg.detour?.hops.contains(where: { $0.transport == .udp && $0.isFixed }) == true,
             let flow = leg.call.fork.branches[leg.branch].flow, flow.transport == .tcp
@@ -16,16 +17,16 @@ extension ProxyEngine {
         lookups.withoutTCP.add(flow.remote, now: now.instant)
     }
 
-    /// Where a request may go that came to nothing where it was sent.
+    /// The addresses that a failed request may try next.
     enum Failover {
-        /// It could not be sent: another transport to the same place may do (RFC 3261 section 18.1.1).
+        /// The request could not be sent. Another transport to the same place is allowed (RFC 3261 section 18.1.1).
         case anyWay
-        /// It was sent, and answered with 503 or not at all: the server has it, and must not get it twice. Another server may
-        /// do (RFC 3263 section 4.3).
+        /// The request was sent, and got 503 or no response. The server has the request and must not get a second copy,
+        /// so only another server is allowed (RFC 3263 section 4.3).
         case otherServers
     }
 
-    /// Tries the next address of the same hop in a new transaction; false when there is none.
+    /// Sends the request to the next address of the same hop, in a new transaction. False if no address is left.
     func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches else { return false }
         var leg = leg
@@ -37,7 +38,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Sends the request of a leg to the next of its addresses; false when there is none.
+    /// Sends the request of a leg to the next of the leg's addresses. False if no address is left.
     func sendElsewhere(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let detour = leg.detour, let incoming = revive(leg.call) else { return false }
         transmit(

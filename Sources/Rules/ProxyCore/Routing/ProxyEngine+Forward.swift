@@ -5,11 +5,10 @@ import SIPGrammar
 import SIPTransactions
 import Timekeeping
 
-/// Sending requests on: to devices, to next hops with or without a name, and what is written into them (RFC 3261 section
-/// 16.6).
+/// Forwards requests to devices and to next hops, with the changes of RFC 3261 section 16.6.
 extension ProxyEngine {
-    /// Sends a request to one of our users' devices on the way that its registration gave (T9.1 to T9.4), or on the one that
-    /// a trusted peer has written into Route (RFC 3261 section 16.6 item 6).
+    /// Sends a request to a user's device by the way that its registration gave (T9.1 to T9.4). If a trusted peer put a
+    /// further Route into the request, the request follows that Route (RFC 3261 section 16.6 item 6).
     func sendToDevice(_ incoming: IncomingRequest, for branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
         call.fork.aimed(branch, way: target.way)
         if registrar.bindings.hasFurtherFlows(target.binding) { armSilence(of: call, now: now) }
@@ -37,7 +36,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The Route of a trusted peer beyond ourselves; what anybody else writes there is not followed (T9.5).
+    /// The Route values after our own in a trusted peer's request. The Route of any other sender is ignored (T9.5).
     func furtherRoute(of incoming: IncomingRequest) -> RouteSet.Next? {
         guard incoming.isTrusted, incoming.request.frame.contains(.route),
             case .initial(var next) = route(of: incoming.request)
@@ -48,7 +47,7 @@ extension ProxyEngine {
         return next.routes.isEmpty ? nil : next
     }
 
-    /// Sends a request to a next hop, after looking its name up when it has one.
+    /// Sends a request to a next hop. A host name is looked up first.
     func sendToHop(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: Call, to hop: NextHop, now: Moment
     ) {
@@ -66,7 +65,7 @@ extension ProxyEngine {
         call.fork.resolving(branch, lookUp(hop, for: .branch(branch, of: call, request, hop)))
     }
 
-    /// The name of a next hop was looked up: the request goes to one of its addresses.
+    /// The look-up of a next hop has ended. The request goes to one of the hop's addresses.
     func found(
         _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: Call, _ incoming: IncomingRequest,
         _ edits: RequestEdits, now: Moment
@@ -75,7 +74,8 @@ extension ProxyEngine {
         transmit(incoming, edits, for: branch, of: call, to: named, device: nil, now: now)
     }
 
-    /// Sends to the first of these addresses that we can send to; the others are tried when it does not answer.
+    /// Sends the request to the first address that we have a listener for. The other addresses are tried if that
+    /// address does not answer.
     func transmit(
         _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: Call, to hops: [ResolvedHop],
         device: DeviceID?, now: Moment
@@ -99,7 +99,7 @@ extension ProxyEngine {
         branchFailed(branch, of: call, with: isLoop ? .loopDetected : .serviceUnavailable, now: now)
     }
 
-    /// RFC 3261 section 16.6, items 5 to 11.
+    /// Sends the request on one flow, as RFC 3261 section 16.6 items 5 to 11 demand.
     func transmit(
         _ incoming: IncomingRequest, _ given: RequestEdits, for branch: Int, of call: Call, on wished: Flow,
         device: DeviceID?, alternatives: [ResolvedHop], mayUseTCP: Bool = false, now: Moment
@@ -108,7 +108,7 @@ extension ProxyEngine {
             branchFailed(branch, of: call, with: .loopDetected, now: now)
             return
         }
-        // T9.9
+        // A `sips:` request must not use an unprotected hop (T9.9).
         guard wished.transport.isSecure || !given.requestURI.isSIPS else {
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
             return
@@ -122,7 +122,7 @@ extension ProxyEngine {
             remote: wished.remote, server: wished.server)
         let request = incoming.request
         var edits = given
-        // The peer may send its own requests by a connection that is opened for this one (RFC 5923).
+        // The `alias` parameter allows the peer to send its own requests by this new connection (RFC 5923).
         let offersReuse = device == nil && flow.connection == 0 && flow.transport.isReliable
         edits.via = via(for: client, listener: listener, incoming, offersReuse: offersReuse)
         edits.maxForwards = (request.maxForwards ?? 71) &- (request.maxForwards == 0 ? 0 : 1)
@@ -149,11 +149,11 @@ extension ProxyEngine {
         if call.outgoing != nil { upstreamWatch.health.called(client, at: flow.remote, now: now.instant) }
     }
 
-    /// Bytes that fit into a datagram whatever the way is like; larger requests go by TCP (RFC 3261 section 18.1.1).
+    /// The size in bytes that a datagram may have on any path. Larger requests use TCP (RFC 3261 section 18.1.1).
     private static let longestDatagram = 1300
 
-    /// What to try for a large request instead of a datagram: TCP where DNS says that it is spoken, else at the same place;
-    /// at last the datagram. `nil` when all of those places have just shown that they have no TCP.
+    /// The hops for a large request, in order: TCP at the addresses for which DNS lists TCP, or else TCP at the same
+    /// place, and UDP at last. `nil` if all these places have refused TCP lately.
     private func hops(insteadOf flow: Flow, _ alternatives: [ResolvedHop], now: Moment) -> [ResolvedHop]? {
         guard flow.transport == .udp else { return nil }
         let named = alternatives.filter { $0.transport == .tcp }

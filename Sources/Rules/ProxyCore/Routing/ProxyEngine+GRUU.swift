@@ -5,12 +5,12 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// Requests for one device of a user (RFC 5627).
+/// Requests that name one device of a user by a GRUU (RFC 5627) or a `pn-purr` (RFC 8599).
 extension ProxyEngine {
-    /// Whom a Request-URI in one of our domains names.
+    /// The user or device that a Request-URI in one of our domains names.
     enum Addressee {
         case user(AddressOfRecord)
-        /// `nil`: a device of that user which is not there.
+        /// One device of a user. `nil` if that device has no contact now.
         case device(DeviceID?, of: AddressOfRecord)
         case nobody
     }
@@ -30,7 +30,8 @@ extension ProxyEngine {
         }
     }
 
-    /// The device whose Contact had our `pn-purr`, which stands in the Request-URI now (RFC 8599 section 6).
+    /// The device that a `pn-purr` in the Request-URI names (RFC 8599 section 6). We gave the device that value when it
+    /// registered.
     func deviceNamed(byPURR uri: SIPURI) -> (device: DeviceID, aor: AddressOfRecord)? {
         guard let purr = uri.parameters.value(of: "pn-purr"), let device = functions.seal.openPURR(purr),
             let aor = registrar.bindings.binding(device)?.aor
@@ -38,12 +39,14 @@ extension ProxyEngine {
         return (registrar.bindings.device(of: device), aor)
     }
 
-    /// A client that begins anew, with another Call-ID, gives its temporary GRUUs up (RFC 5627 section 3.2).
+    /// Whether the device still registers with this Call-ID. A client that registers with another Call-ID loses its
+    /// temporary GRUUs (RFC 5627 section 3.2).
     private func isRegistered(_ device: DeviceID, _ callID: UInt32) -> Bool {
         registrar.bindings.callIDNumber(of: device).map { $0 & DialogSeal.callIDMask } == callID
     }
 
-    /// A phone gave the other side its GRUU as its Contact: inside the dialog that is the phone's own contact again.
+    /// Replaces a phone's GRUU in the Request-URI by the phone's contact. Requests inside a dialog carry the GRUU if
+    /// the phone used it as its Contact.
     func withoutGRUU(_ next: RouteSet.Next, _ pass: DialogPass, now: Moment) -> RouteSet.Next {
         guard case .phone(let device) = pass.receiver.party, GRUU(next.requestURI) != nil,
             let home = identity.home(of: next.requestURI),
@@ -59,17 +62,19 @@ extension ProxyEngine {
 }
 
 extension DialogSeal {
-    /// What a sealed number is for, as the end of its sixteen bytes.
+    /// The last bytes of a sealed block of sixteen bytes. They say what the block is for.
     private enum Purpose {
-        /// Two bytes, before them three with the number of the answer, and three of what stands for the Call-ID.
+        /// The last two bytes. The three bytes before them count the REGISTER answers, and the three before those are a
+        /// part of the Call-ID's number.
         static let gruu: UInt16 = 0x6772
-        /// Four bytes, before them the number of the answer.
+        /// The last four bytes. The four bytes before them count the REGISTER answers.
         static let purr: UInt32 = 0x7075_7272
-        /// Four bytes, before them four that stand for the Call-ID: a GRUU of before answers were counted.
+        /// The last four bytes of a GRUU from versions that did not count answers. The four bytes before them stand for
+        /// the Call-ID.
         static let formerGRUU: UInt32 = 0x6772_7575
     }
 
-    /// What of the number of a Call-ID stands in a temporary GRUU.
+    /// The bits of a Call-ID's number that a temporary GRUU contains.
     static let callIDMask: UInt32 = 0xff_ffff
 
     func seal(_ name: SealedName) -> [23 of UInt8] {
@@ -82,8 +87,8 @@ extension DialogSeal {
         }
     }
 
-    /// The device of a temporary GRUU, and the number of its Call-ID as far as it is there. What was made up names no device:
-    /// the number of one, its Call-ID and the end would have to fit together.
+    /// The device of a temporary GRUU, and the part of its Call-ID's number that the GRUU contains. A forged GRUU names
+    /// no device: the device number, the Call-ID and the purpose would have to match.
     func openTemporaryGRUU(_ text: ByteString) -> (device: DeviceID, callID: UInt32)? {
         guard let (high, low) = openBlock(text) else { return nil }
         if UInt16(truncatingIfNeeded: low) == Purpose.gruu {
@@ -93,7 +98,7 @@ extension DialogSeal {
         return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32) & Self.callIDMask)
     }
 
-    /// The device of a reference, whichever of its registration's answers that was in.
+    /// The device that a `pn-purr` names, whichever REGISTER answer contained the value.
     func openPURR(_ text: ByteString) -> DeviceID? {
         guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.purr else { return nil }
         return DeviceID(rawValue: high)

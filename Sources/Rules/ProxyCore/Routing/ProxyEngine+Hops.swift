@@ -6,20 +6,21 @@ import Telemetry
 
 /// The way to a registered device.
 enum DeviceHop {
-    /// The flow that it registered on. The other hop is tried when the flow turns out to be gone.
+    /// The flow that the device registered on. The other hop is tried if the flow is gone.
     case flow(Flow, otherwise: ResolvedHop?)
-    /// A new connection.
+    /// A new connection to the device.
     case connection(ResolvedHop)
-    /// Along the Path of its registration (RFC 3327).
+    /// The Path of the registration (RFC 3327).
     case path(NextHop)
-    /// Its connection is gone: a push wakes it.
+    /// The device's connection is closed, and only a push can wake the device.
     case asleep
     case unreachable
 
     var isReachable: Bool { if case .unreachable = self { false } else { true } }
 }
 
-/// Where a request may go (rules T9.1 to T9.4): a Contact is a name and not an order.
+/// The hops that requests to devices may use (rules T9.1 to T9.4). A Contact only names a device, and does not decide
+/// where we send.
 extension ProxyEngine {
     func hop(to target: ForkTarget) -> DeviceHop {
         let isOfTrusted = isTrusted(target.flow)
@@ -39,7 +40,7 @@ extension ProxyEngine {
         return target.canBeWoken ? .asleep : .unreachable
     }
 
-    /// Requests can be sent to it now.
+    /// Whether requests can be sent to the device now, without a push.
     func isAwake(_ target: ForkTarget) -> Bool {
         switch hop(to: target) {
         case .flow, .connection, .path: true
@@ -47,10 +48,10 @@ extension ProxyEngine {
         }
     }
 
-    /// What is known of a device that may sleep.
+    /// Whether a device that may sleep is awake, for operators.
     package enum DeviceState: String, Sendable {
         case awake, asleep
-        /// It registered over UDP, where nothing tells whether it still listens.
+        /// The device registered over UDP, which does not show whether the device still listens.
         case unknown
     }
 
@@ -59,8 +60,9 @@ extension ProxyEngine {
         return target.flow.transport.isReliable || !target.canBeWoken ? .awake : .unknown
     }
 
-    /// Where a phone without pushes is called back when its TCP connection is gone: at the port of its Contact, but at the
-    /// address it registered from. A phone has no certificate to show, so that nobody calls it back by TLS. Never where that is one of us, or a trusted peer it shares its address with.
+    /// The hop to a phone without pushes whose TCP connection is closed: the phone's source address with the port of
+    /// its Contact. TLS is not used, because a phone has no certificate. `nil` if that endpoint is our own, or belongs
+    /// to a trusted peer behind the same address.
     private func returnHop(to target: ForkTarget, isOfTrusted: Bool) -> ResolvedHop? {
         let endpoint = Endpoint(target.flow.remote.address, target.port)
         guard target.port != 0, target.flow.transport == .tcp, !identity.isOurs(target.flow.transport, endpoint),
@@ -69,8 +71,8 @@ extension ProxyEngine {
         return ResolvedHop(transport: target.flow.transport, endpoint: endpoint)
     }
 
-    /// What is left of a hop's addresses when those that lead back to us are gone; says so once, since the settings or
-    /// the names they hold are wrong then.
+    /// Removes the addresses that lead back to this daemon. The first removal is logged as an error, since the settings
+    /// or the DNS names are wrong.
     func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
         if !upstreamWatch.hasToldOfOwnHop {
@@ -85,20 +87,20 @@ extension ProxyEngine {
 
 // MARK: Max-Breadth
 
-/// How many requests may be under way at once for one (RFC 5393 section 5).
+/// The limit of parallel branches of a request (RFC 5393 section 5).
 enum Breadth {
-    /// What a request may have that says nothing of its breadth, and the most that any may have.
+    /// The breadth of a request without Max-Breadth, and the maximum for any request.
     static let most: UInt32 = 60
 
     static func allowed(to request: SIPRequest, targets: Int) -> UInt32 {
         guard let value = request.frame.firstValue(of: .maxBreadth) else {
-            // A user with more contacts than that is called at all of them.
+            // All contacts of a user are called, even if they exceed the limit.
             return max(most, UInt32(clamping: targets))
         }
         return min(value.decimal(as: UInt32.self) ?? most, most)
     }
 
-    /// What each of the targets may have; 0 when they are too many.
+    /// The breadth that each target gets. 0 if the request has too many targets.
     static func share(of request: SIPRequest, among targets: Int) -> UInt32 {
         let allowed = allowed(to: request, targets: targets)
         return targets > 0 ? allowed / UInt32(clamping: targets) : allowed

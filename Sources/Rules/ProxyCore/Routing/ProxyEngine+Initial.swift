@@ -7,9 +7,9 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// Requests outside dialogs: who sent one decides where it may go.
+/// Requests outside dialogs. The sender decides where a request may go.
 extension ProxyEngine {
-    /// A request that belongs to no dialog made through here.
+    /// Handles a request that belongs to no dialog of this daemon.
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
         let named = deviceNamed(byPURR: next.requestURI)
@@ -19,7 +19,7 @@ extension ProxyEngine {
             return
         }
         if request.to.tag != nil {
-            // Inside a dialog, but not one that was made through here.
+            // The request has a To tag, but its dialog did not begin through this daemon.
             refuse(incoming, .callDoesNotExist, now: now)
             return
         }
@@ -32,7 +32,7 @@ extension ProxyEngine {
             return
         }
         if incoming.isTrusted {
-            // Its Route is followed, and there may be no protected hop (T9.9).
+            // The daemon follows a trusted peer's Route, which may lead over an unprotected hop (T9.9).
             guard !next.isSecure || identity.hasTLS || incoming.flow.transport.isSecure else {
                 refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
                 return
@@ -50,7 +50,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The identity behind a request from an address that is not trusted; `nil` when it was answered (407, 403).
+    /// The proved identity of an untrusted sender. `nil` if the request was answered instead (407, 403 or 503).
     private func authenticateSender(_ incoming: inout IncomingRequest, now: Moment) -> Caller? {
         guard settings.authenticates else {
             return caller(of: incoming.request, on: incoming.flow, isTrusted: false)
@@ -67,7 +67,7 @@ extension ProxyEngine {
         }
         switch verdict {
         case .authenticated(let user), .forbidden(let user):
-            // From is never an identity by itself (T9.6): it must be the one that was proved, or say nothing.
+            // From alone proves nothing (T9.6). It must name the authenticated user, or be anonymous.
             let proved = AddressOfRecord(user: user.name, host: home)
             let isOwn = identity.home(of: from) != nil && AddressOfRecord(from, home: home) == proved
             incoming.sender = proved
@@ -84,8 +84,8 @@ extension ProxyEngine {
         return nil
     }
 
-    /// Where an anonymous caller is at home, by its P-Preferred-Identity (RFC 3325 section 6): with several domains
-    /// nothing else says whose password to ask for.
+    /// The domain of an anonymous caller, from P-Preferred-Identity (RFC 3325 section 6). With several domains, only
+    /// that field says in which realm to challenge.
     private func preferredHome(_ incoming: IncomingRequest) -> ByteString? {
         guard identity.domains.count > 1,
             let value = incoming.request.frame.firstValue(of: .pPreferredIdentity),
@@ -95,7 +95,7 @@ extension ProxyEngine {
         return aor.host
     }
 
-    /// The domain whose user a Request-URI names; the upstream's own host stands for the first one (T9.19).
+    /// The domain of the user that a Request-URI names. The upstream's own host stands for our first domain (T9.19).
     func targetHome(of uri: SIPURI) -> ByteString? {
         if let home = identity.home(of: uri) { return home }
         return settings.upstreamHosts.name(uri, of: settings.upstream, at: upstreamWatch.places)
@@ -130,13 +130,13 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: Call, upstream: NextHop, now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
-        // A phone's own Route would lead the request past the PBX (T9.5).
+        // A phone's own Route could lead the request past the PBX (T9.5).
         edits.routes = []
         edits.added = identity(of: incoming)
         sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
     }
 
-    /// Who sends it, as a trusted peer is told (RFC 3325): the user who has shown a password for it.
+    /// The P-Asserted-Identity for the upstream (RFC 3325): the user whose password the request carried.
     func identity(of incoming: IncomingRequest) -> [AddedField] {
         incoming.sender.map { [AddedField("P-Asserted-Identity", $0.assertedIdentity)] } ?? []
     }
@@ -165,7 +165,7 @@ extension ProxyEngine {
             return
         }
         if let only = only ?? deviceReplaced(by: incoming.request, of: aor) { contacts.removeAll { $0.id != only } }
-        // A `sips:` address is served by `sips:` contacts alone (RFC 5630 section 5.3), and those over protected hops (T9.9).
+        // Only `sips:` contacts serve a `sips:` address (RFC 5630 section 5.3), and only over protected hops (T9.9).
         let isSecure = next.requestURI.scheme == .sips
         let hasContacts = !contacts.isEmpty
         contacts.removeAll { $0.isSecure ? !hop(to: $0).isReachable : isSecure }
@@ -189,7 +189,7 @@ extension ProxyEngine {
         }
     }
 
-    /// The phone of that user whose dialog an INVITE with Replaces takes over.
+    /// The user's phone whose dialog the Replaces of this INVITE takes over.
     private func deviceReplaced(by request: SIPRequest, of aor: AddressOfRecord) -> DeviceID? {
         guard request.method == .invite, let value = request.frame.firstValue(of: .replaces),
             let device = dialogs.devices.device(replacedBy: value), registrar.bindings.binding(device)?.aor == aor
@@ -197,18 +197,19 @@ extension ProxyEngine {
         return registrar.bindings.device(of: device)
     }
 
-    /// Whether there is such a user: with a contact or a password, or, where nobody has a password, with a contact that has gone
-    /// lately.
+    /// Whether the user exists: the user has a contact or a password. Without authentication, a user whose contact
+    /// expired lately exists, too.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
             || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
     }
 
-    /// Other requests go to the devices that can be reached now; nothing is held for the others.
+    /// Forwards a request other than INVITE to the devices that can be reached now. Sleeping devices do not get the
+    /// request.
     private func forkAtOnce(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller: Caller, now: Moment
     ) {
-        // A trusted peer's further Route is followed whether the phone's own flow is there or not.
+        // A trusted peer's further Route is followed even if the phone's own flow is gone.
         let goesFurther = furtherRoute(of: incoming) != nil
         let reachable = targets.filter { $0.isFresh && (goesFurther || isAwake($0)) }
         guard !reachable.isEmpty else {

@@ -5,19 +5,19 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// OPTIONS of our own: transactions that serve no call.
+/// OPTIONS that the daemon itself sends. Their transactions belong to no call.
 extension ProxyEngine {
-    /// Sends one.
+    /// Sends an OPTIONS of the daemon.
     ///
     /// - Parameters:
-    ///   - question: what it is to find out.
-    ///   - target: the URI of whom it asks.
-    ///   - host: stands for us in it.
-    ///   - contact: where we are reached, if it says so.
-    ///   - flow: the way there.
-    ///   - listener: what it leaves by.
-    ///   - now: both clocks.
-    /// - Returns: false when there is no room for a transaction.
+    ///   - question: the question that the response answers.
+    ///   - target: the URI of the receiver.
+    ///   - host: the daemon's host in From and Call-ID.
+    ///   - contact: the daemon's host and port for Contact; `nil` leaves Contact out.
+    ///   - flow: the flow to send on.
+    ///   - listener: the listener that Via names.
+    ///   - now: the time by both clocks.
+    /// - Returns: false if the transaction table is full.
     func ask(
         _ question: Question, at target: ByteString, as host: ByteString, contact: ByteString? = nil, on flow: Flow,
         by listener: Listener, now: Moment
@@ -31,7 +31,7 @@ extension ProxyEngine {
         return true
     }
 
-    /// Whether a phone was asked by this flow and has not answered.
+    /// Whether an OPTIONS to a phone is pending on this flow.
     func isAsked(by flow: Flow) -> Bool {
         transactions.clients(on: flow).contains { if case .phone? = legs.question($0) { true } else { false } }
     }

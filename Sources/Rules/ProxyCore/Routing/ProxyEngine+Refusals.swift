@@ -6,9 +6,10 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// Requests that are refused: each leaves a line at the default level, a call a counter, and a record as well.
+/// Reports of refused requests. Each refusal may give a log line at the default level; a refused call also gives a
+/// counter and a timeline record.
 extension ProxyEngine {
-    /// Refuses a request, and tells of it.
+    /// Refuses a request and reports the refusal.
     func refuse(
         _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal,
         fields: [AddedField] = [], now: Moment
@@ -17,7 +18,7 @@ extension ProxyEngine {
         refuse(incoming, status, fields: fields, now: now)
     }
 
-    /// A request is refused.
+    /// Reports the refusal of a request. An ACK or CANCEL is not reported.
     func noteRefused(
         _ incoming: IncomingRequest, _ status: Status, because refusal: Refusal, now: Moment
     ) {
@@ -58,9 +59,9 @@ extension ProxyEngine {
         record(.call, call, from: source, status, refusal, share, now: now)
     }
 
-    /// A REGISTER is refused. What the log says is told by whoever refuses it.
+    /// Records the refusal of a REGISTER. The caller of this method writes the log line.
     ///
-    /// - Returns: how many lines were left out before; `nil` when there is to be no line.
+    /// - Returns: the number of suppressed lines before this one; `nil` suppresses this line, too.
     func noteRefusedRegister(
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because refusal: Refusal,
         _ reason: StaticString, now: Moment
@@ -94,8 +95,8 @@ extension ProxyEngine {
 
     // MARK: Who was asked for a password
 
-    /// The sender of a request was asked for a password, having shown none. A phone that is registered from that very place
-    /// is asked each time, and nothing is kept of that.
+    /// The sender of an INVITE got a challenge because the INVITE had no password. A phone that registered from the
+    /// same endpoint is challenged each time, so nothing is recorded for it.
     func noteAsked(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
@@ -104,7 +105,7 @@ extension ProxyEngine {
         if let due { _ = timers.schedule(.refusalsDue, at: due) }
     }
 
-    /// Whether the user in From has registered from where the request comes from.
+    /// Whether the user in From has registered from the endpoint that the request comes from.
     private func isPhoneOfOurs(_ incoming: IncomingRequest) -> Bool {
         guard let home = identity.home(of: incoming.request.from.uri),
             let user = AddressOfRecord(incoming.request.from.uri, home: home)
@@ -113,7 +114,7 @@ extension ProxyEngine {
         return registrar.bindings.device(of: user) { $0.remote == source } != nil
     }
 
-    /// Calls whose senders have shown no password are refused for good.
+    /// Reports the calls whose senders showed no password in time as refused.
     func refusalsDue(now: Moment) {
         let (silent, next) = refusals.silent(now: now.instant)
         for asked in silent {
@@ -147,7 +148,7 @@ extension ByteString {
 }
 
 extension Refusal {
-    /// Whether it is counted for other requests than calls as well.
+    /// Whether the counter of this refusal counts other requests than INVITE, too.
     fileprivate var isOfAnyMethod: Bool {
         switch self {
         case .needsTrust, .command, .otherName, .needsDialog: true
@@ -158,7 +159,7 @@ extension Refusal {
         }
     }
 
-    /// As log lines say it.
+    /// The reason in log lines.
     var words: String {
         switch self {
         case .foreignDomain: "the domain is none of domains"
@@ -187,7 +188,7 @@ extension Refusal {
 }
 
 extension Counter {
-    /// Of calls that were refused.
+    /// The counter of a refusal.
     init(_ refusal: Refusal) {
         switch refusal {
         case .foreignDomain: self = .callForeignDomain

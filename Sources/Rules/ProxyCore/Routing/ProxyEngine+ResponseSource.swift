@@ -6,10 +6,11 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// A response counts only from where its request went (T9.20). `ClientPlaces` has the rule; it is told where a request goes, when
-/// its connection ends and where its phone is called anew.
+/// A response is accepted only from where its request went (T9.20). `ClientPlaces` implements the rule. The engine
+/// reports to it where a request goes, when its connection ends, and when its phone is called again from a new flow.
 extension ProxyEngine {
-    /// Who has sent a response that comes from none of the places of its request.
+    /// The sender of a response that comes from none of the places of its request: a peer, the callee, or somebody
+    /// unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isPeer(flow) else { return isOfCallee(flow, client) ? .callee : .unknown }
         let name = upstreamWatch.server == .none ? nil : settings.upstream?.host.string.lowercased()
@@ -19,7 +20,8 @@ extension ProxyEngine {
                 isCertified: name.map { flows.provedNames[flow.connection]?.contains($0) == true } ?? false))
     }
 
-    /// A phone that has moved answers what it got before from where its user is registered now.
+    /// Whether the flow belongs to a registered device of the callee. A phone that has moved answers earlier requests
+    /// from its new flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
             switch legs[client] {
@@ -32,7 +34,8 @@ extension ProxyEngine {
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
     }
 
-    /// The request of a branch is on its way. A phone that got it before by other transactions may answer those there, too.
+    /// The request of a branch was sent. A phone that has moved may answer its earlier transactions from the new flow,
+    /// too.
     func sent(_ branch: Int, of call: Call, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }

@@ -6,22 +6,22 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Requests that break the rules of who may ask what (``RequestRules``).
+/// Refusals by ``RequestRules``, and other checks of requests before they are forwarded.
 extension ProxyEngine {
-    /// Refuses a request: its sender reads why, and so does the operator.
+    /// Refuses a request. The sender gets the reason as a Warning, and the operator gets a log line.
     func refuse(_ incoming: IncomingRequest, by breach: RequestRules.Breach, now: Moment) {
         refuse(incoming, breach.status, because: breach.refusal, fields: [warning(breach.warning)], now: now)
     }
 
-    /// A Warning in words (RFC 3261 section 20.43).
+    /// A Warning with free text (code 399, RFC 3261 section 20.43).
     func warning(_ text: String) -> AddedField {
         .warning(399, by: identity.domains.first ?? ByteString("sippushd"), text)
     }
 
     // MARK: Challenges that nobody can answer (T9.17)
 
-    /// Whether a response asks for a password in realms of ours alone. Whoever answers it answers in vain: credentials for our
-    /// realms end here (T9.8).
+    /// Whether a response asks for passwords in our own realms only. The phone's answer could not reach the challenger,
+    /// since we remove credentials for our realms (T9.8).
     func isUnanswerable(_ response: SIPResponse) -> Bool {
         guard response.status == .unauthorized || response.status == .proxyAuthenticationRequired else { return false }
         var isChallenge = false
@@ -54,7 +54,7 @@ extension ProxyEngine {
 
     static let unanswerable = "The next server asks for a password in a realm of this proxy"
 
-    /// Whether a request may go on by what it says; when not, it has been answered.
+    /// Whether the content of a request allows to serve it. If not, the request was answered here.
     func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
         if let refusal = RequestValidation.check(
             incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
@@ -70,7 +70,8 @@ extension ProxyEngine {
         return true
     }
 
-    /// An OPTIONS that is addressed to us, or that has come as far as it may (RFC 3261 sections 11 and 16.3 item 3).
+    /// Whether an OPTIONS is for this daemon: the OPTIONS is addressed to us, or its Max-Forwards is 0 (RFC 3261
+    /// sections 11 and 16.3 item 3).
     func isQuestionToUs(_ request: SIPRequest) -> Bool {
         guard request.method == .options else { return false }
         return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)

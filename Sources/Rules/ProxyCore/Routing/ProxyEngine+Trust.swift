@@ -3,10 +3,10 @@ import Bytes
 import Registration
 import SIPGrammar
 
-/// Who is a PBX, an edge or another peer that is believed: by its address, or by the name that its certificate proves.
+/// Trust in PBXs, edges and other peers: by their address, or by the name that their certificate proves.
 extension ProxyEngine {
-    /// By its address or its certificate; over WebSocket by its certificate alone, since the address may be that of a reverse
-    /// proxy, behind which any web page can be.
+    /// Whether the flow's peer is trusted by its address or its certificate. Over WebSocket only the certificate
+    /// counts: the address may be that of a reverse proxy, which forwards requests of any web page.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
         guard !flows.provedNames.isEmpty, flow.isConnection, let names = flows.provedNames[flow.connection] else {
@@ -15,25 +15,26 @@ extension ProxyEngine {
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
     }
 
-    /// By its address alone.
+    /// Whether the address alone makes the peer trusted.
     package func isTrusted(_ source: Endpoint) -> Bool {
-        // By index: it is asked a dozen times in each call, and a loop over the elements holds the list and each of them.
+        // A loop over indices: this method runs a dozen times per call, and a loop over the elements would retain the
+        // list and each element.
         for index in settings.trusted.indices where settings.trusted[index].matches(source) { return true }
         return false
     }
 
-    /// The peer of a connection has proved by its certificate that it has these names, which are in lower case (RFC 5922).
+    /// The peer of a connection has proved these names by its certificate (RFC 5922). The names are in lower case.
     ///
-    /// - Returns: whether it is trusted.
+    /// - Returns: whether the peer is trusted.
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
         flows.provedNames[flow.connection] = names.isEmpty ? nil : names
         return isTrusted(flow)
     }
 
-    /// A trusted peer lets us send our requests by the connection that it has opened (RFC 5923): its Via has `alias`, and
-    /// names the port where it would be called otherwise.
+    /// A trusted peer allows us to send our requests by the connection that the peer opened (RFC 5923). The peer's Via
+    /// has `alias`, and the port at which the peer would be called otherwise.
     ///
-    /// Over TLS it must have proved the name by which it is called: for now that is the upstream's.
+    /// Over TLS the peer must have proved the name under which we call it. Today that can only be the upstream's name.
     func noteReuse(_ incoming: IncomingRequest) {
         let (flow, via) = (incoming.flow, incoming.request.via)
         guard incoming.isTrusted, flow.isConnection, !flow.transport.isWebSocket, via.parameters.contains("alias")

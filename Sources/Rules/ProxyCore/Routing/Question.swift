@@ -2,27 +2,27 @@ import Addressing
 import Bytes
 import SIPGrammar
 
-/// What an OPTIONS of our own is to find out (RFC 3261 section 11).
+/// The question that an OPTIONS of the daemon itself answers (RFC 3261 section 11).
 enum Question {
     /// Whether a phone is awake. Any answer is a sign of life.
     case phone
-    /// Whether the server of the upstream is there.
+    /// Whether the upstream's server at this endpoint answers.
     case upstream(Endpoint)
-    /// Whether we are reached by the name that we tell others.
+    /// Whether our advertised name leads to this daemon.
     case ourselves(Endpoint)
 }
 
-/// The OPTIONS itself. It asks for nothing else, so it names nobody but whom it asks and us.
+/// The text of such an OPTIONS. The request names only the receiver and this daemon.
 struct QuestionRequest {
-    /// The URI as its owner wrote it. A user part that was decoded could hold line ends.
+    /// The receiver's URI in its original, escaped form. A decoded user part could contain line ends.
     let target: ByteString
-    /// Stands for us in From and Call-ID.
+    /// The daemon's host in From and Call-ID.
     let host: ByteString
-    /// Where we are reached, if whoever is asked may want to know.
+    /// The daemon's host and port for Contact. `nil` leaves Contact out.
     let contact: ByteString?
     /// The value of the topmost Via.
     let via: ByteString
-    /// Makes Call-ID and tag; nobody else may have the same.
+    /// A random number for the Call-ID and the From tag. No other request may have the same number.
     let number: UInt64
 
     var outgoing: OutgoingRequest {

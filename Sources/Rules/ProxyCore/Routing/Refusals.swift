@@ -6,21 +6,21 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// What is told of requests that are refused: few lines of the log and few records, so that whoever causes refusals by the
-/// thousand fills nothing, and hides nothing of what befalls others.
+/// Limits the log lines and records about refused requests. A sender who causes thousands of refusals neither fills the
+/// log nor hides the refusals of other senders.
 ///
-/// It also knows the calls whose senders were asked for a password a moment ago. One that shows none is refused: perhaps it is
-/// a PBX that nobody has listed under `trusted`.
+/// `Refusals` also keeps the calls whose senders were asked for a password a moment ago. A sender who shows no password
+/// in time is reported: perhaps a PBX that is not listed under `trusted`.
 struct Refusals {
-    /// Lines about REGISTERs that were asked for a password.
+    /// Limits the lines about REGISTERs that got a challenge.
     var challenged = LogRateLimit()
-    /// Lines about challenges in realms of ours.
+    /// Limits the lines about challenges that a peer sends in one of our realms.
     var unanswerable = LogRateLimit()
-    /// Lines about responses from elsewhere than their requests went.
+    /// Limits the lines about responses that do not come from where their request went.
     var strayed = LogRateLimit()
-    /// What may be told of one refusal.
+    /// How one refusal may be reported: with a log line, with a record, or neither.
     struct Telling: Equatable {
-        /// How many lines were left out before; `nil` when there is to be no line.
+        /// The number of suppressed lines before this one. `nil` suppresses this line, too.
         let suppressed: Int?
         let isRecorded: Bool
     }
@@ -29,25 +29,25 @@ struct Refusals {
     private var records = Dictionary(uniqueKeysWithValues: RefusalShare.allCases.map { ($0, Records($0)) })
 
     private var asked: [AskedSender: Asked] = [:]
-    /// The same in their order. Some have left `asked` since.
+    /// The senders in the order of their deadlines. Some have left `asked` since.
     private var due = Queue<(sender: AskedSender, at: Instant)>()
     private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
 
-    /// How long the sender of a call has to show a password before we say that none came.
+    /// How long the sender of a call has to show a password before the call counts as refused.
     static let patience: Duration = .seconds(3)
-    /// How many calls may be waited for at a time.
+    /// The maximum number of calls in `asked` at a time.
     static let capacity = 512
 
     // MARK: What is told
 
-    /// A request was refused.
+    /// Counts a refused request against the limits, and decides how the refusal is reported.
     mutating func refused(_ share: RefusalShare, at source: IPAddress, now: Instant) -> Telling {
         let suppressed = lines[share]?.admit(source.source, now: now)
         return Telling(
             suppressed: suppressed ?? nil, isRecorded: records[share]?.admit(source.source, now: now) ?? false)
     }
 
-    /// The lines of one share.
+    /// The limit of log lines for one share: trusted peers, users or strangers.
     private struct Lines {
         private var perSource: RateLimit<IPAddress>
         private var all: LogRateLimit
@@ -70,7 +70,7 @@ struct Refusals {
         }
     }
 
-    /// The records of one share.
+    /// The limit of timeline records for one share: trusted peers, users or strangers.
     private struct Records {
         private var perSource: RateLimit<IPAddress>
         private var all: RateLimit<Bool>
@@ -88,7 +88,7 @@ struct Refusals {
 
     // MARK: Who was asked for a password
 
-    /// A call whose sender was asked.
+    /// A call whose sender was asked for a password.
     struct Asked {
         let call: RefusedCall
         let source: Endpoint
@@ -99,9 +99,10 @@ struct Refusals {
         let source: IPAddress
     }
 
-    /// The sender of a call was asked for a password, and had shown none.
+    /// The sender of a call got a challenge because the call came without a password.
     ///
-    /// - Returns: when ``silent(now:)`` is to be called, if nobody else is waited for.
+    /// - Returns: when ``silent(now:)`` must be called; `nil` if an earlier call of ``silent(now:)`` is due anyway, or
+    ///   the call is not kept.
     mutating func asked(_ call: () -> RefusedCall, callID: ByteString, at source: Endpoint, now: Instant) -> Instant? {
         let sender = AskedSender(callID: callID, source: source.address)
         guard asked.count < Self.capacity, due.count < 2 * Self.capacity, asked[sender] == nil,
@@ -115,15 +116,15 @@ struct Refusals {
         return isFirst ? now + Self.patience : nil
     }
 
-    /// The sender of a call has shown a password, right or wrong.
+    /// The sender of a call has shown a password, right or wrong, and is no longer waited for.
     mutating func answered(callID: ByteString, at source: IPAddress) {
         guard !asked.isEmpty else { return }
         asked[AskedSender(callID: callID, source: source)] = nil
     }
 
-    /// Takes those who have shown none in time.
+    /// Removes the calls whose senders showed no password in time.
     ///
-    /// - Returns: them, and when the next is due.
+    /// - Returns: these calls, and when the next one is due.
     mutating func silent(now: Instant) -> (calls: [Asked], next: Instant?) {
         var calls: [Asked] = []
         while let first = due.first, first.at <= now {
@@ -134,12 +135,12 @@ struct Refusals {
     }
 }
 
-/// What a record says of a call that was refused. It keeps nothing else of the message in memory.
+/// The data that the record of a refused call needs. Nothing else of the message stays in memory.
 struct RefusedCall {
     let callee: AddressOfRecord
     let caller: ByteString
     let callID: ByteString
 
-    /// Longer names and numbers are of no use to anybody.
+    /// The maximum length in bytes of each value. The rest is cut off.
     static let longest = 255
 }

@@ -2,12 +2,12 @@ import Bytes
 import SIPGrammar
 import SIPTransactions
 
-/// RFC 3261 section 16.3: what makes a request unfit to go on, in the order of the RFC.
+/// Checks whether a request may be forwarded (RFC 3261 section 16.3), in the order of the RFC.
 ///
-/// Syntax was checked by the reader; authentication depends on the route and comes later.
+/// The reader has checked the syntax before. Authentication depends on the route and follows later.
 enum RequestValidation {
-    /// Why a request is refused; `nil` when it is not. One that is for us may have no hops left, and may require only what is
-    /// known here.
+    /// Why a request is refused; `nil` if it is accepted. A request to this daemon may have Max-Forwards 0, but may
+    /// require only ``extensions``.
     static func check(
         _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, branchKey: BranchKey
     ) -> Refusal? {
@@ -34,10 +34,10 @@ enum RequestValidation {
         init(_ status: Status) { self.status = status }
     }
 
-    /// What a request that we answer may require of us.
+    /// The option tags that a request to this daemon may list in Require.
     static let extensions: [StaticString] = ["path", "outbound", "gruu"]
 
-    /// 420 with those of the option tags that are not known here (RFC 3261 sections 8.2.2.3 and 16.3 item 5).
+    /// 420 with the option tags that are unknown here (RFC 3261 sections 8.2.2.3 and 16.3 item 5).
     private static func unsupported(
         in name: HeaderName, of request: SIPRequest, known: [StaticString]
     ) -> Refusal? {
@@ -57,7 +57,7 @@ enum RequestValidation {
         return refusal
     }
 
-    /// RFC 5393 section 4.2: one of the Vias is ours and everything that decides the way is as it was then.
+    /// Whether the request is in a loop (RFC 5393 section 4.2): one Via is ours, and its loop hash is still the same.
     private static func isLooped(
         _ request: SIPRequest, fromTrusted: Bool, _ branchKey: BranchKey
     ) -> Bool {
@@ -70,7 +70,7 @@ enum RequestValidation {
         }
     }
 
-    /// The branch parameter of a raw Via value; ours has no quotes or folds, so a plain search finds it.
+    /// The branch parameter of a raw Via value. A plain search is enough, because our own Vias have no quotes or folds.
     static func branch(in via: ByteString) -> ByteString? {
         let key: StaticString = "branch=z9hG4bK"
         guard via.count > key.utf8CodeUnitCount else { return nil }
@@ -86,8 +86,8 @@ enum RequestValidation {
         return nil
     }
 
-    /// A hash of everything that decides where a request goes (RFC 3261 section 16.6 item 8). Who sent it counts: a call
-    /// from a phone comes back from the PBX looking the same, and goes to another place then.
+    /// A hash of all values that decide where a request goes (RFC 3261 section 16.6 item 8). The hash includes whether
+    /// the sender is trusted: a phone's call may come back from the PBX unchanged, and then goes to another place.
     static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
         var hash = FNV1a()
         hash.mix(fromTrusted ? 1 : 0)
@@ -102,8 +102,8 @@ enum RequestValidation {
     }
 }
 
-/// The Fowler-Noll-Vo hash, in steps of eight bytes. It is written into Vias, where a restart must not change its meaning, as it would with the
-/// seeded `Hasher`.
+/// The Fowler-Noll-Vo hash, in steps of eight bytes. The hash is written into Vias, so its meaning must survive a
+/// restart. The seeded `Hasher` changes with each process.
 struct FNV1a {
     private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 
@@ -117,7 +117,7 @@ struct FNV1a {
         value = Self.step(value, number)
     }
 
-    /// The product spreads upwards alone, so that its upper half goes into the lower.
+    /// A multiplication carries bits upwards only, so the upper half is mixed into the lower half.
     private static func step(_ hash: UInt64, _ word: UInt64) -> UInt64 {
         let product = (hash ^ word) &* 0x100_0000_01b3
         return product ^ product >> 32

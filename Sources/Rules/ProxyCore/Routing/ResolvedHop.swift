@@ -1,13 +1,13 @@
 package import Addressing
 import SIPGrammar
 
-/// One address a name stands for.
+/// One address of a next hop, with the transport to use there.
 package struct ResolvedHop: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint
-    /// The transport was asked for: a large request does not go by another (RFC 3261 section 18.1.1).
+    /// The URI or the settings asked for this transport, so a large request uses no other (RFC 3261 section 18.1.1).
     package let isFixed: Bool
-    /// Whose certificate it must show, where the transport has any.
+    /// The name that the server's certificate must prove, if the transport has certificates.
     package let server: ServerNumber
 
     package init(
@@ -19,7 +19,8 @@ package struct ResolvedHop: Hashable, Sendable {
         self.server = server
     }
 
-    /// Whether it is the place that the flow leads to, by whatever transport: a server has a port for each.
+    /// Whether this hop and the flow lead to the same server. The ports may differ if the transports differ, since a
+    /// server has a port for each transport.
     func isSameServer(as flow: Flow) -> Bool {
         endpoint.address == flow.remote.address && (endpoint.port == flow.remote.port || transport != flow.transport)
     }

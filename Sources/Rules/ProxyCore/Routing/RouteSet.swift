@@ -1,27 +1,27 @@
 import Bytes
 import SIPGrammar
 
-/// What a request's Route header fields and Request-URI say about its way (RFC 3261 section 16.4).
+/// The next hops that a request's Route header fields and Request-URI name (RFC 3261 section 16.4).
 enum RouteSet {
-    /// How the request goes on, after our own Route values were taken off.
+    /// The target of the request after our own Route values were removed.
     struct Next {
-        /// The Request-URI to send: changed only when the sender was a strict router.
+        /// The Request-URI to send. It differs from the received one only if the sender was a strict router.
         var requestURI: SIPURI
-        /// The Route values that remain for others.
+        /// The Route values of the proxies after us.
         var routes: ArraySlice<NameAddress>
-        /// True when Route rows must be written anew, because ours were taken off.
+        /// Whether the Route rows must be rewritten, because our own values were removed.
         var changed: Bool
 
-        /// Where to send: the first Route, else the Request-URI.
+        /// The URI to send to: the first Route, or else the Request-URI.
         var target: SIPURI { routes.first?.uri ?? requestURI }
 
-        /// It may go over a protected hop only (RFC 5630).
+        /// Whether the request may use protected hops only (RFC 5630).
         var isSecure: Bool { requestURI.scheme == .sips || target.scheme == .sips }
 
-        /// Route values for ``RequestEdits/routes``: `nil` when the rows stay as they are.
+        /// The Route values for ``RequestEdits/routes``. `nil` if the rows stay unchanged.
         var rows: [ByteString]? { changed ? texts : nil }
 
-        /// The Route values as they are written.
+        /// The Route values in the form of the header field.
         var texts: [ByteString] {
             routes.map { route in
                 var text: [UInt8] = [UInt8(ascii: "<")]
@@ -34,20 +34,22 @@ enum RouteSet {
     }
 
     enum Kind {
-        /// It carries one of our dialog tokens: we wrote Record-Route into the request that made its dialog.
+        /// The request carries one of our dialog tokens. We put the token into Record-Route of the request that began
+        /// the dialog.
         case dialog(DialogPass, Next)
         case initial(Next)
-        /// It carries a token of ours that does not belong to it, or what was never one.
+        /// The request carries a token that belongs to another dialog, or a forged one.
         case forged
     }
 
-    /// `open` says what a token means in this request, `nil` for one that does not belong to it.
+    /// Removes our own Route values and reads the dialog token. `open` decodes a token; `nil` if the token does not
+    /// belong to this request.
     static func preprocess(
         _ request: SIPRequest, identity: LocalIdentity, open: (ByteString) -> DialogPass?
     ) -> Kind {
         var next = Next(requestURI: request.uri, routes: request.routes[...], changed: false)
         var pass: DialogPass?
-        // A strict router upstream put our Record-Route URI into the Request-URI.
+        // A strict router before us moved our Record-Route URI into the Request-URI.
         if let last = next.routes.last, identity.isUs(request.uri), request.uri.parameters.contains("lr"),
             let user = request.uri.user
         {
@@ -60,13 +62,14 @@ enum RouteSet {
         var tokenText: ByteString?
         while let first = next.routes.first, identity.isUs(first.uri) {
             guard let user = first.uri.user else {
-                // A phone's preloaded route to its outbound proxy.
+                // A Route value without a user part is a phone's preloaded route to its outbound proxy.
                 next.routes.removeFirst()
                 next.changed = true
                 continue
             }
-            // Record-Route is written twice, with one token, when the two sides use different transports. A second
-            // token belongs to another pass of the call through here and is reached by way of the PBX.
+            // If the two sides use different transports, we write Record-Route twice with the same token. A Route value
+            // with another token belongs to a second pass of the call through this daemon, and the PBX comes before
+            // that pass.
             if let tokenText, user != tokenText { break }
             next.routes.removeFirst()
             next.changed = true

@@ -1,7 +1,7 @@
 import SIPGrammar
 
-/// The tags of our own responses (RFC 3261 section 19.3): unique, and different in each process. They need not be hard to
-/// guess.
+/// To tags for our own responses (RFC 3261 section 19.3). Each tag is unique, and each process makes different tags.
+/// Tags need not be hard to guess.
 struct Tags {
     private let key: UInt64
     private var last: UInt64 = 0
@@ -15,7 +15,8 @@ struct Tags {
         return ToTag(mixed)
     }
 
-    /// The same for each copy of a request that comes (section 8.2.7), without a memory of it.
+    /// A tag for a stateless response (RFC 3261 section 8.2.7). Each copy of the request gets the same tag, though no
+    /// state is kept.
     func stateless(for request: SIPRequest) -> ToTag {
         var hasher = Hasher()
         hasher.combine(key)

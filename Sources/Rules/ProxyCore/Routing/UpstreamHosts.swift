@@ -2,19 +2,19 @@ import Addressing
 package import Bytes
 import SIPGrammar
 
-/// By which hosts a Request-URI may name the upstream. A phone that redials from its list of calls dials what the PBX has
-/// written into From, which is often the PBX's own address (T9.19).
+/// The hosts by which a Request-URI may name the upstream. A phone that redials from its call list uses the PBX's From,
+/// which often has the PBX's own address as host (T9.19).
 package enum UpstreamHosts: Hashable, Sendable {
-    /// The host of the setting `upstream`, and the addresses that it was looked up to.
+    /// The host of the setting `upstream`, and the addresses of that host.
     case ofUpstream
-    /// These, in lower case.
+    /// The hosts that the settings list, in lower case.
     case listed([ByteString])
 
     /// - Parameters:
-    ///   - uri: a Request-URI whose host is not ours. Of the upstream's ports it may have those of SIP and the one that the
-    ///     setting names, as inside dialogs (T20.4).
-    ///   - upstream: the setting.
-    ///   - places: what the upstream's name stands for, as far as it is known.
+    ///   - uri: a Request-URI whose host is not ours. The port may be 5060, 5061, the port in the setting, or the port
+    ///     of a resolved address, as inside dialogs (T20.4).
+    ///   - upstream: the setting `upstream`.
+    ///   - places: the known addresses of the upstream's name.
     /// - Returns: whether the URI names the upstream.
     func name(_ uri: SIPURI, of upstream: NextHop?, at places: [Endpoint]) -> Bool {
         guard uri.scheme == .sip || uri.scheme == .sips, let upstream else { return false }

@@ -1,17 +1,17 @@
 package import Addressing
 package import Timekeeping
 
-/// Whether the name that we write into Via and Record-Route leads back to us. Where it does not, requests inside calls get lost:
-/// the PBX sends its BYE to that name.
+/// Checks whether our advertised name, which Via and Record-Route carry, leads back to this daemon. If the name leads
+/// elsewhere, requests inside calls get lost: the PBX sends its BYE to that name.
 ///
-/// It is looked up, and the places that it gives are asked by OPTIONS, at the start and each hour.
+/// The daemon looks the name up and sends OPTIONS to its addresses, at the start and each hour.
 package struct AdvertisedName: Sendable {
     package enum State: String, Hashable, Sendable {
         case unknown
         case reached
-        /// It has no address, as far as this machine knows.
+        /// This machine's resolver finds no address for the name.
         case unresolved
-        /// Nothing comes back from its addresses. Behind a NAT that may be so although others reach us.
+        /// No OPTIONS to the addresses came back. Behind a NAT that may happen although other hosts reach us.
         case silent
     }
 
@@ -22,23 +22,23 @@ package struct AdvertisedName: Sendable {
     private static let interval: Duration = .seconds(3600)
     private static let addressLimit = 4
 
-    /// With `isUsed` false there is no name.
+    /// With `isUsed` false no name is advertised, and nothing is checked.
     package init(isUsed: Bool, now: Instant) {
         if isUsed { nextLook = now }
     }
 
     package var nextDeadline: Instant? { nextLook }
 
-    /// Whether it is time to look the name up.
+    /// Whether the name must be looked up now. If so, the next look-up is due in an hour.
     package mutating func isDue(now: Instant) -> Bool {
         guard let look = nextLook, look <= now else { return false }
         nextLook = now + Self.interval
         return true
     }
 
-    /// The name was looked up.
+    /// The look-up of the name has ended.
     ///
-    /// - Returns: the places to ask, and whether the operator is to be told of the new state.
+    /// - Returns: the places to send OPTIONS to, and whether the state is new and so must be logged.
     package mutating func found(_ places: [Endpoint]) -> (ask: [Endpoint], isNews: Bool) {
         guard !places.isEmpty else {
             asked = []
@@ -49,13 +49,13 @@ package struct AdvertisedName: Sendable {
         return (ask, false)
     }
 
-    /// One of the places has answered.
+    /// One of the places has answered the OPTIONS. Returns whether the state is new.
     package mutating func answered() -> Bool {
         asked = []
         return turn(to: .reached)
     }
 
-    /// Nothing came from one of them.
+    /// One of the places did not answer the OPTIONS. Returns whether the state is new.
     package mutating func failed(_ place: Endpoint) -> Bool {
         guard asked.remove(place) != nil, asked.isEmpty else { return false }
         return turn(to: .silent)

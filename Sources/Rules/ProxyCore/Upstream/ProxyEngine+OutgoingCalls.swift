@@ -5,9 +5,9 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Calls that phones make by way of the upstream.
+/// Calls that phones make through the upstream.
 extension ProxyEngine {
-    /// What a phone is told whose request nobody would answer.
+    /// The Warning and Retry-After of the 503 to a phone while the upstream does not answer.
     var upstreamIsAway: [AddedField] {
         [
             .warning(399, by: identity.domains.first ?? ByteString("sippushd"), "The upstream does not answer"),
@@ -15,7 +15,7 @@ extension ProxyEngine {
         ]
     }
 
-    /// A phone calls somebody by way of the upstream; a call of an earlier run has begun before.
+    /// A phone's call to the upstream begins. A call of an earlier run keeps its original start.
     func outgoingBegan(
         _ call: Call, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil, now: Moment
     ) {
@@ -26,14 +26,14 @@ extension ProxyEngine {
         ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
     }
 
-    /// The upstream has said more than 100 for the first time.
+    /// The upstream has sent its first response other than 100.
     func noteRinging(_ outgoing: OutgoingCall, now: Moment) {
         guard !outgoing.isHeard else { return }
         outgoing.isHeard = true
         counters.observe(.upstreamAnswer, now.instant - outgoing.since)
     }
 
-    /// Its caller has the final response.
+    /// The caller of an outgoing call has got the final response.
     func outgoingEnded(_ call: Call) {
         guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
         outgoing.isCounted = true

@@ -5,15 +5,16 @@ import SIPTransactions
 import Telemetry
 import Timekeeping
 
-/// Whether phones' requests would reach anybody: what ``UpstreamHealth`` orders, and what happens to its probes.
+/// The state of the checks on the upstream and on our own name. ``UpstreamHealth`` orders probes; the engine sends
+/// them.
 package struct UpstreamWatch {
     package internal(set) var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
     package internal(set) var ownName = AdvertisedName(isUsed: false, now: .distantPast)
-    /// What the upstream's name stands for, as far as it was looked up.
+    /// The addresses of the upstream's name from the last look-up.
     var places: [Endpoint] = []
-    /// Stands for that name.
+    /// The number for the upstream's name. Flows with this number need the upstream's certificate.
     var server = ServerNumber.none
-    /// The log says once that a next hop is this daemon itself.
+    /// Whether the log already says that a next hop is this daemon itself.
     var hasToldOfOwnHop = false
 
     var nextDeadline: Instant? {
@@ -25,7 +26,7 @@ package struct UpstreamWatch {
 }
 
 extension ProxyEngine {
-    /// Begins anew to watch the upstream that the settings name.
+    /// Restarts the checks for the upstream that the settings name.
     func watchUpstream(since start: Instant) {
         upstreamWatch.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
         lookups.upstreamChanged()
@@ -79,7 +80,7 @@ extension ProxyEngine {
 
     // MARK: For operators
 
-    /// Why calls of phones fail; `nil` while they do not, as far as is known.
+    /// Why calls of phones fail. `nil` while no failure is known.
     package var upstreamTrouble: String? {
         let health = upstreamWatch.health
         guard health.isAway else { return nil }
@@ -90,13 +91,13 @@ extension ProxyEngine {
 
     // MARK: Calls
 
-    /// A response came by the leg of a call, and so from a server that is there.
+    /// A call's leg got a response, so the server of that leg is up.
     func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
         carryOut(upstreamWatch.health.heard(at: flow.remote, now: now.instant), now: now)
     }
 
-    /// A call has had no response, and its server is away: another one gets it, or its caller hears 503.
+    /// A call got no response, and its server is down. Another server gets the call, or else the caller gets 503.
     private func giveUp(_ client: ClientTransactionID, now: Moment) {
         guard let leg = legs.branch(client) else { return }
         withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
@@ -140,7 +141,7 @@ extension ProxyEngine {
         carryOut(upstreamWatch.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
     }
 
-    /// - Returns: false when there is no way there.
+    /// - Returns: false if no listener can send to the hop, or the transaction table is full.
     private func ask(_ question: Question, _ hop: ResolvedHop, as name: ByteString, now: Moment) -> Bool {
         guard let listener = identity.listener(for: hop.transport, to: hop.endpoint.address, preferring: nil) else {
             return false
@@ -156,7 +157,7 @@ extension ProxyEngine {
 
     // MARK: Our own name
 
-    /// Where others reach us by name; `nil` when they are told an address.
+    /// Our advertised host name. `nil` if we advertise only addresses.
     private var ownPlace: (name: ByteString, hop: NextHop)? {
         for listener in identity.listeners where listener.transport == .udp || listener.transport == .tcp {
             guard let hop = NextHop(listener.sentBy.string), hop.numeric == nil else { continue }

@@ -3,50 +3,52 @@ import Collections
 package import SIPTransactions
 package import Timekeeping
 
-/// Whether the servers are there that phones' requests go to (T33.4).
+/// Watches whether the upstream's servers answer the requests of phones (T33.4).
 ///
-/// Each is asked by OPTIONS at an interval, and at once when a call has had no answer for two seconds. Any response shows that it
-/// is there; OPTIONS and calls without one for as long as `patience` show that it is away. Then the calls end that wait for its
-/// first response, and it is asked on and on.
+/// Each server gets an OPTIONS at an interval, and also when a call has had no response for two seconds. Any response
+/// shows that the server is up. If neither OPTIONS nor calls get a response for `patience`, the server is down. Then
+/// calls that wait for its first response end, and the OPTIONS continue.
 ///
-/// Some servers answer calls and no OPTIONS. They are believed to be away as well, but calls are still tried, for four seconds
-/// each.
+/// Some servers answer calls, but never OPTIONS. Such a server counts as down, too, but calls are still sent to it, and
+/// end after four seconds without a response.
 package struct UpstreamHealth: Sendable {
     package enum State: String, Hashable, Sendable {
-        /// It has not been asked yet, or has not had the time to answer.
+        /// The server has got no OPTIONS yet, or still has time to answer.
         case unknown
         case up
         case down
     }
 
-    /// One of the servers that the upstream's name stands for.
+    /// One of the servers behind the upstream's name.
     package struct Server: Sendable {
         package let hop: ResolvedHop
         package fileprivate(set) var state = State.unknown
-        /// Since when it is up or down.
+        /// When the server entered its present state.
         package fileprivate(set) var since: Instant
-        /// When its last response came.
+        /// When the server's last response came.
         fileprivate var lastHeard: Instant?
-        /// An OPTIONS was answered since the daemon started, so that silence means something.
+        /// Whether the server has answered any OPTIONS since the daemon started. Only then does silence count as
+        /// failure.
         fileprivate var answersProbes = false
-        /// An OPTIONS is under way.
+        /// Whether an OPTIONS to the server is pending.
         fileprivate var isAsked = false
-        /// When that was sent, and until when it may be unanswered before the server counts as away.
+        /// When the last OPTIONS was sent, and by when a response must come before the server counts as down.
         fileprivate var askedAt: Instant
         fileprivate var verdictAt: Instant?
         fileprivate var nextProbe: Instant
     }
 
     package enum Order: Equatable, Sendable {
-        /// Look the upstream's name up, and say what was ``found(_:now:)``.
+        /// Look the upstream's name up, and report the addresses to ``found(_:now:)``.
         case lookUp
-        /// Send OPTIONS there. How it ends is told by ``heard(at:isProbe:now:)`` or ``probeEnded(at:wasSent:now:)``.
+        /// Send OPTIONS to this hop. Report the result to ``heard(at:isProbe:now:)`` or
+        /// ``probeEnded(at:wasSent:now:)``.
         case probe(ResolvedHop)
-        /// This call has had no response, and its server is away.
+        /// End this call: it got no response, and its server is down.
         case giveUp(ClientTransactionID)
-        /// The server is up or down from now on; `after` is how long it was in its former state.
+        /// The server's state has changed. `after` is how long the former state lasted.
         case tell(Endpoint, State, after: Duration)
-        /// The upstream's name leads nowhere, or leads somewhere again.
+        /// The look-up of the upstream's name has begun to fail, or succeeds again.
         case tellName(isKnown: Bool)
     }
 
@@ -58,25 +60,26 @@ package struct UpstreamHealth: Sendable {
 
     private let settings: UpstreamCheckSettings
     package private(set) var servers: [Server] = []
-    /// The last look at its name gave nothing.
+    /// Whether the last look-up of the upstream's name found no address.
     package private(set) var isNameless = false
     private var nextRound: Instant?
-    /// Calls that left in the last two seconds, the oldest first.
+    /// The calls of the last two seconds, oldest first.
     private var calls = Queue<WaitingCall>()
-    /// Older ones that have had no response.
+    /// Older calls that still have no response.
     private var silent: [WaitingCall] = []
-    /// When ``due(now:isSilent:)`` is to be called.
+    /// When ``due(now:isSilent:)`` must be called next.
     package private(set) var nextDeadline: Instant?
 
-    /// How long a call may be without a response until its server is asked, and until it ends when that is away.
+    /// How long a call may have no response until its server gets an OPTIONS, and until the call ends if that server is
+    /// down.
     private static let suspicion: Duration = .seconds(2)
     private static let trial: Duration = .seconds(4)
-    /// The pause before a server is asked again that could not be reached at all, and a name looked up again.
+    /// The pause before the next OPTIONS to an unreachable server, and before the next look-up of the name.
     private static let retryPause: Duration = .seconds(2)
     private static let nameRetryPause: Duration = .seconds(5)
     private static let serverLimit = 16
 
-    /// With `isUsed` false there is no upstream, and nothing to do.
+    /// With `isUsed` false there is no upstream, and nothing is checked.
     package init(_ settings: UpstreamCheckSettings, isUsed: Bool, now: Instant) {
         self.settings = settings
         guard isUsed, settings.interval > .zero else { return }
@@ -86,15 +89,15 @@ package struct UpstreamHealth: Sendable {
 
     package var isOn: Bool { nextRound != nil }
 
-    /// Nobody would answer a request now.
+    /// Whether no server would answer a request now.
     package var isAway: Bool { isNameless || !servers.isEmpty && servers.allSatisfy { $0.state == .down } }
 
-    /// Whether a request is refused without a try: all servers are down that used to answer OPTIONS.
+    /// Whether requests are refused without being sent: all servers are down, and all have answered OPTIONS before.
     package var refuses: Bool {
         !isNameless && !servers.isEmpty && servers.allSatisfy { $0.state == .down && $0.answersProbes }
     }
 
-    /// Those first that are not known to be away.
+    /// The hops in order of preference: servers that are not known to be down come first.
     package func preferred(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.count > 1, servers.contains(where: { $0.state == .down }) else { return hops }
         let isDown = { (hop: ResolvedHop) in servers.contains { $0.hop.endpoint == hop.endpoint && $0.state == .down } }
@@ -105,7 +108,7 @@ package struct UpstreamHealth: Sendable {
 
     // MARK: What happened
 
-    /// The places that the upstream's name stands for now; none when it could not be looked up.
+    /// The addresses of the upstream's name were looked up. `hops` is empty if the look-up failed.
     package mutating func found(_ hops: [ResolvedHop], now: Instant) -> [Order] {
         guard isOn else { return [] }
         defer { arm() }
@@ -128,7 +131,7 @@ package struct UpstreamHealth: Sendable {
         return isNameless == wasNameless ? [] : [.tellName(isKnown: !isNameless)]
     }
 
-    /// A call has left for one of the servers.
+    /// A call was sent to one of the servers.
     package mutating func called(_ client: ClientTransactionID, at place: Endpoint, now: Instant) {
         guard contains(place) else { return }
         calls.append(WaitingCall(client: client, place: place, since: now))
@@ -136,7 +139,7 @@ package struct UpstreamHealth: Sendable {
         if nextDeadline.map({ due < $0 }) ?? true { nextDeadline = due }
     }
 
-    /// A response has come from there.
+    /// A response came from one of the servers.
     package mutating func heard(at place: Endpoint, isProbe: Bool = false, now: Instant) -> [Order] {
         guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
         servers[index].lastHeard = now
@@ -147,7 +150,7 @@ package struct UpstreamHealth: Sendable {
         return servers[index].state == .up ? [] : [turn(index, to: .up, now: now)]
     }
 
-    /// An OPTIONS came to nothing; it may not even have been sent, since no connection could be made.
+    /// An OPTIONS failed. `wasSent` is false if no connection could be made.
     package mutating func probeEnded(at place: Endpoint, wasSent: Bool, now: Instant) -> [Order] {
         guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
         let hadVerdict = servers[index].verdictAt == nil
@@ -168,7 +171,7 @@ package struct UpstreamHealth: Sendable {
         let after = servers[index].state == .unknown ? .zero : now - servers[index].since
         servers[index].state = state
         servers[index].since = now
-        // Calls may end now.
+        // The change of state may end calls, so ``due(now:isSilent:)`` must run now.
         nextDeadline = now
         return .tell(servers[index].hop.endpoint, state, after: after)
     }
@@ -177,8 +180,8 @@ package struct UpstreamHealth: Sendable {
 
     /// - Parameters:
     ///   - now: the time.
-    ///   - isSilent: whether a call is still under way and has had no response.
-    /// - Returns: what is to be done now.
+    ///   - isSilent: whether a call is still pending and has no response.
+    /// - Returns: the orders that are due now.
     package mutating func due(now: Instant, isSilent: (ClientTransactionID) -> Bool) -> [Order] {
         guard isOn else { return [] }
         var orders: [Order] = []
@@ -211,7 +214,8 @@ package struct UpstreamHealth: Sendable {
         return orders
     }
 
-    /// Those whose server is away have waited in vain; those whose server speaks to others wait as long as they like.
+    /// Ends the calls whose server is down. A call whose server still answers other requests may wait as long as it
+    /// likes.
     private mutating func endSilentCalls(
         into orders: inout [Order], now: Instant, isSilent: (ClientTransactionID) -> Bool
     ) {

@@ -7,7 +7,7 @@ package struct UpstreamCheckSettings: SettingsGroup, Equatable {
 
     package init() {}
 
-    /// The upstream is not checked.
+    /// Settings with which the upstream is never checked.
     package static let off: UpstreamCheckSettings = {
         var settings = UpstreamCheckSettings()
         settings.interval = .zero

@@ -1,6 +1,6 @@
 import Bytes
 
-/// Which of Apple's tokens are those of our apps.
+/// Decides which of Apple's tokens belong to our apps.
 struct APNsAcceptance: TokenAcceptance {
     private struct App {
         let topics: APNsTopics
@@ -33,22 +33,23 @@ struct APNsAcceptance: TokenAcceptance {
     }
 }
 
-/// The topics of one app, and the topic that a `pn-param` selects (A28, P8): the one that it names, if the app has it.
+/// The topics of one app. `pn-param` selects one of them (A28, P8): the topic that it names, if the app has that topic.
 /// If it names none, the only topic of the app is used.
 struct APNsTopics: Hashable {
-    /// Empty: every topic in `pn-param` is accepted.
+    /// The app's topics. Empty: every topic in `pn-param` is accepted.
     private let topics: [ByteString]
 
     init(_ topics: [String]) { self.topics = topics.map { ByteString($0) } }
 
     /// The parts of a `pn-param`.
     struct Name {
-        /// The topic, `com.example.phone` for example; `nil` if none is named, as in ECSS-10's own values.
+        /// The topic, for example `com.example.phone`. `nil` if none is named, as in ECSS-10's own values.
         let topic: ByteString?
-        /// The same text with its first word. For apps that leave the team out, that word is part of the topic.
+        /// The topic together with the first word of the text. For apps that leave the team out, that word is part of
+        /// the topic.
         fileprivate let whole: ByteString?
-        /// The team; `nil` if the first word does not have the form of a team, as in the invented words of clients that
-        /// do not know theirs.
+        /// The team. `nil` if the first word does not have the form of a team: clients that do not know their team
+        /// invent a word.
         let team: ByteString?
 
         init(_ param: ByteString) {
@@ -66,7 +67,7 @@ struct APNsTopics: Hashable {
         var names: [ByteString] { [topic, whole].compactMap(\.self) }
     }
 
-    /// The only topic.
+    /// The app's topic, if the app has only one.
     var only: ByteString? { topics.count == 1 ? topics.first : nil }
 
     func topic(of name: Name) -> ByteString? {
@@ -91,10 +92,10 @@ extension APNsToken {
 }
 
 extension ByteString {
-    /// Whether all of it is hexadecimal digits.
+    /// Whether all bytes are hexadecimal digits.
     var isHexadecimal: Bool { allSatisfy { $0.hexValue != nil } }
 
-    /// Whether it has the form of Apple's team identifiers: ten capital letters and digits.
+    /// Whether the text has the form of Apple's team identifiers: ten capital letters and digits.
     fileprivate var isAppleTeam: Bool {
         count == 10 && allSatisfy { $0.isASCIIDigit || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
     }

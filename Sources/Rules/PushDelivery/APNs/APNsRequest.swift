@@ -1,7 +1,7 @@
 import Bytes
 import Timekeeping
 
-/// The pushes of one app in the form of APNs.
+/// Writes the pushes of one app in the form of APNs.
 final class APNsRequest: Sendable {
     /// The maximum size of a payload in bytes, for VoIP pushes and for all others.
     private static let voipLimit = 5120
@@ -63,7 +63,8 @@ final class APNsRequest: Sendable {
         }
     }
 
-    /// The key by which the text for the end of a call replaces the text for the call, in profiles that have both.
+    /// The collapse key with which the text for the end of a call replaces the text for the call, in profiles that have
+    /// both.
     private func key(of call: IncomingCall) -> String? {
         settings.payload.tellsEnds ? "call-\(call.callRef)" : nil
     }

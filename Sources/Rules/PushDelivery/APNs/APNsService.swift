@@ -1,4 +1,4 @@
-/// Apple's push service, with a provider for each of its environments.
+/// Apple's push service. Each of its environments is a provider.
 extension APNsSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.apns, .apnsDevelopment] }
     package static var platforms: Set<PushPlatform> { [.apple] }
@@ -38,7 +38,7 @@ extension FeedbackSettings {
     }
 }
 
-/// One of Apple's apps, in one environment.
+/// One app at Apple, in one environment.
 package final class APNsApp: PushAppRules {
     package let settings: APNsSettings
     private let requests: APNsRequest
@@ -64,8 +64,8 @@ package final class APNsApp: PushAppRules {
     package var limits: PushLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
-    /// An app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call after a VoIP push. So does
-    /// Linphone, which is used to it from Flexisip.
+    /// By default an app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call
+    /// after a VoIP push. Linphone gets both, too, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         if let wished = settings.afterEnd { return wished }
         let tokens = try? APNsToken(token, withoutService: settings.tokenService)

@@ -2,17 +2,18 @@ package import Settings
 
 /// The form of the badge in Apple payloads (A17).
 package enum BadgeType: String, Hashable, Sendable, CaseIterable {
-    /// `"10"`, as in the samples of ECSS-10. iOS itself ignores it, and the app reads the one in `acme`.
+    /// A string such as `"10"`, as in the samples of ECSS-10. iOS ignores this string, and the app reads the number in
+    /// `acme`.
     case string
-    /// `10`, which iOS shows on the app's icon.
+    /// A number such as `10`, which iOS shows on the app's icon.
     case number
 }
 
 /// How Apple treats a push to a remote token.
 package enum RemotePushType: String, Hashable, Sendable, CaseIterable {
-    /// Apple shows it or passes it to the app's extension, and wakes the phone immediately.
+    /// Apple shows the push or passes it to the app's extension, and wakes the phone immediately.
     case alert
-    /// It wakes the app for half a minute and shows nothing. Apple throttles such pushes.
+    /// The push wakes the app for half a minute and shows nothing. Apple throttles such pushes.
     case background
 }
 
@@ -29,7 +30,7 @@ package enum APNsEnvironment: String, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// Apple Push Notification service.
+/// Settings of the Apple Push Notification service.
 package struct APNsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var environment = APNsEnvironment.production

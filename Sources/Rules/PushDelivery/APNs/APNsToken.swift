@@ -5,9 +5,9 @@ package import Bytes
 package struct APNsToken: Hashable, Sendable {
     /// The use of a token.
     package enum Service: String, Hashable, Sendable, CaseIterable {
-        /// Notifications that are shown. They do not start an app that is not running.
+        /// A token for notifications that are shown. They do not start an app that is not running.
         case remote
-        /// Pushes by PushKit. The app must report each of them to iOS as a call.
+        /// A token for pushes by PushKit. The app must report each of these to iOS as a call.
         case voip
     }
 
@@ -31,11 +31,11 @@ package struct APNsToken: Hashable, Sendable {
 
     package let remote: ByteString?
     package let voip: ByteString?
-    /// The bundle in `pn-param`; `nil` if it does not have the form `Team.Bundle[.services]`. Then the settings supply
-    /// the topic.
+    /// The bundle in `pn-param`. `nil` if `pn-param` does not have the form `Team.Bundle[.services]`; then the settings
+    /// supply the topic.
     package let bundle: ByteString?
 
-    /// Reads the decoded parameters.
+    /// Parses the decoded parameters.
     ///
     /// - Parameters:
     ///   - token: the parameters; the provider is not checked.
@@ -45,9 +45,9 @@ package struct APNsToken: Hashable, Sendable {
         let app = try AppName(token.param)
         bundle = app?.bundle
         let tokens = try Self.tokens(token.prid)
-        // It is `nil` without an app name, which could name services.
+        // `named` is `nil` without an app name, because only an app name can list services.
         let named = app.map { $0.services.isEmpty ? [fallback] : $0.services }
-        // RFC 8599 names the service only in `pn-param`. For a single token that is enough.
+        // RFC 8599 puts the service only into `pn-param`, which is enough for a single token.
         if tokens.count == 1, tokens[0].service == nil {
             let service = named?.first ?? fallback
             guard named?.count != 2 else { throw .missingService }
@@ -87,7 +87,7 @@ package struct APNsToken: Hashable, Sendable {
         let service: Service?
     }
 
-    /// Reads one or two of `token[:service]`, joined by `&`.
+    /// Parses one or two of `token[:service]`, joined by `&`.
     private static func tokens(_ prid: ByteString) throws(Problem) -> [Entry] {
         let parts = prid.parts(separatedBy: UInt8(ascii: "&"))
         guard parts.count <= Service.allCases.count else { throw .repeatedService }
@@ -124,7 +124,7 @@ private struct AppName {
     let bundle: ByteString
     let services: [APNsToken.Service]
 
-    /// Reads a `pn-param`; `nil` for another form, which ECSS-10 allows where it only has to match (R5).
+    /// Parses a `pn-param`. `nil` for another form, which ECSS-10 allows where the value only has to match (R5).
     init?(_ param: ByteString) throws(APNsToken.Problem) {
         guard let team = param.firstIndex(of: UInt8(ascii: ".")), team > 0 else { return nil }
         let name = param[team + 1..<param.count]
@@ -152,8 +152,8 @@ private struct AppName {
 }
 
 extension ByteString {
-    /// Whether it has only letters, digits, `-`, `.` and `_`, as Apple's CFBundleIdentifier, and fits into a header
-    /// field.
+    /// Whether the text is a bundle identifier: letters, digits, `-`, `.` and `_`, as in Apple's CFBundleIdentifier,
+    /// and short enough for a header field.
     fileprivate var isBundleIdentifier: Bool {
         !isEmpty && count <= 155 && allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "-._".utf8.contains($0) }
     }

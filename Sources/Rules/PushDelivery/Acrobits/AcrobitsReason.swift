@@ -15,12 +15,12 @@ enum AcrobitsReason {
         case 404: return .tokenDead(since: nil)
         case 401, 403: return .credentialsRefused(reason)
         case 429, 500...599: return .retry(after: retryAfter)
-        // 400, and codes that are not in the mediator's published table.
+        // Code 400, and codes that are not in the mediator's published table.
         default: return .payloadRefused(reason)
         }
     }
 
-    /// The code of an answer. Older documents call it `status`. Either may be a text.
+    /// The code of an answer. Older documents call it `status`. The value may be a number or a text.
     private static func code(_ body: JSONValue?) -> Int64? {
         for name in ["code", "status"] {
             if let code = body?[name]?.integer ?? body?[name]?.string.flatMap({ Int64($0) }) { return code }

@@ -1,6 +1,6 @@
 import Bytes
 
-/// A push in the form of Acrobits' mediator: one JSON object, which the mediator converts for Apple or Google.
+/// Writes a push in the form of Acrobits' mediator: one JSON object, which the mediator converts for Apple or Google.
 enum AcrobitsRequest {
     private static let textLimit = 512
     private static let callIDLimit = 1024
@@ -77,6 +77,7 @@ enum AcrobitsRequest {
         return members
     }
 
-    /// Large enough that nothing is ever cut: registrations have at most 4 KiB, and an escaped byte takes at most six.
+    /// The maximum length of a parameter, which no token exceeds: registrations have at most 4 KiB, and an escaped byte
+    /// takes at most six.
     private static let parameterLimit = 6 * 4096
 }

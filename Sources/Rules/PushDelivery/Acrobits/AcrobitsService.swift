@@ -1,6 +1,6 @@
 import Bytes
 
-/// Acrobits' mediator.
+/// Acrobits' mediator as a push service.
 extension AcrobitsSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.acrobits] }
     package static var platforms: Set<PushPlatform> { [] }
@@ -11,7 +11,7 @@ extension AcrobitsSettings: PushServiceSettings {
     package var files: [PushFile] { .named(authorities: caFile) }
 }
 
-/// Any token of the mediator's form is taken.
+/// Accepts any token that has the mediator's form.
 struct AcrobitsAcceptance: TokenAcceptance {
     func problem(with token: PushToken) -> TokenProblem? {
         guard !token.param.isEmpty else { return .acrobitsParamMissing }
@@ -38,7 +38,7 @@ package final class AcrobitsApp: PushAppRules {
     package var limits: PushLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
 
-    /// These apps keep a list of calls by themselves.
+    /// Apps of Acrobits keep their own list of calls, so by default a late INVITE removes the call from our list.
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .none }
 
     package func carriesLists(_ token: PushToken) -> Bool { (try? AcrobitsToken(token))?.other != nil }

@@ -1,6 +1,6 @@
 package import Settings
 
-/// The mediator that sends pushes for apps made with Acrobits' tools, such as Cloud Softphone.
+/// Settings of the mediator that sends pushes for apps made with Acrobits' tools, such as Cloud Softphone.
 package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var endpoint = "https://pnm.cloudsoftphone.com"

@@ -17,15 +17,15 @@ package struct AcrobitsToken: Hashable, Sendable {
         case emptyToken, tooManyTokens, unknownUse, repeatedUse, missingUse
     }
 
-    /// The address for incoming calls. Since iOS 13 calls have a token of their own, and the phone must ring when it is
-    /// used.
+    /// The address for incoming calls. Since iOS 13 calls have a separate token, and the phone must ring when that
+    /// token is used.
     package let calls: Address?
-    /// The address foreverything except calls.
+    /// The address for everything except calls.
     package let other: Address?
     /// The name of the account on the device.
     package let selector: ByteString?
 
-    /// Reads the decoded parameters. The token's provider is not looked at.
+    /// Parses the decoded parameters. The token's provider is not checked.
     package init(_ token: PushToken) throws(Problem) {
         let param = token.param
         let colon = param.firstIndex(of: UInt8(ascii: ":"))
@@ -85,7 +85,7 @@ package struct AcrobitsToken: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// Whether it has nothing but what base64 has in either alphabet.
+    /// Whether all bytes are base64 characters, of either alphabet.
     var isBase64Text: Bool {
         allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "+/-_=".utf8.contains($0) }
     }

@@ -12,7 +12,7 @@ extension ReportedTokens {
             guard let read = try? APNsToken(stored) else { return [] }
             return [read.remote, read.voip].compactMap(\.self)
         case .fcm: return [stored.prid]
-        // Nobody reports others.
+        // No app reports tokens of other providers.
         default: return []
         }
     }
@@ -49,14 +49,14 @@ extension ReportedTokens {
             guard let read = try? APNsToken(stored), read.remote == name else { return .forCallsOnly }
             return read.bundle == nil || read.bundle == bundle(appID) ? .forMessages : .ofAnotherApp
         case .fcm: return stored.param.isEmpty || stored.param == appID ? .forMessages : .ofAnotherApp
-        // Nobody reports others.
+        // No app reports tokens of other providers.
         default: return .ofAnotherApp
         }
     }
 }
 
 extension PushToken {
-    /// Whether both reach the same installation of an app, in any form: devices and their servers write app and
+    /// Whether both tokens reach the same installation of an app, in any form. Devices and their servers write app and
     /// services differently, and each may know only one of two tokens.
     package func reachesInstallation(of other: PushToken) -> Bool {
         guard kind == other.kind else { return false }
@@ -64,7 +64,7 @@ extension PushToken {
         return ReportedTokens.names(in: self).contains { names.contains($0) }
     }
 
-    /// Whether it contains all names of the other token of the same installation.
+    /// Whether this token contains all names of the other token of the same installation.
     package func covers(_ other: PushToken) -> Bool {
         if self == other { return true }
         let names = ReportedTokens.names(in: self)

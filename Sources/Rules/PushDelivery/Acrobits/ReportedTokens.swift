@@ -1,10 +1,10 @@
 package import Bytes
 
-/// The tokens in an app's report: one token for calls and one foreverything else, each with its app.
+/// The tokens in an app's report: one token for calls and one for everything else, each with its app.
 ///
-/// A value that the report omits is `nil`, and keeps its stored value: on iOS one of the tokens may be reported late.
+/// A value that the report omits is `nil`, and the stored value stays: on iOS one of the tokens may be reported late.
 package struct ReportedTokens: Hashable, Sendable {
-    /// The sender of pushes to the tokens.
+    /// Who sends pushes to the tokens.
     package enum Form: String, Hashable, Sendable, CaseIterable {
         /// Acrobits' mediator, which gets the tokens unchanged.
         case acrobits
@@ -13,7 +13,7 @@ package struct ReportedTokens: Hashable, Sendable {
     }
 
     package struct Part: Hashable, Sendable {
-        /// Base64 in either alphabet, with padding or without.
+        /// The token as base64, in either alphabet, with padding or without.
         package var token: ByteString?
         package var appID: ByteString?
 
@@ -63,7 +63,7 @@ package struct ReportedTokens: Hashable, Sendable {
                 return hex == read.remote || hex == read.voip
             }
         case .fcm: return mine.contains { Decoded($0) == .google(stored.prid) }
-        // Nobody reports others.
+        // No app reports tokens of other providers.
         default: return false
         }
     }
@@ -77,7 +77,7 @@ package struct ReportedTokens: Hashable, Sendable {
 
     private func acrobitsToken(over stored: PushToken?) -> PushToken? {
         let known = stored.flatMap { $0.provider == .acrobits ? try? AcrobitsToken($0) : nil }
-        // A stored token without a service was reported as the token foreverything except calls.
+        // A stored token without a service was reported as the token for everything except calls.
         let isUnmarked = stored?.prid.firstIndex(of: UInt8(ascii: ":")) == nil
         let calls = Self.part(calls, over: isUnmarked ? nil : known?.calls)
         let other = Self.part(other, over: known?.other)
@@ -90,7 +90,7 @@ package struct ReportedTokens: Hashable, Sendable {
             prid = token.array + Array(":calls".utf8)
             param = app.array
         case (nil, let token?):
-            // It is used for calls as well, as on Android, because it is the only token.
+            // The only token is used for calls, too, as on Android.
             guard let app = other.appID else { return nil }
             prid = token.array
             param = app.array
@@ -102,7 +102,7 @@ package struct ReportedTokens: Hashable, Sendable {
         let account = selector.isEmpty ? known?.selector ?? .empty : selector
         if !account.isEmpty { param += [UInt8(ascii: ":")] + account.array }
         let token = PushToken(provider: .acrobits, param: ByteString(param), prid: ByteString(prid))
-        // If both are equivalent, the device's spelling stays, because the device will send it again.
+        // If the tokens are equivalent, the device's spelling stays, because the device will send it again.
         if let stored, let known, known == (try? AcrobitsToken(token)) { return stored }
         return token
     }
@@ -114,7 +114,7 @@ package struct ReportedTokens: Hashable, Sendable {
 
     // MARK: For us
 
-    /// The text before the first dot is the team. Pushes do not need it, so any word will do.
+    /// The team, which is the text before the first dot. Pushes do not need it, so any word will do.
     private static let team = Array("TEAM.".utf8)
 
     private func directToken(over stored: PushToken?) -> PushToken? {
@@ -141,7 +141,7 @@ package struct ReportedTokens: Hashable, Sendable {
         var (provider, team) = (PushProvider.apns, Self.team)
         if let stored, let known, known.bundle == bundle {
             let (isSameVoIP, isSameRemote) = (voip == known.voip, remote == known.remote)
-            // If both are equivalent, the device's spelling stays, because the device will send it again.
+            // If the tokens are equivalent, the device's spelling stays, because the device will send it again.
             if isSameVoIP, isSameRemote { return stored }
             // A report contains neither Apple's environment nor the team. A REGISTER of the installation may have
             // contained them.
@@ -185,7 +185,7 @@ package struct ReportedTokens: Hashable, Sendable {
         }
     }
 
-    /// Decodes either alphabet, with or without padding, and ignores unused bits.
+    /// Decodes base64 of either alphabet, with or without padding, and ignores unused bits.
     private static func bytes(ofBase64 text: ByteString) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (bits, count): (UInt32, Int) = (0, 0)

@@ -3,19 +3,19 @@ package import Bytes
 import Collections
 package import Timekeeping
 
-/// One missed or active call that still has to be reported to some devices. It is a row of the store.
+/// One missed or active call that still has to be reported to some devices. An entry is a row of the store.
 package struct BucketEntry: Hashable, Sendable {
     package let callRef: CallRef
-    /// See ``MissedCall/remoteURI``.
+    /// The caller, in the form of ``MissedCall/remoteURI``.
     package let caller: ByteString
     package let date: UnixTime
-    /// The party that is accountable for it.
+    /// The party whose share of the limits the call uses.
     package let broughtBy: Caller
     /// The pushed devices to which the call is not reported yet. In a bucket this is never empty.
     package var devices: [DeviceID]
     /// The devices to which the call was reported. They are not notified again.
     package var told: [DeviceID]
-    /// Whether the call is over and was not answered. While it rings or waits, it is never reported (A20).
+    /// Whether the call is over and was not answered. A call that rings or is held is never reported (A20).
     package var isOver: Bool
     /// Whether the store has the row. An active call in the journal has no row.
     package var isStored: Bool
@@ -52,7 +52,7 @@ package struct BucketSettings: Hashable, Sendable {
     /// The maximum number of calls for one device. Beyond it, the oldest call of the most frequent caller is dropped.
     package var maximumEntries = 100
     package var maximumAge: Duration = .seconds(604_800)
-    /// The share of these calls that untrusted peers may cause, in hundredths.
+    /// The share of these calls that untrusted peers may cause, in percent.
     package var untrustedShare = 100
 
     package init() {}
@@ -67,20 +67,21 @@ package struct BucketSettings: Hashable, Sendable {
 /// The missed-call bucket of one user (R19 to R27, A20 to A25). It keeps each call until it was reported to every
 /// pushed device.
 ///
-/// It does no input or output itself: it receives the events of a call, and returns the rows to write.
+/// The bucket does no input or output itself: it receives the events of a call, and returns the rows to write.
 package struct MissedCallBucket: Sendable {
     /// The calls, oldest first.
     private var rows = ShortList<BucketEntry>()
     /// The reports that are being sent to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []
-    /// The calls for which the timeline already notes that the device's token carries no list.
+    /// The calls for which the timeline already says that the device's token carries no list.
     private var notCarried: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }
 
     package init() {}
 
-    /// A bucket with the rows of the store. Calls that still rang or waited when the program ended are over.
+    /// Restores a bucket from the rows of the store. Calls that still rang or were held when the program ended are
+    /// over.
     package init(restoring entries: [BucketEntry]) {
         rows = ShortList(entries.sorted { ($0.date, $0.callRef.rawValue) < ($1.date, $1.callRef.rawValue) })
         for index in rows.indices { rows[index].isOver = true }
@@ -94,8 +95,9 @@ package struct MissedCallBucket: Sendable {
 
     /// A call is pushed to these devices (R20). If the call is already known, these devices are added to it.
     ///
-    /// The caller is written as in ``MissedCall/remoteURI``. Another run of the program finds the call in the journal: there
-    /// is a row only when it is over and somebody has not learnt of it. Most calls are answered and never have one.
+    /// The caller is in the form of ``MissedCall/remoteURI``. A call gets a row only if it is over and some device was
+    /// not notified. Most calls are answered and never get a row; until then, another run finds the call in the
+    /// journal.
     package mutating func callOffered(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -123,7 +125,7 @@ package struct MissedCallBucket: Sendable {
         strikeOff(callRef, device).map { [$0] } ?? []
     }
 
-    /// A call of an earlier run still rings or waits. If it has no row, the journal has its devices.
+    /// A call of an earlier run still rings or is held. If the call has no row, the journal has its devices.
     package mutating func callResumed(
         _ callRef: CallRef, caller: ByteString, by broughtBy: Caller, at date: UnixTime, devices: [DeviceID],
         settings: BucketSettings
@@ -151,8 +153,8 @@ package struct MissedCallBucket: Sendable {
         return [row(index)]
     }
 
-    /// The device registered again. Returns the calls to report to it now, oldest first (R22), without calls of a list
-    /// that is being sent.
+    /// The device registered again. The result has the calls to report to it now, oldest first (R22), without calls of
+    /// a list that is being sent.
     package mutating func deviceReturned(
         _ device: DeviceID, settings: BucketSettings, now: UnixTime
     ) -> (calls: [MissedCall], refs: [CallRef], changes: [BucketChange]) {
@@ -178,7 +180,7 @@ package struct MissedCallBucket: Sendable {
         return (refs, changes)
     }
 
-    /// Whether calls wait for a report to the device. They may be too old by then.
+    /// Whether calls wait to be reported to the device. Some may be too old when the report is made.
     package func hasMissedCalls(_ device: DeviceID) -> Bool {
         rows.contains { $0.isOver && $0.devices.contains(device) }
     }
@@ -188,7 +190,7 @@ package struct MissedCallBucket: Sendable {
         strikeOff(refs, device)
     }
 
-    /// The provider did not accept the list. The calls stay for the next time (A24).
+    /// The provider did not accept the list. The calls stay for the next report (A24).
     package mutating func reportFailed(_ refs: [CallRef], by device: DeviceID) {
         for ref in refs { noLongerReported(ref, to: device) }
     }
@@ -229,7 +231,7 @@ package struct MissedCallBucket: Sendable {
 
     // MARK: Rows
 
-    /// Usually the set is empty, and no hash is computed.
+    /// Forgets that the call is being reported to the device. The sets are usually empty, and then no hash is computed.
     private mutating func noLongerReported(_ callRef: CallRef, to device: DeviceID) {
         if !reporting.isEmpty { reporting.remove(Report(callRef: callRef, device: device)) }
         if !notCarried.isEmpty { notCarried.remove(Report(callRef: callRef, device: device)) }
@@ -237,13 +239,13 @@ package struct MissedCallBucket: Sendable {
 
     private func index(of callRef: CallRef) -> Int? { rows.firstIndex { $0.callRef == callRef } }
 
-    /// The row in its current state.
+    /// The change that writes the row in its current state.
     private mutating func row(_ index: Int) -> BucketChange {
         rows[index].isStored = true
         return .upsert(rows[index])
     }
 
-    /// Returns the change that deletes its row, if it has one.
+    /// Removes an entry. The result deletes its row, if it has one.
     private mutating func remove(at index: Int) -> BucketChange? {
         let entry = rows.remove(at: index)
         for device in entry.devices { noLongerReported(entry.callRef, to: device) }
@@ -274,7 +276,7 @@ package struct MissedCallBucket: Sendable {
         guard surplus > 0 else { return [] }
         var changes: [BucketChange] = []
         if surplus > Self.weighed {
-            // The limit was lowered.
+            // The limit was lowered, so many calls must go at once.
             let oldest = rows.lazy.filter { $0.isOver && $0.devices.contains(device) }
             changes = strikeOff(Array(oldest.prefix(surplus - Self.weighed).map(\.callRef)), device)
             surplus = Self.weighed

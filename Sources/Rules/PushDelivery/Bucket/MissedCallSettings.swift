@@ -1,16 +1,17 @@
 package import Settings
 
-/// Whether a call is in a phone's list of missed calls if the phone got its INVITE and CANCEL after the call's end.
+/// Whether a call stays in a phone's list of missed calls if the phone got the INVITE and CANCEL after the call's end.
 package enum AfterLateInvite: String, Hashable, Sendable, CaseIterable {
-    /// It is in the list, which is sent immediately (R22).
+    /// The call stays in the list, which is sent immediately (R22).
     case list
-    /// It is not, if the phone answered that INVITE: its app has shown the call. The list waits for this answer.
+    /// The call leaves the list if the phone answered the INVITE, because its app has shown the call. The list is sent
+    /// after that answer.
     case none
 }
 
 /// The settings for reports of missed calls to phones.
 package struct MissedCallSettings: SettingsGroup, Equatable {
-    /// Not set: the default of the app's profile.
+    /// The setting; `nil` uses the default of the app's profile.
     package var afterLateInvite: AfterLateInvite?
 
     package init() {}
@@ -24,8 +25,9 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
 }
 
 extension PayloadProfile {
-    /// ECSS-10 knows no exception to R22, so its apps get the list. Linphone and Acrobits' apps keep a list of calls by themselves, and
-    /// would show the call twice. Of other apps nobody knows that: a call that is told twice does less harm than one that is never told.
+    /// ECSS-10 has no exception to R22, so its apps get the list. Apps of Linphone and Acrobits keep their own list and
+    /// would show the call twice. Other apps are unknown, and a call that is reported twice does less harm than a call
+    /// that is never reported.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
         case .ecss10: .list
@@ -40,7 +42,8 @@ extension PushDirectory {
         app(for: token).flatMap { self[$0] }?.rules.afterLateInvite(wish) ?? .list
     }
 
-    /// True also if the token belongs to no app: then the push reports the problem.
+    /// Whether a push to the token can carry a list of missed calls. True if the token belongs to no app, too: the push
+    /// itself then reports that problem.
     package func carriesLists(_ token: PushToken) -> Bool {
         app(for: token).flatMap { self[$0] }?.rules.carriesLists(token) ?? true
     }

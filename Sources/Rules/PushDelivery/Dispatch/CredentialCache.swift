@@ -3,16 +3,17 @@ package import Timekeeping
 /// A short-lived credential of a provider, such as Apple's signed token or Google's access token, and the time of its
 /// renewal.
 ///
-/// It does no input or output itself: it receives events and returns orders. Only one credential is made at a time.
+/// The cache does no input or output itself: it receives events and returns orders. Only one credential is made at a
+/// time.
 package struct CredentialCache: Sendable {
     package enum State: Hashable, Sendable {
-        /// Next: `renewing`.
+        /// No credential was made yet. Next: `renewing`.
         case missing
-        /// A new one is being made. The old one is used until it expires. Next: `held`, `unavailable`.
+        /// A new credential is being made. The old one is used until it expires. Next: `held`, `unavailable`.
         case renewing(old: Credential?)
-        /// Next: `renewing`, `missing`.
+        /// A credential is available. Next: `renewing`, `missing`.
         case held(Credential)
-        /// It could not be made. Next: `renewing`, not before the instant.
+        /// The credential could not be made. Next: `renewing`, but not before the instant.
         case unavailable(until: Instant, PushOutcome)
     }
 
@@ -25,28 +26,28 @@ package struct CredentialCache: Sendable {
 
     package enum Want: Hashable, Sendable {
         case use(String)
-        /// Make a new one, and use this one meanwhile.
+        /// Use this credential, and make a new one meanwhile.
         case useAndMake(String)
-        /// Make one, and let the push wait for it.
+        /// Make a credential, and let the push wait for it.
         case make
-        /// One is being made. Let the push wait for it.
+        /// A credential is being made. Let the push wait for it.
         case wait
-        /// None is available, and none will be soon.
+        /// No credential is available, and none will be soon.
         case giveUp(PushOutcome)
     }
 
     package private(set) var state = State.missing
-    /// How long before its end a credential is replaced.
+    /// How long before its expiry a credential is replaced.
     private let lead: Duration
 
-    /// A refused credential younger than this is not replaced: the credential is not the cause, and Apple blocks
-    /// senders that make tokens too often.
+    /// The minimum age at which a refused credential is replaced. A younger credential is not the cause of the refusal,
+    /// and Apple blocks senders that make tokens too often.
     private static let youth: Duration = .seconds(60)
 
     package init(renewedBeforeEnd lead: Duration) { self.lead = lead }
 
-    /// When to renew the credential without a push that asks for it, so that no push has to wait; `nil` while one is
-    /// being made.
+    /// When the credential must be renewed even if no push asks for it, so that no push has to wait. `nil` while a
+    /// credential is being made.
     package var nextRenewal: Instant? {
         switch state {
         case .missing: .distantPast
@@ -86,7 +87,7 @@ package struct CredentialCache: Sendable {
             Credential(value: value, made: now, end: end, renewal: now + max(life - lead, life / 2)))
     }
 
-    /// The credential could not be made. The next try is after the pause.
+    /// The credential could not be made. The next try comes after the pause.
     package mutating func failed(_ outcome: PushOutcome, pause: Duration, now: Instant) {
         if case .renewing(var old?) = state, now < old.end {
             old.renewal = now + pause

@@ -2,14 +2,14 @@ import Collections
 
 /// Limits the number of notifications in a server's queue, so that a call waits only behind these.
 ///
-/// It does no input or output itself: it receives events, and returns which notifications may enter the queue.
+/// The gate does no input or output itself: it receives events, and returns which notifications may enter the queue.
 package struct NotificationGate: Sendable {
     /// The number of notifications in the queue, waiting or in flight.
     package private(set) var inside = 0
     private let limit: Int
     private var queue = Queue<PushID>()
 
-    /// Notifications get a quarter of the parallel requests, and at least one.
+    /// A gate for a server with these limits. Notifications get a quarter of the parallel requests, and at least one.
     package init(_ limits: PushLimits) { limit = max(1, limits.requests / 4) }
 
     package var waiting: Int { queue.count }
@@ -27,7 +27,8 @@ package struct NotificationGate: Sendable {
     /// A notification left the queue.
     package mutating func left() { inside = max(0, inside - 1) }
 
-    /// The next notification that may enter. From then on it counts as being in the queue. Call until it returns `nil`.
+    /// The next notification that may enter the queue. From then on it counts in ``inside``. Call this until it returns
+    /// `nil`.
     package mutating func next() -> PushID? {
         guard waiting > 0, inside < limit else { return nil }
         inside += 1

@@ -7,7 +7,7 @@ package struct ProviderAnswer: Sendable {
     package let id: String?
     /// The header field `Retry-After`, unchanged.
     package let retryAfter: String?
-    /// The header field `Date`, unchanged: the provider's clock.
+    /// The header field `Date`, unchanged. It shows the provider's clock.
     package let date: String?
     package let body: [UInt8]
 
@@ -21,7 +21,7 @@ package struct ProviderAnswer: Sendable {
         self.body = body
     }
 
-    /// Whether the provider itself fails, not just this push.
+    /// Whether the provider itself failed, and not just this push.
     var isFailureOfProvider: Bool { status >= 500 }
 
     /// The error of this machine's clock compared with the provider's; `nil` without an error or a `Date`.
@@ -32,10 +32,10 @@ package struct ProviderAnswer: Sendable {
         return "this machine's clock is \(ahead.magnitude) s \(ahead > 0 ? "ahead of" : "behind") the provider's"
     }
 
-    /// In seconds. Providers have the same tolerance.
+    /// The clock error in seconds that is tolerated. Providers have the same tolerance.
     private static let clockTolerance: UInt64 = 60
 
-    /// The maximum number of bytes read of a body. Providers' answers are short, and longer bodies are ignored.
+    /// The maximum size in bytes of a body that is parsed. Providers' answers are short, and longer bodies are ignored.
     static let bodyLimit = 16 << 10
 }
 

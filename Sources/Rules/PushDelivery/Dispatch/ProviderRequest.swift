@@ -12,7 +12,7 @@ package struct ProviderRequest: Hashable, Sendable {
         }
     }
 
-    /// The protection that a higher layer applies to the body before it is sent.
+    /// The encryption that a higher layer applies to the body before it is sent.
     package enum Protection: Hashable, Sendable {
         case none
         /// Encrypt the body for a subscription (RFC 8291), whose key and secret are in base64url.

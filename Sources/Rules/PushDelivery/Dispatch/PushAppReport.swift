@@ -10,7 +10,7 @@ package struct PushAppReport: Hashable, Sendable {
     package private(set) var credentialsRefused = 0
     /// Pushes that ended because the provider refused their contents.
     package private(set) var payloadsRefused = 0
-    /// Requests that were sent. Each try of a push counts.
+    /// Requests that were sent. Each try of a push counts as one.
     package var sent = 0
     /// Tries after the first.
     package var retried = 0
@@ -25,12 +25,13 @@ package struct PushAppReport: Hashable, Sendable {
     package private(set) var refusedAt: UnixTime?
     package var queued = 0
     package var inFlight = 0
-    /// Whether requests are sent: the breaker is closed, see ``PushQueue``.
+    /// Whether requests are sent, because the breaker is closed, see ``PushQueue``.
     package var isReachable = true
 
     package init() {}
 
-    /// Pushes that failed for a reason without its own count: provider not reached, time over, queue full.
+    /// Pushes that failed for a reason without its own count: the provider was unreachable, time was over, or the queue
+    /// was full.
     package var failedOtherwise: Int { failed - deadTokens - credentialsRefused - foreignTokens - payloadsRefused }
 
     package mutating func count(_ outcome: PushOutcome, at date: UnixTime) {

@@ -1,15 +1,16 @@
 package import Timekeeping
 
-/// The tries of one push: sent, and retried after a pause as long as it is useful.
+/// The tries of one push. The push is sent, and retried after pauses as long as it is useful.
 ///
-/// Pure: reads no clock, sends nothing. Report events to it and run the returned actions.
+/// This type is pure: it reads no clock and sends nothing. The caller reports events to it and runs the returned
+/// actions.
 package struct PushAttempt: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// Waits for its turn at the provider or for a credential. Next: `sent`, `ended`.
+        /// The push waits for its turn at the provider or for a credential. Next: `sent`, `ended`.
         case queued
         /// The provider has not answered yet. Next: `queued` (for a new credential), `pausing`, `ended`.
         case sent
-        /// Waits before another try. Next: `queued`, `ended`.
+        /// The push waits before another try. Next: `queued`, `ended`.
         case pausing(until: Instant)
         /// The outcome is known, or the push is no longer needed.
         case ended
@@ -19,41 +20,43 @@ package struct PushAttempt: Hashable, Sendable {
         case none
         /// Add the push to its server's queue.
         case enqueue
-        /// Send it to the provider now. An answer after the instant is ignored.
+        /// Send the push to the provider now. An answer after `until` is ignored.
         case send(until: Instant)
-        /// As `enqueue`, with a new credential.
+        /// Get a new credential, then add the push to its server's queue.
         case renewCredentialAndEnqueue
-        /// Call ``deadlineReached(now:)`` then.
+        /// Call ``deadlineReached(now:)`` at that instant.
         case arm(Instant)
         case finish(PushOutcome)
     }
 
-    /// The pauses before the second try, the third, and so on. The number of tries is one more than the number of
-    /// pauses.
+    /// The pauses before the second try, the third, and so on. A push has one try more than it has pauses.
     package struct Pauses: Hashable, Sendable {
         package let durations: [Duration]
 
         package init(durations: [Duration]) { self.durations = durations }
 
-        /// Short at first, because a phone rings for about half a minute; then constant until that time is over.
+        /// The pauses of calls. They are short at first, because a phone rings for about half a minute, and then
+        /// constant until that time is over.
         package static let call = Pauses(
             durations: [.milliseconds(300), .seconds(1), .seconds(3)] + Array(repeating: .seconds(5), count: 5))
-        /// A list of missed calls can wait. After the last try it is sent again when its device registers.
+        /// The pauses of a list of missed calls, which can wait. After the last try the list is sent again when its
+        /// device registers.
         package static let missedCalls = Pauses(durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60)])
-        /// After the last try it is not sent again, but it waits in memory as long.
+        /// The pauses of notifications. A notification is not sent again after the last try, so its pauses are the
+        /// longest.
         package static let notification = Pauses(
             durations: [.seconds(1), .seconds(5), .seconds(25), .seconds(60), .seconds(300)])
     }
 
     package private(set) var state = State.queued
     private let pauses: Pauses
-    /// After this time the push is useless.
+    /// When the push becomes useless.
     private let deadline: Instant
     private let answerTimeout: Duration
-    /// How many times the push was sent. A try that failed for an outdated credential does not count.
+    /// The number of tries. A try that failed for an outdated credential does not count.
     package private(set) var tries = 0
     private var hasRenewedCredential = false
-    /// The push is no longer needed, and the request in flight is its last try.
+    /// Whether the push is no longer needed, so that the request in flight is its last try.
     package private(set) var isLast = false
     /// The outcome to report when time runs out.
     private var lastOutcome = PushOutcome.retry(after: nil)
@@ -78,8 +81,8 @@ package struct PushAttempt: Hashable, Sendable {
         }
     }
 
-    /// The provider answered, could not be reached, or the credential is missing. `chance`, from 0 up to 1, spreads the
-    /// retries of many pushes that failed together.
+    /// The provider answered or could not be reached, or the credential is missing. `chance`, from 0 up to 1, spreads
+    /// the retries of many pushes that failed together.
     package mutating func answered(_ outcome: PushOutcome, chance: Double, now: Instant) -> Action {
         switch state {
         // The credential was missing. That counts as a try; otherwise it would be requested without end.
@@ -137,7 +140,7 @@ package struct PushAttempt: Hashable, Sendable {
         lastOutcome = outcome
         let index = max(0, tries - 1)
         guard index < pauses.durations.count else { return end(outcome) }
-        // From 3/4 to 5/4 of the pause.
+        // The pause is between 3/4 and 5/4 of its value.
         let instant = now + max(wish, pauses.durations[index] * (0.75 + 0.5 * min(max(chance, 0), 1)))
         guard instant < deadline else { return end(outcome) }
         state = .pausing(until: instant)

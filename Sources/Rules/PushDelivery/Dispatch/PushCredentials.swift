@@ -1,13 +1,13 @@
 import Timekeeping
 
-/// The credentials of requests: a fixed key, or a credential that is made, kept for a while and renewed. Apps with the
+/// The credentials of requests. A credential is a fixed key, or is made, kept for a while and renewed. Apps with the
 /// same key share it.
 ///
-/// It does no input or output itself: it returns orders to make credentials, and receives their results.
+/// This type does no input or output itself: it returns orders to make credentials, and receives their results.
 package struct PushCredentials: Sendable {
     /// The source of an app's credential.
     package enum Source: Hashable, Sendable {
-        /// The app needs none, or uses a certificate instead.
+        /// The app needs no credential, or uses a certificate instead.
         case none
         case fixed(String)
         /// One of the made credentials, by its number.
@@ -15,11 +15,11 @@ package struct PushCredentials: Sendable {
     }
 
     package enum Kind: Hashable, Sendable {
-        /// A signed token for Apple, which must be used for at least 20 minutes and at most an hour.
+        /// A signed token for Apple. Apple requires that it is used for at least 20 minutes and at most an hour.
         case apple
         /// An access token from Google's token service.
         case google
-        /// A signed token for each server in tokens (RFC 8292).
+        /// A signed token for each server that push tokens name (RFC 8292).
         case webPush
     }
 
@@ -34,8 +34,8 @@ package struct PushCredentials: Sendable {
         case ready(String?, renewal: Order? = nil)
         /// The push must wait. The credential is already being made, or must be made now if `isNew`.
         case later(Order, isNew: Bool)
-        /// The credential is missing, and the push ends with the outcome. `problem` is the reason, if it was not the
-        /// answer to a push.
+        /// The credential is missing, and the push ends with the outcome. `problem` is the reason, unless an answer to
+        /// a push was the reason.
         case none(PushOutcome, problem: String?)
     }
 
@@ -62,7 +62,7 @@ package struct PushCredentials: Sendable {
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
     private static let originLimit = 256
-    /// The pause before the next request: after Google refused it, and after any other failure.
+    /// The pause before the next request for a credential: after Google refused one, and after any other failure.
     private static let refusedPause: Duration = .seconds(60)
     private static let pause: Duration = .seconds(2)
 
@@ -84,7 +84,7 @@ package struct PushCredentials: Sendable {
         case .fixed(let value): return .ready(value)
         case .made(let number):
             guard made[number].kind == .webPush else { return shared(number, now: now.instant) }
-            // Without a server no request follows.
+            // Without a server no request will be sent, so no credential is needed.
             return origin.map { token(number, for: $0, now: now) } ?? .ready(nil)
         }
     }
@@ -101,7 +101,7 @@ package struct PushCredentials: Sendable {
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
-        // Services check the token by their clocks, and our clock may have been set since it was made.
+        // Services check the token by their clocks. Our own clock may have been set since the token was made.
         if let token = made[number].tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {

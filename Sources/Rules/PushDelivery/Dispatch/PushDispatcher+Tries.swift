@@ -37,7 +37,7 @@ extension PushDispatcher {
         ended(entry, outcome, isFailure: true, now: now)
     }
 
-    /// The push whose try that is; `nil` when it has ended.
+    /// The push of a try; `nil` if the push has ended.
     private func entry(of transmission: Transmission) -> Entry? {
         guard slots.indices.contains(transmission.slot), let entry = slots[transmission.slot],
             entry.request.id == transmission.push.id

@@ -39,7 +39,7 @@ extension PushDispatcher {
     private func proceed(_ entry: Entry, with credential: String?, now: Moment) {
         entry.credential = credential
         follow(entry.attempt.turnCame(now: now.instant), entry, now: now)
-        // It was too late, and nothing was sent.
+        // The push was too late, so no request was sent.
         if entry.attempt.state == .ended { leave(entry, .unknown, now: now) }
     }
 
@@ -49,7 +49,7 @@ extension PushDispatcher {
         abandon(entry, outcome, now: now)
     }
 
-    /// Returns the push's place in the queue, if it has one, and starts other pushes.
+    /// Frees the push's place in the queue, if it has one, and starts other pushes.
     func leave(_ entry: Entry, _ health: PushQueue.Health, now: Moment) {
         guard entry.hasPlace else { return }
         entry.hasPlace = false
@@ -85,7 +85,7 @@ extension PushDispatcher {
     }
 
     func drain(_ server: PushServer, now: Moment) {
-        // The same as in `leaveGate`.
+        // As in `leaveGate`, events inside the loop call this method again, and the loop continues with the next push.
         guard !server.isDraining else { return }
         server.isDraining = true
         while let id = server.queue.next(now: now.instant) {

@@ -3,45 +3,47 @@ package import Bytes
 package import Telemetry
 package import Timekeeping
 
-/// Dispatches pushes: chooses the server of each, its turn, its contents and its retries, and determines its outcome.
+/// Dispatches pushes. The dispatcher chooses the server, the turn, the contents and the retries of each push, and
+/// determines the outcome.
 ///
-/// Pure: reads no clock, sends nothing. Report events to it, run the returned actions, fetch the outcomes, and call it
-/// again at ``nextDeadline``.
+/// The dispatcher is pure: it reads no clock and sends nothing. The caller reports events to it, runs the returned
+/// actions, fetches the outcomes, and calls it again at ``nextDeadline``.
 package final class PushDispatcher {
     package enum Action: Sendable {
-        /// ``Event/credentialMade(_:_:life:)`` or ``Event/credentialFailed(_:_:problem:)`` is told, now or later.
+        /// Make a credential. The result is ``Event/credentialMade(_:_:life:)`` or
+        /// ``Event/credentialFailed(_:_:problem:)``, now or later.
         case makeCredential(PushCredentials.Order)
-        /// One of the first three events is told, now or later.
+        /// Send a request. The result is one of the first three events, now or later.
         case send(Transmission)
         case tell(PushID, PushStep)
     }
 
-    /// What became of an action.
+    /// The result of an action.
     package enum Event: Sendable {
-        /// The provider has answered after that time.
+        /// The provider answered, that long after the request was sent.
         case answered(Transmission, ProviderAnswer, after: Duration)
-        /// The provider was not reached, or did not answer; the words are for the operator.
+        /// The provider could not be reached, or did not answer. The text is for the operator.
         case unanswered(Transmission, PushOutcome, String)
-        /// There is no request that could be sent.
+        /// No request could be made for the push.
         case notSent(Transmission, PushOutcome)
-        /// The life is how long the credential lasts, where whoever gave it says so.
+        /// The credential was made. `life` is its lifetime, if the issuer said how long that is.
         case credentialMade(PushCredentials.Order, String, life: Duration? = nil)
-        /// The problem is in words for the operator, where it says more than the outcome.
+        /// The credential could not be made. `problem` is a text for the operator, if it says more than the outcome.
         case credentialFailed(PushCredentials.Order, PushOutcome, problem: String? = nil)
     }
 
-    /// One try of a push: the request, and where it goes. A class, because it goes from hand to hand.
+    /// One try of a push: the request and its destination. This is a class, because many functions pass it on.
     package final class Transmission: Sendable {
         package let push: PushRequest
-        /// The place of the push until the answer comes; then another push may have it.
+        /// The slot of the push until the answer comes. Then another push may get the slot.
         let slot: Int
         package let app: PushApp.ID
-        /// The number of a server from a token; `nil` for the app's own server.
+        /// The number of a server that the token names; `nil` for the app's own server.
         package let server: Int?
         package let request: ProviderRequest
         /// The value of `authorization`.
         package let credential: String?
-        /// An answer after it is ignored.
+        /// The time limit for the answer. A later answer is ignored.
         package let end: Instant
 
         init(_ entry: Entry, _ request: ProviderRequest, until end: Instant) {
@@ -59,14 +61,14 @@ package final class PushDispatcher {
     final class Entry {
         let request: PushRequest
         let server: PushServer
-        /// The server of the token, if tokens name servers.
+        /// The server that the token names, if the app's tokens name servers.
         let origin: String?
         let slot: Int
         var attempt: PushAttempt
-        /// Its queue has released it.
+        /// Whether the queue has released the push, so that the push holds a place.
         var hasPlace = false
         let isNotification: Bool
-        /// It passed its server's gate for notifications, and is still in the queue.
+        /// Whether the push passed its server's gate for notifications and is still in the queue.
         var isInGate = false
         var credential: String?
         var pause = DeadlineID.none
@@ -82,7 +84,7 @@ package final class PushDispatcher {
     }
 
     package let directory: PushDirectory
-    /// How an app that got a push is to name its device to us, by the device's number.
+    /// The code by which an app that got a push names its device to us.
     let deviceCode: (DeviceID) -> ByteString?
     private let answerTimeout: Duration
     private let notificationLimit: Int
@@ -95,7 +97,7 @@ package final class PushDispatcher {
     var entries: [PushID: Entry] = [:]
     var slots: [Entry?] = []
     var freeSlots: [Int] = []
-    /// How many of the entries are notifications.
+    /// The number of notifications among the entries.
     var notifications = 0
     /// Released pushes whose credential is being made.
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
@@ -104,11 +106,12 @@ package final class PushDispatcher {
     /// Outcomes that are not fetched yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
-    /// When ``timePassed(now:)`` is to be told. It is asked for after each message, so it is looked for when something has
-    /// happened here.
+    /// When ``timePassed(now:)`` must be called next. The shell asks for this after each message, so it is computed
+    /// only after a change here.
     package private(set) var nextDeadline: Instant?
 
-    /// `deviceCode` tells how an app that got a push is to name its device to us; the log, what became of pushes.
+    /// Creates a dispatcher. `deviceCode` gives the code by which an app names its device to us. The log gets the
+    /// outcomes of pushes.
     package init(_ setup: DispatchSetup, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log) {
         directory = setup.directory
         credentials = setup.credentials
@@ -127,8 +130,8 @@ package final class PushDispatcher {
         swap(&taken, &actions)
     }
 
-    /// The next ended push and its outcome, in the order of the ends. Withdrawn pushes have none. Call until it returns
-    /// `nil`.
+    /// The next ended push and its outcome, in the order of the ends. Withdrawn pushes have no outcome. Call this until
+    /// it returns `nil`.
     package func nextOutcome() -> (id: PushID, outcome: PushOutcome)? {
         if firstSettled < settled.count {
             firstSettled += 1
@@ -148,7 +151,7 @@ package final class PushDispatcher {
         nextDeadline = deadline == .distantFuture ? nil : deadline
     }
 
-    /// Notifications that are taken now.
+    /// The number of notifications that would be accepted now.
     package var notificationRoom: Int { max(0, notificationLimit - notifications) }
 
     /// Counters, and the current values of gauges.

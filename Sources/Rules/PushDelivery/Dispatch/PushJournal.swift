@@ -1,8 +1,8 @@
 import Telemetry
 import Timekeeping
 
-/// Records the outcomes of pushes in counters and in the log. Messages that a failing provider could cause forevery
-/// push are logged at a limited rate.
+/// Records the outcomes of pushes in counters and in the log. A failing provider could cause a message for every push,
+/// so such messages are logged at a limited rate.
 struct PushJournal {
     var figures = CounterSet()
     private let log: Log
@@ -66,7 +66,7 @@ struct PushJournal {
         }
     }
 
-    /// The breaker of a provider opened or closed. It opens at most once in five seconds.
+    /// The breaker of a provider opened or closed. A breaker opens at most once in five seconds.
     mutating func circuit(isOpen: Bool, to app: PushApp, _ problem: String?) {
         if isOpen {
             log.warning(

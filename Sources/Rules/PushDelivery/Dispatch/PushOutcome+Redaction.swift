@@ -14,10 +14,12 @@ extension PushOutcome {
 }
 
 extension PushToken {
-    /// How many characters a part of the token must share with a text. Shorter matches can be accidental.
+    /// The minimum number of characters that a part of the token must share with a text. Shorter matches can be
+    /// accidental.
     private static let shortestPart = 8
 
-    /// The text with `…` instead of every beginning of the token or of a part of it, even if it is cut off.
+    /// The text with `…` instead of every beginning of the token or of a part of the token, even if the beginning is
+    /// cut off.
     func struck(from text: String) -> String {
         let separators: [UInt8] = [UInt8(ascii: "&"), UInt8(ascii: ":"), UInt8(ascii: "/"), UInt8(ascii: "?")]
         let whole = prid.array

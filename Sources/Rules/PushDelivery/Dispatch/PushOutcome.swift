@@ -8,14 +8,14 @@ package enum PushOutcome: Hashable, Sendable {
     /// The provider accepted the push, and returned a new token for later pushes (the canonical id of FCM's legacy
     /// interface).
     case acceptedWithNewToken(ByteString)
-    /// The app is gone from the device, since the given time if the provider reports it. The contact is dropped if
+    /// The app is gone from the device. The provider may say since when. The contact is dropped if
     /// ``shouldDropToken(since:registeredAt:)`` agrees.
     case tokenDead(since: UnixTime?)
     /// The push may be retried, but not before the given time has passed.
     case retry(after: Duration?)
     /// The provider refused our short-lived credential. A new one is made for one more try.
     case renewCredential
-    /// The provider refuses our credentials, which the operator has to correct. The token stays.
+    /// The provider refuses our credentials, and the operator must correct them. The token stays.
     case credentialsRefused(String)
     /// The token belongs to another app, project or environment. Wrong settings of ours have the same effect, so the
     /// token stays until the provider has accepted one of our pushes.
@@ -38,8 +38,8 @@ package enum PushOutcome: Hashable, Sendable {
     }
 }
 
-/// Whether to drop a token that its provider reports as dead: only if the device has not registered it again since
-/// then.
+/// Whether to drop a token that its provider reports as dead. The token stays if the device has registered it again
+/// since then.
 ///
 /// Apple describes this rule for its answer 410.
 package func shouldDropToken(since: UnixTime?, registeredAt: UnixTime) -> Bool {

@@ -4,15 +4,15 @@ package import Timekeeping
 /// The queue of pushes for one server of a provider, its limit of parallel requests, and its breaker.
 ///
 /// After several failures in a row the breaker opens, so that a provider that is down costs neither connections nor
-/// pushes: the pushes wait, and now and then one of them is sent as a probe.
+/// pushes. The pushes wait, and at intervals one of them is sent as a probe.
 ///
-/// It does no input or output itself: it receives events, and returns which pushes to start.
+/// The queue does no input or output itself: it receives events, and returns which pushes to start.
 package struct PushQueue: Sendable {
     /// Whether pushes pass.
     package enum Breaker: Hashable, Sendable {
-        /// Requests are sent. The instant is the time of the last counted failure. Next: `open`.
+        /// Requests are sent. `since` is the time of the last counted failure. Next: `open`.
         case closed(failuresInARow: Int, since: Instant = .distantPast)
-        /// Nothing is sent before the instant. Next: `probing`.
+        /// No request is sent before the instant. Next: `probing`.
         case open(until: Instant)
         /// One push is being sent as a probe. Next: `closed`, `open`.
         case probing
@@ -25,13 +25,14 @@ package struct PushQueue: Sendable {
         case refuse
     }
 
-    /// The provider's state as an exchange shows it, regardless of the push.
+    /// The provider's state that one exchange shows, whatever happened to the push itself.
     package enum Health: Hashable, Sendable {
         /// The provider answered, with any status.
         case answered
         /// The provider could not be reached, did not answer, or reported an internal failure.
         case failed
-        /// It failed again for a push that failed before. This does not count, because a single push proves nothing.
+        /// The provider failed again for a push that failed before. This does not count, because a single push proves
+        /// nothing.
         case failedAgain
         /// The exchange was cancelled, so the state is unknown.
         case unknown
@@ -42,7 +43,7 @@ package struct PushQueue: Sendable {
     private let settings: PushLimits
     private var queue = Queue<PushID>()
 
-    /// How many failures in a row open the breaker.
+    /// The number of failures in a row that opens the breaker.
     private static let failureLimit = 5
     /// Failures within this time count once, because a broken connection fails many pushes together.
     private static let together: Duration = .milliseconds(100)
@@ -51,7 +52,7 @@ package struct PushQueue: Sendable {
 
     package init(_ settings: PushLimits) { self.settings = settings }
 
-    /// The provider probably cannot be reached.
+    /// Whether the provider probably cannot be reached.
     package var isBreakerOpen: Bool {
         switch breaker {
         case .closed: false
@@ -94,14 +95,14 @@ package struct PushQueue: Sendable {
 
     /// The next push to start; `nil` if none waits or none may start.
     ///
-    /// Call until it returns `nil`, after a push has left and at ``nextProbe``. If the push is no longer needed, call
-    /// ``left(_:now:)`` and then this again.
+    /// Call this until it returns `nil`, after a push has left and at ``nextProbe``. If the push is no longer needed,
+    /// call ``left(_:now:)`` and then this method again.
     package mutating func next(now: Instant) -> PushID? {
         guard queued > 0, begin(now: now) else { return nil }
         return queue.popFirst()
     }
 
-    /// When to call ``next(now:)`` although no push has left.
+    /// When ``next(now:)`` must be called even if no push has left.
     package var nextProbe: Instant? {
         switch breaker {
         case .open(let until): queued > 0 ? until : nil

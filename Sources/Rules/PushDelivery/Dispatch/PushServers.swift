@@ -9,11 +9,11 @@ final class PushServer {
     var gate: NotificationGate
     /// Whether waiting pushes are being started now. Events meanwhile must not start them again.
     var isDraining = false
-    /// Whether notifications are being let through the gate now, for the same reason.
+    /// Whether notifications are being let through the gate now. Events meanwhile must not start this again.
     var isOpening = false
-    /// The number of its pushes, including those between two tries.
+    /// The number of pushes at this server, including those between two tries.
     var pushes = 0
-    /// The number among the servers of tokens; `nil` for the app's own server.
+    /// The number of a server that tokens name; `nil` for the app's own server.
     let number: Int?
 
     /// The push statistics of an app, at all its servers.
@@ -37,14 +37,15 @@ final class PushServer {
 
 /// All servers: one for each app, and one for each server that the app's tokens name, created on demand.
 ///
-/// Phones name the latter, so their number is limited. A push without a free place uses the app's own server.
+/// Phones name the servers in tokens, so their number is limited. A push without a free place uses the app's own
+/// server.
 struct PushServers {
-    /// The limit of simultaneous pushes, including those between two tries.
+    /// The maximum number of simultaneous pushes, including those between two tries.
     private(set) var limit = 0
     /// The app's own servers, by the app's place in the directory.
     private var own: [PushServer] = []
     private var byOrigin: [Origin: PushServer] = [:]
-    /// Numbers that no server has. They are reused, so that connection groups are limited too.
+    /// Numbers that no server has. They are reused, so that connection groups are limited, too.
     private var freeNumbers = Array(0..<Self.originLimit)
 
     private struct Origin: Hashable {
@@ -56,7 +57,8 @@ struct PushServers {
 
     /// - Parameters:
     ///   - directory: the apps.
-    ///   - plainLimit: the limit of parallel requests to a server without TLS, where each needs a connection.
+    ///   - plainLimit: the maximum number of parallel requests to a server without TLS, where each request needs a
+    ///     connection.
     init(_ directory: PushDirectory, plainLimit: Int) {
         for app in directory.apps {
             var limits = app.limits
@@ -69,7 +71,7 @@ struct PushServers {
 
     var all: [PushServer] { byOrigin.isEmpty ? own : own + byOrigin.values }
 
-    /// When a push may find out whether its server is back; in the distant future while none waits for that.
+    /// When the next push may probe whether its server is back. In the distant future if no push waits for that.
     var nextProbe: Instant {
         var next = Instant.distantFuture
         for server in own { if let probe = server.queue.nextProbe { next = min(next, probe) } }
@@ -112,7 +114,7 @@ struct PushServers {
             var report = server.standing.report
             report.queued = others.reduce(server.waiting) { $0 + $1.waiting }
             report.inFlight = others.reduce(server.queue.inFlight) { $0 + $1.queue.inFlight }
-            // One of many servers that is down does not count for the others.
+            // If tokens name many servers, the app is unreachable only if all of them are.
             report.isReachable =
                 !(others.isEmpty ? server.queue.isBreakerOpen : others.allSatisfy(\.queue.isBreakerOpen))
             return (server.app, report)

@@ -4,7 +4,7 @@ import JSON
 package enum RedactedPayload {
     private static let limit = 600
 
-    /// The keys, the numbers and the lengths of texts. For a body that is not JSON, only its length.
+    /// The keys, the numbers and the lengths of texts. For a body that is not JSON, the text has only the length.
     package static func text(of body: [UInt8]) -> String {
         guard let value = try? JSONValue(body) else { return "\(body.count) bytes" }
         var out = ""

@@ -1,10 +1,10 @@
 import Bytes
 
-/// Which of Google's tokens are those of our projects.
+/// Decides which of Google's tokens belong to our projects.
 struct FCMAcceptance: TokenAcceptance {
-    /// All values of `pn-param` that mean one of them.
+    /// All values of `pn-param` that select one of our projects.
     private var names = Set<ByteString>()
-    /// Whether the set is complete: the settings list the values, or have several projects.
+    /// Whether ``names`` is complete, because the settings list the values or have several projects.
     private var isComplete: Bool
     private var hasSeveral: Bool
 
@@ -21,7 +21,7 @@ struct FCMAcceptance: TokenAcceptance {
         guard !param.isEmpty else { return hasSeveral ? .googleParamMissing : nil }
         if names.contains(param) { return nil }
         if isComplete { return .googleProject }
-        // For a single project only its id may be known, neither its number nor the values of ECSS-10's apps.
+        // For a single project perhaps only its id is known, and neither its number nor the values of ECSS-10's apps.
         return !names.isEmpty && param.isGoogleProjectID ? .googleProject : nil
     }
 }
@@ -32,12 +32,12 @@ extension FCMSettings {
 }
 
 extension ByteString {
-    /// Whether it has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. Topics and conditions,
-    /// which FCM's legacy interface accepts in the same place, have other forms.
+    /// Whether the text has the form of FCM's registration tokens: letters, digits, `:`, `_` and `-`. Topics and
+    /// conditions, which FCM's legacy interface accepts in the same place, have other forms.
     var isGoogleToken: Bool {
         !isEmpty
             && withSpan { span in
-                // Sixteen at a time, because every push is checked here.
+                // Sixteen bytes are compared at a time, because every push is checked here.
                 let other = span.firstPlace(in: 0..<span.count) { block in
                     let letters = (block | SIMD16(repeating: 0x20)) &- SIMD16(repeating: UInt8(ascii: "a"))
                     // The colon follows the digits.
@@ -50,7 +50,8 @@ extension ByteString {
             }
     }
 
-    /// Whether it has the form of a project's id: 6 to 30 lower-case letters, digits and hyphens, a letter first.
+    /// Whether the text has the form of a project's id: 6 to 30 lower-case letters, digits and hyphens, with a letter
+    /// first.
     fileprivate var isGoogleProjectID: Bool {
         guard (6...30).contains(count), self[0].isASCIILetter else { return false }
         return allSatisfy { byte in

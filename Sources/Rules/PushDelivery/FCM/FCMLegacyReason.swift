@@ -1,7 +1,7 @@
 import Bytes
 import JSON
 
-/// Maps an answer of FCM's legacy interface to an outcome, by its `results[0].error`. The status is 200 even for
+/// Maps an answer of FCM's legacy interface to an outcome, by its `results[0].error`. The HTTP status is 200 even for
 /// errors.
 enum FCMLegacyReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {
@@ -18,18 +18,19 @@ enum FCMLegacyReason {
         case "Unavailable", "InternalServerError", "DeviceMessageRateExceeded", "TopicsMessageRateExceeded":
             return .retry(after: retryAfter)
         case "InvalidApnsCredential": return .credentialsRefused(text)
-        // These are MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, and new ones.
+        // The errors here are MissingRegistration, MessageTooBig, InvalidDataKey, InvalidTtl, InvalidParameters, and
+        // new ones.
         default: return .payloadRefused(text)
         }
     }
 
-    /// The first of `results`. It is read without building a tree, because every accepted push is checked here.
+    /// The first element of `results`. The parser builds no tree, because every accepted push is checked here.
     private struct Result {
         var error: String?
         var token: String?
         var id: String?
 
-        /// `nil` if the body is not JSON or has another form.
+        /// Parses a body. `nil` if the body is not JSON or has another form.
         init?(_ body: [UInt8]) {
             guard body.count <= ProviderAnswer.bodyLimit, var reader = try? JSONReader(body) else { return nil }
             do throws(JSONError) {

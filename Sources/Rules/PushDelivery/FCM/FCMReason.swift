@@ -4,7 +4,7 @@ import JSON
 /// Maps an answer of FCM's HTTP v1 interface to an outcome, by its `errorCode` or, if that is missing, by the more
 /// general `status`.
 enum FCMReason {
-    /// How long Google asks senders to wait when a quota is used up and the answer has no time.
+    /// How long Google asks senders to wait when a quota is used up and the answer names no time.
     private static let quotaPause: Duration = .seconds(60)
 
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome {

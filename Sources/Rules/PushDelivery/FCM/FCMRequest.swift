@@ -1,13 +1,13 @@
 import Bytes
 import JSON
 
-/// The pushes of one app in the form of FCM's HTTP v1 interface (A27): the data of any profile, with all values as
-/// strings.
+/// Writes the pushes of one app in the form of FCM's HTTP v1 interface (A27): the data of any profile, with all values
+/// as strings.
 final class FCMRequest: Sendable {
     /// The maximum size in bytes of the keys and values of `data` together.
     static let dataLimit = 4096
 
-    /// `nil` while the project is unknown.
+    /// The URL of requests; `nil` while the project is unknown.
     private let url: String?
     private let profile: PayloadProfile
 
@@ -16,7 +16,7 @@ final class FCMRequest: Sendable {
         profile = settings.payload
     }
 
-    /// Capacity for a push of the usual length.
+    /// An empty body with the capacity for a push of the usual length.
     static func emptyBody(for context: PayloadContext) -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(context.push.token.prid.count + 480)
@@ -47,8 +47,8 @@ final class FCMRequest: Sendable {
             body.append(decimal: context.inviteTTL)
             body.append("s\"")
         case .notification(let notification):
-            // It gets no collapse key, because Google keeps only four of them for a device but a hundred pushes without
-            // one.
+            // A notification gets no collapse key. Google keeps only four keys for a device, but a hundred pushes
+            // without a key.
             body.append(",\"ttl\":\"")
             body.append(decimal: context.life(of: notification))
             body.append("s\"")
@@ -68,6 +68,6 @@ final class FCMRequest: Sendable {
 
 extension ProviderRequest.Header {
     static let json = ProviderRequest.Header("content-type", "application/json")
-    /// One array for all requests, so that comparing them is fast.
+    /// The header fields. All requests share one array, so that comparing them is fast.
     static let onlyJSON = [json]
 }

@@ -28,7 +28,7 @@ extension FCMSettings: PushServiceSettings {
     }
 }
 
-/// One of Firebase's projects.
+/// One project at Firebase.
 package final class FCMApp: PushAppRules {
     package let settings: FCMSettings
     private let requests: Requests
@@ -66,7 +66,7 @@ package final class FCMApp: PushAppRules {
     package var limits: PushLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
-    /// Linphone is used to INVITE and CANCEL from Flexisip.
+    /// By default Linphone gets INVITE and CANCEL, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
         settings.afterEnd ?? (settings.payload == .linphone ? .inviteCancel : .none)
     }

@@ -1,6 +1,6 @@
 package import Settings
 
-/// The Firebase interface of a server (A27).
+/// The Firebase interface that a server offers (A27).
 package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
     /// The current HTTP v1 interface.
     case v1
@@ -9,7 +9,7 @@ package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
     case legacy
 }
 
-/// Firebase Cloud Messaging.
+/// Settings of Firebase Cloud Messaging.
 package struct FCMSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var bodyFormat = FCMBodyFormat.v1

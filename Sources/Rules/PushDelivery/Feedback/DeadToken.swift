@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// A token that reaches no app any more, and whose contact was therefore dropped.
+/// A token that reaches no app any more. Its contact was dropped for that.
 package struct DeadToken: Hashable, Sendable {
     /// Who reported the token as dead.
     package enum Source: String, Hashable, Sendable {
@@ -10,9 +10,9 @@ package struct DeadToken: Hashable, Sendable {
         case feedback
     }
 
-    /// The registered token. An Apple device may have two in it.
+    /// The registered token. An Apple device's token may contain two.
     package let token: PushToken
-    /// Since when it is dead: the provider's time or, if it sent none, the time of its answer.
+    /// Since when the token is dead: the provider's time, or else the time of its answer.
     package let since: UnixTime
     /// When the contact was dropped.
     package let recordedAt: UnixTime

@@ -1,9 +1,9 @@
 import Bytes
 
-/// Reads the stream of Apple's feedback service, whose records are four bytes of time, two bytes of length, and the
+/// Parses the stream of Apple's feedback service. Each record has four bytes of time, two bytes of length, and the
 /// token.
 ///
-/// It accepts slices of any size. Bytes that remain at the end are an incomplete record.
+/// The reader accepts slices of any size. Bytes that remain at the end are an incomplete record.
 package struct FeedbackReader: Sendable {
     /// Why the start of the next record is unknown.
     package enum Problem: Hashable, Sendable, CustomStringConvertible {
@@ -27,7 +27,7 @@ package struct FeedbackReader: Sendable {
 
     package init() {}
 
-    /// The number of bytes of an incomplete record. At the end of the stream they are ignored.
+    /// The number of bytes of an incomplete record. These are ignored at the end of the stream.
     package var partialBytes: Int { record.count }
 
     /// Reads the next bytes, and returns the records that are now complete, up to a ``problem``.

@@ -3,7 +3,7 @@ package import Timekeeping
 
 /// One record of Apple's feedback service: the token, and when Apple found that the app is gone.
 package struct FeedbackRecord: Hashable, Sendable {
-    /// Seconds since 1970, unsigned, so that they are valid until 2106.
+    /// The time in seconds since 1970. It is unsigned, and so valid until 2106.
     package let second: UInt32
     /// The token in lower-case hexadecimal digits.
     package let token: ByteString
@@ -25,8 +25,8 @@ extension PushToken {
 
     /// The one or two tokens in an Apple device's `pn-prid`, in lower case, without their services.
     ///
-    /// It also reads parameters that ``APNsToken`` refuses, because a dead token stays dead with any other error in its
-    /// contact.
+    /// The method also reads parameters that ``APNsToken`` refuses, because a dead token is dead whatever other errors
+    /// its contact has.
     package var appleTokens: [ByteString] {
         guard isApple else { return [] }
         var tokens: [ByteString] = []
@@ -39,7 +39,7 @@ extension PushToken {
 }
 
 extension DeadToken {
-    /// Adds records in Apple's form, 38 bytes each: one for each Apple token of 32 bytes in the contact.
+    /// Appends records in Apple's form, 38 bytes each: one record for each Apple token of 32 bytes in the contact.
     package func appendFeedbackRecords(to bytes: inout [UInt8]) {
         let second = UInt32(clamping: since.seconds)
         for token in token.appleTokens {

@@ -2,7 +2,7 @@ package import Settings
 
 /// A host and a port in the form of the settings.
 package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
-    /// A name, or an address without brackets.
+    /// A host name, or an address without brackets.
     package let host: String
     package let port: UInt16
 
@@ -26,7 +26,7 @@ package struct HostAndPort: Hashable, Sendable, CustomStringConvertible {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// Apple's feedback service, or a compatible server.
+/// Settings of Apple's feedback service, or of a compatible server.
 package struct FeedbackSettings: SettingsGroup, Hashable {
     package var endpoint: HostAndPort?
     package var certFile: String?

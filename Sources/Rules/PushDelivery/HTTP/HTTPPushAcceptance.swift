@@ -1,6 +1,6 @@
 import Bytes
 
-/// Which tokens are those of the operator's own servers.
+/// Decides which tokens belong to the operator's own servers.
 struct HTTPPushAcceptance: TokenAcceptance {
     private let apps: Set<ByteString>
 
@@ -14,7 +14,7 @@ struct HTTPPushAcceptance: TokenAcceptance {
 }
 
 extension ByteString {
-    /// Whether it is UTF-8 without control characters. The server's own form is unknown here.
+    /// Whether the text is UTF-8 without control characters. The server's own form of tokens is unknown here.
     fileprivate var isPlainText: Bool {
         guard let text = String(validating: array, as: UTF8.self) else { return false }
         return text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }

@@ -4,8 +4,9 @@ import Settings
 
 /// A JSON text whose strings may contain fields.
 ///
-/// It is kept as a tree and not as text, so that the value of a field stays within its string. A string that is only
-/// `{{date}}`, `{{badge}}` or `{{ttl}}` becomes a number, `{{calls}}` becomes an array, and `{{custom}}` an object.
+/// The body is stored as a tree and not as text, so that the value of a field cannot leave its string. A string that is
+/// only `{{date}}`, `{{badge}}` or `{{ttl}}` becomes a number. `{{calls}}` becomes an array, and `{{custom}}` an
+/// object.
 package struct HTTPPushBody: Hashable, Sendable {
     private indirect enum Node: Hashable, Sendable {
         /// JSON without fields.

@@ -18,7 +18,7 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
 
     static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
 
-    /// Whether its value is JSON, which is allowed only in a body.
+    /// Whether the field's value is JSON, which is allowed only in a body.
     var isBodyOnly: Bool { self == .calls || self == .custom }
 
     /// Whether this field lets a server distinguish notifications from calls.
@@ -33,7 +33,7 @@ struct HTTPPushValues {
     private static let textLimit = 1024
     private static let listLimit = 4096
 
-    /// The value of a field. It may contain any bytes, which the template encodes for their place.
+    /// The value of a field. The value may contain any bytes, and the template encodes them for their place.
     func text(_ field: HTTPPushField) -> ByteString {
         if let number = number(field) { return ByteString("\(number)") }
         let push = context.push
@@ -90,7 +90,7 @@ struct HTTPPushValues {
         }
     }
 
-    /// The sender's object as JSON; an empty object if it sent none.
+    /// The custom object of the notification's sender as JSON. An empty object if there was none.
     var custom: [UInt8] { notification?.custom?.json ?? Array("{}".utf8) }
 
     private var notification: PushNotification? {
@@ -103,7 +103,7 @@ struct HTTPPushValues {
         return call
     }
 
-    /// The caller; for a list of missed calls, the caller of the last call.
+    /// The caller. In a list of missed calls, this is the caller of the last call.
     private var caller: ByteString {
         switch context.push.message {
         case .incomingCall(let call): call.isNameless ? ByteString("anonymous") : call.callerURI
@@ -114,7 +114,7 @@ struct HTTPPushValues {
 }
 
 extension ByteString {
-    /// The first bytes, without an incomplete character at the end.
+    /// The first `limit` bytes, without an incomplete character at the end.
     fileprivate func cut(to limit: Int) -> ByteString {
         guard count > limit else { return self }
         var end = limit

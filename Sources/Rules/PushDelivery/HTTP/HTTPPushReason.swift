@@ -9,7 +9,7 @@ enum HTTPPushReason {
             ? (200...299).contains(status) : settings.acceptedStatus.contains(status)
         if isAccepted { return .accepted(nil) }
         guard settings.deadStatus.contains(status) else { return .unexplained(status, nil, retryAfter) }
-        // A server answers 404 for a wrong path too, so it counts only after an accepted push.
+        // A server answers 404 for a wrong path, too, so 404 means a dead token only after an accepted push.
         if status == 404, !isProven { return .credentialsRefused("status 404, and no push was accepted yet") }
         return .tokenDead(since: nil)
     }

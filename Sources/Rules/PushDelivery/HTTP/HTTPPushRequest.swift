@@ -1,8 +1,8 @@
-/// A push in the form of an operator's own server.
+/// Writes a push in the form of an operator's own server.
 enum HTTPPushRequest {
     static func make(_ context: PayloadContext, _ settings: HTTPPushAppSettings) -> PushRendering {
         let values = HTTPPushValues(context: context)
-        // A server that could mistake a notification for a call gets none.
+        // A server that could mistake a notification for a call gets no notifications.
         if case .notification = context.push.message, !settings.tellsNotifications {
             return .impossible(.noSuitableToken)
         }

@@ -1,4 +1,4 @@
-/// Servers of the operator's own: each app has a name, and nobody else's token is taken.
+/// The operator's own servers as a push service. Each app has a name, and only tokens with such a name are accepted.
 extension HTTPPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.http] }
     package static var platforms: Set<PushPlatform> { Set(PushPlatform.allCases) }
@@ -18,7 +18,7 @@ extension HTTPPushSettings: PushServiceSettings {
     private var namedApps: [(key: String, value: HTTPPushAppSettings)] { apps.sorted { $0.key < $1.key } }
 }
 
-/// One of the operator's servers.
+/// One of the operator's own servers.
 package final class HTTPPushApp: PushAppRules {
     private let settings: HTTPPushAppSettings
 

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Servers of the operator, with their own form of requests.
+/// Settings of the operator's own servers, with their own form of requests.
 package struct HTTPPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var apps: [String: HTTPPushAppSettings] = [:]
@@ -30,7 +30,7 @@ package enum HTTPPushMethod: String, Hashable, Sendable, CaseIterable {
     case patch = "PATCH"
 }
 
-/// One app whose pushes are ordinary HTTP requests.
+/// Settings of one app whose pushes are ordinary HTTP requests.
 package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var url: HTTPPushURL?
     package var method = HTTPPushMethod.post

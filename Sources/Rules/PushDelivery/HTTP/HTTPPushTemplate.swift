@@ -69,7 +69,7 @@ package struct HTTPPushTemplate: Hashable, Sendable {
 /// The URL of requests. Scheme, host and port are fixed, and values of fields are percent-encoded.
 package struct HTTPPushURL: Hashable, Sendable {
     let template: HTTPPushTemplate
-    /// Scheme, host and port.
+    /// The scheme, host and port.
     let baseURL: String
 
     init(_ text: String) throws(SettingComplaint) {
@@ -148,7 +148,7 @@ package struct HTTPPushHeader: Hashable, Sendable {
         }
     }
 
-    /// The header field; `nil` for a token that no header field can contain. In names and texts, control characters
+    /// The header field. `nil` if a header field cannot contain the token. In names and texts, control characters
     /// become blanks.
     func render(_ values: HTTPPushValues) -> ProviderRequest.Header? {
         if template.names(.token), !values.text(.token).isVisible { return nil }
@@ -160,6 +160,6 @@ package struct HTTPPushHeader: Hashable, Sendable {
 }
 
 extension ByteString {
-    /// ASCII without blanks and control characters.
+    /// Whether all bytes are ASCII without blanks and control characters.
     fileprivate var isVisible: Bool { allSatisfy { (0x21...0x7e).contains($0) } }
 }

@@ -1,26 +1,26 @@
 import Bytes
 import Collections
 
-/// The name of one push for providers and apps, the same in all its tries and for all its devices. It is the `apns-id`,
-/// and the `id` of a payload.
+/// The name of one push for providers and apps, the same in all its tries and for all its devices. It is used as
+/// `apns-id`, and as `id` in a payload.
 ///
-/// It has 122 random bits in the form of a version 4 UUID. They must come from an unpredictable source.
+/// A code has 122 random bits in the form of a version 4 UUID. The bits must come from an unpredictable source.
 package struct PushCode: Hashable, Absentable, Sendable {
     package let high, low: UInt64
     package static let absent = PushCode()
 
-    /// All bits except the six that define the kind of UUID.
+    /// Makes a code from random bits. The six bits that define the kind of UUID are overwritten.
     package init(high: UInt64, low: UInt64) {
         self.high = high & 0xffff_ffff_ffff_0fff | 0x4000
         self.low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
     }
 
-    /// Some of its unpredictable bits.
+    /// A hash: some of the code's unpredictable bits.
     var hash: UInt32 { UInt32(truncatingIfNeeded: high >> 32) }
 
     private init() { (high, low) = (0, 0) }
 
-    /// Reads a ``description``; `nil` for any other text.
+    /// Parses a ``description``; `nil` for any other text.
     package init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length else { return nil }
         var halves: (UInt64, UInt64) = (0, 0)
@@ -48,7 +48,7 @@ package struct PushCode: Hashable, Absentable, Sendable {
 }
 
 extension PushCode: CustomStringConvertible {
-    /// A version 4 UUID in lower case.
+    /// The code as a version 4 UUID in lower case.
     package var description: String { ByteString(copying: text.span).string }
 
     /// The bytes of the description.

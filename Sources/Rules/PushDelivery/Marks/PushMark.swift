@@ -1,23 +1,23 @@
 package import Collections
 package import Timekeeping
 
-/// An app's report about a received push. Each mark is independent of the others: a push can be read and never
+/// An app's report about a received push. The marks are independent of each other: a push can be read and never
 /// followed.
 package enum PushMark: String, Hashable, Sendable, CaseIterable {
     /// The push arrived at the app.
     case received
-    /// The user tapped it to open its destination.
+    /// The user tapped the push to open its destination.
     case followed
-    /// The user has read it, so it no longer counts in the badge.
+    /// The user has read the push, so it no longer counts in the badge.
     case read
 }
 
-/// The reports about one push on one device, and when each was first made.
+/// The reports about one push on one device, with the time of each first report.
 package struct PushMarks: Hashable, Sendable {
     @Packed package var received: UnixTime?
     @Packed package var followed: UnixTime?
     @Packed package var read: UnixTime?
-    /// It never counts in the badge, read or unread.
+    /// Whether the push never counts in the badge, read or unread.
     package var isOutsideBadge = false
 
     package init() {}

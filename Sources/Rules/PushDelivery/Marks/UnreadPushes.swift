@@ -24,7 +24,7 @@ package struct UnreadPushes: Sendable {
 
     /// The unread pushes of each device, oldest first. Devices without any are not in the table.
     private var devices = PlacedTable<DeviceID, ShortList<Entry>>(empty: ShortList())
-    /// How many pushes of all devices are unread.
+    /// The number of unread pushes of all devices.
     package private(set) var count = 0
     private let limit: Int
     private let maximumAge: Duration
@@ -32,7 +32,7 @@ package struct UnreadPushes: Sendable {
     /// The limit for one device. Beyond it the oldest are dropped, because no phone shows a larger number in full.
     package static let deviceLimit = 99
 
-    /// An instance for `limit` pushes in all, each of which counts for at most `maximumAge`.
+    /// Creates a table for `limit` pushes in all. Each push counts for at most `maximumAge`.
     package init(limit: Int, maximumAge: Duration) {
         self.limit = limit
         self.maximumAge = maximumAge
@@ -50,7 +50,7 @@ package struct UnreadPushes: Sendable {
     ///   - matter: the subject of the push.
     ///   - device: the device that gets it.
     ///   - date: the time now.
-    /// - Returns: its badge: the unread pushes of the device, including this one.
+    /// - Returns: the badge of the push: the number of the device's unread pushes, including this one.
     package mutating func asked(_ code: PushCode, _ matter: Matter, by device: DeviceID, at date: UnixTime) -> Int {
         if let entries = devices[device] {
             let surplus = max(0, entries.count + 1 - Self.deviceLimit)
@@ -81,16 +81,16 @@ package struct UnreadPushes: Sendable {
 
     /// A call is no longer unread, because a phone answered it or an operator deleted it.
     ///
-    /// - Returns: the device's push about it.
+    /// - Returns: the device's push about the call.
     package mutating func callIsNoNews(_ call: CallRef, of device: DeviceID) -> PushCode? {
         removeFirst(of: device) { $0.matter == .call(call) }
     }
 
     /// The provider accepted a list of missed calls. Older lists, and the pushes about those calls, no longer count.
     ///
-    /// - Returns: those pushes.
+    /// - Returns: the pushes that no longer count.
     package mutating func listAccepted(_ code: PushCode, of calls: [CallRef], by device: DeviceID) -> [PushCode] {
-        // They are ordered, so the pushes after this list are newer.
+        // The pushes are in order, so those after this list are newer.
         var isOlder = true
         return removeAll(of: device) { entry in
             if entry.code == code { isOlder = false }

@@ -1,8 +1,8 @@
 import Bytes
 import Timekeeping
 
-/// Notifications for apps of ECSS-10, which does not define any. They have its `type` and `date`, and the members of
-/// 10darts.
+/// Notifications for apps of ECSS-10, which defines no notifications. The payload has ECSS-10's `type` and `date`, and
+/// the members of 10darts.
 extension ECSS10Payload {
     static func fields(_ notification: PushNotification, _ context: PayloadContext, room: Int) -> [PayloadField] {
         TextLimits.fitting(room, titles: 1, size: \.size) { limits in
@@ -24,11 +24,11 @@ extension ECSS10Payload {
             var body: [UInt8] = []
             body.append("{\"aps\":{")
             if notification.isSilent {
-                // Apple allows no other member.
+                // Apple allows no other member in a silent push.
                 body.append("\"content-available\":1")
             } else {
                 body.append(alert: notification, limits)
-                // It lets the app fetch the image before the notification is shown.
+                // This member lets the app fetch the image before the notification is shown.
                 if !notification.imageURL.isEmpty { body.append(",\"mutable-content\":1") }
                 body.append(",")
                 badge.append(to: &body)

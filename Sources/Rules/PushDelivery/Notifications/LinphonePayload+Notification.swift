@@ -42,7 +42,7 @@ extension LinphonePayload {
         }
     }
 
-    /// Flexisip's members for a MESSAGE that waits, by which an app finds it.
+    /// Flexisip's members for a held MESSAGE. The app finds the MESSAGE by them.
     private static func sender(of notification: PushNotification) -> [PayloadField] {
         guard !notification.callID.isEmpty else { return [] }
         return [
@@ -57,7 +57,8 @@ extension LinphonePayload {
         notification.custom?.json ?? Array("{}".utf8)
     }
 
-    /// Asks for a report of the arrival. Flexisip has no such member, so it is added only if the sender asks for it.
+    /// The member that asks for a report of the arrival. Flexisip has no such member, so it is added only if the sender
+    /// asks for it.
     private static func confirmation(_ notification: PushNotification) -> [PayloadField] {
         notification.wantsConfirmation ? [PayloadField("cfm", 1)] : []
     }

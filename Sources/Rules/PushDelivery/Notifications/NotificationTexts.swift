@@ -13,10 +13,10 @@ struct TextLimits {
     ///
     /// - Parameters:
     ///   - room: the maximum size of the payload in bytes.
-    ///   - titles: how often the title occurs in the payload.
+    ///   - titles: the number of places of the title in the payload.
     ///   - size: the size of a payload in bytes.
     ///   - write: writes the payload with the given limits.
-    /// - Returns: the payload. It exceeds the limit if the other members alone do.
+    /// - Returns: the payload. It exceeds `room` if the other members alone do.
     static func fitting<Payload>(
         _ room: Int, titles: Int, size: (Payload) -> Int, _ write: (TextLimits) -> Payload
     ) -> Payload {
@@ -36,7 +36,7 @@ extension PayloadContext {
         return max(0, left.seconds + (left.attoseconds > 0 ? 1 : 0))
     }
 
-    /// The latest time at which Apple may deliver it, in Unix seconds; 0 if it may be delivered now or never.
+    /// The latest time at which Apple may deliver the notification, in Unix seconds. 0: Apple delivers it now or never.
     func expiration(of notification: PushNotification) -> Int64 {
         now < notification.expiresAt ? notification.expiresAt.seconds : 0
     }

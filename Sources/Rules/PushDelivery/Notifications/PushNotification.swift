@@ -2,7 +2,8 @@ package import Bytes
 package import JSON
 package import Timekeeping
 
-/// A notification from an application server to a device: a message to show, or only a wake-up. Never a call.
+/// A notification to a device: a message to show, or only a wake-up. An application server ordered it, or the daemon
+/// reports the end of a call. It never announces a call.
 ///
 /// Empty strings mean that a value is missing. Title and text are cut to the provider's limit; other values are not.
 package struct PushNotification: Hashable, Sendable {
@@ -12,29 +13,29 @@ package struct PushNotification: Hashable, Sendable {
     package var isSilent = false
     /// Whether the app is asked to report the arrival.
     package var wantsConfirmation = false
-    /// Whether it counts as one of the device's unread pushes.
+    /// Whether the notification counts as one of the device's unread pushes.
     package var countsInBadge = true
-    /// The destination in the app: its kind and, in the next property, its identifier.
+    /// The kind of the destination in the app. The next property is the destination's identifier.
     package var destinationType = ByteString.empty
     package var destinationContent = ByteString.empty
     package var imageURL = ByteString.empty
     package var custom: CustomData?
     /// The sound: a file of the app, or `default`, which is also used if this is empty.
     package var sound = ByteString.empty
-    /// The sender's own badge, which replaces the daemon's.
+    /// The badge that the sender chose instead of the daemon's.
     package var badge: Int?
     /// Members that only Acrobits' mediator supports. Pushes to other providers omit them.
     package var mediated: MediatedMessage?
-    /// The Call-ID of the waiting MESSAGE that it announces; ``mediated`` names the sender.
+    /// The Call-ID of the held MESSAGE that the push announces. ``mediated`` names the sender.
     package var callID = ByteString.empty
-    /// The call whose end the push announces, if it is such a push.
+    /// The call whose end the push reports, if it is such a push.
     package private(set) var endedCall: EndedCallNotice?
     /// When the notification expires.
     package let expiresAt: UnixTime
 
     package init(expiresAt: UnixTime) { self.expiresAt = expiresAt }
 
-    /// Informs a phone that was woken for a call and did not register that the call is over.
+    /// Notifies a phone that got a push for a call and did not register that the call is over.
     package init(_ end: EndedCallNotice, expiresAt: UnixTime) {
         self.expiresAt = expiresAt
         isSilent = true
@@ -47,7 +48,7 @@ package struct PushNotification: Hashable, Sendable {
         mediated = message
     }
 
-    /// Whether it counts in the device's badge. A silent push does not, because nobody can read it.
+    /// Whether the push counts in the device's badge. A silent push does not, because nobody can read it.
     package var isInBadge: Bool { countsInBadge && !isSilent }
 
     package static let longestLife: Duration = .seconds(28 * 86_400)
@@ -71,7 +72,7 @@ package struct EndedCallNotice: Hashable, Sendable {
         self.outcome = outcome
     }
 
-    /// Our word for the outcome, if a provider or profile has none.
+    /// The daemon's own word for the outcome, for providers and profiles that have none.
     var type: String {
         switch outcome {
         case .missed: "call_ended"
@@ -83,15 +84,15 @@ package struct EndedCallNotice: Hashable, Sendable {
 
 /// A JSON object of the sender, which is passed on to the app unchanged.
 package struct CustomData: Hashable, Sendable {
-    /// The JSON text, without blanks.
+    /// The object as JSON text, without blanks.
     package let json: [UInt8]
-    /// It has its own `device`.
+    /// Whether the object has its own member `device`.
     let namesDevice: Bool
 
-    /// The maximum size in bytes. More does not fit into any provider's push.
+    /// The maximum size in bytes. A larger object fits into no provider's push.
     package static let longest = 4096
 
-    /// Takes a JSON object; `nil` for anything else, and for one that is too long.
+    /// Accepts a JSON object. `nil` for any other value, and for an object that is too long.
     package init?(_ value: JSONValue) {
         guard case .object = value else { return nil }
         var json: [UInt8] = []
@@ -102,7 +103,7 @@ package struct CustomData: Hashable, Sendable {
     }
 }
 
-/// The mediator's own members of a message.
+/// The members of a message that only Acrobits' mediator has.
 package struct MediatedMessage: Hashable, Sendable {
     package enum Verb: String, Hashable, Sendable, CaseIterable {
         /// The app fetches its messages and then shows them. The selector names its account.
@@ -114,8 +115,8 @@ package struct MediatedMessage: Hashable, Sendable {
         /// The call was answered on another device.
         case callAnsweredElsewhere = "NotifyIncomingCallAnsweredElsewhere"
 
-        /// Whether it refers to a call. Application servers cannot send such a verb, because only the daemon knows a
-        /// call's outcome.
+        /// Whether the verb refers to a call. Application servers cannot send such a verb, because only the daemon
+        /// knows a call's outcome.
         package var isOfCall: Bool { self == .callMissed || self == .callAnsweredElsewhere }
     }
 

@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// Whether a push could be sent, as far as that is known before it is ordered.
+/// Whether a push could be sent, as far as the daemon knows before the push is ordered.
 package enum PushVerdict: Hashable, Sendable {
     case possible
     /// The token cannot be used for this kind of push, or belongs to none of our apps.

@@ -58,7 +58,8 @@ extension TenDartsPayload {
         }
     }
 
-    /// Writes a payload with the code by which the app names its device in reports, or without it if it does not fit.
+    /// Writes a payload with the code by which the app names its device in reports. The code is left out if it does not
+    /// fit.
     private static func naming<Payload>(
         _ context: PayloadContext, room: Int, size: (Payload) -> Int, _ write: (ByteString?) -> Payload
     ) -> Payload {

@@ -2,7 +2,7 @@ import Bytes
 import JSON
 
 extension Array<UInt8> {
-    /// The text and sound of a push for Apple's phones: members of `aps`.
+    /// Appends the members of `aps` for the text and sound of a push to an Apple phone.
     mutating func append(
         alert title: ByteString, _ text: ByteString, _ limits: TextLimits, sound: ByteString = ByteString("default")
     ) {

@@ -4,12 +4,12 @@ import Timekeeping
 
 /// The `calls` array of a missed-calls push (R26).
 enum CallList {
-    /// The maximum number of bytes of a caller. No number is as long, and one entry must always fit.
+    /// The maximum length of a caller in bytes. No number is that long, and one entry must always fit.
     private static let callerLimit = 1024
 
     /// The newest calls that fit, oldest first and numbered from 0 (A25).
     static func json(_ calls: [MissedCall], atMost limit: Int) -> [UInt8] {
-        // All entries without their numbers, oldest first, and the end of each.
+        // All entries without their numbers, oldest first, and the place where each ends.
         var text: [UInt8] = []
         var ends: [Int] = []
         for call in calls {

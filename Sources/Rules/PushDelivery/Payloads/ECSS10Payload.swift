@@ -4,7 +4,7 @@ import Timekeeping
 
 /// The messages of ECSS-10, byte for byte: R12 and R24 for Firebase, R13 and R25 for Apple.
 enum ECSS10Payload {
-    /// The maximum number of bytes between the quotes, so that a payload is always below its limit.
+    /// The maximum length in bytes of a text between its quotes, so that a payload is always below its limit.
     private static let numberLimit = 2048
     private static let nameLimit = 1024
 
@@ -28,7 +28,7 @@ enum ECSS10Payload {
         var body: [UInt8] = []
         body.append("{\"aps\":{")
         if type == .background {
-            // Apple allows no other member.
+            // Apple allows no other member in a silent push.
             body.append("\"content-available\":1")
         } else {
             badge.append(to: &body)
@@ -62,7 +62,7 @@ enum ECSS10Payload {
         } else {
             body.append(jsonString: call.callerURI, atMost: numberLimit)
         }
-        // The spelling is ECSS-10's. An empty name is an empty list (A16).
+        // ECSS-10 spells the key this way. An empty name is written as an empty list (A16).
         body.append(",\"dispaly_name\":")
         if call.isNameless || call.displayName.isEmpty {
             body.append("[]")

@@ -4,7 +4,7 @@ import Timekeeping
 
 /// The messages of Flexisip, which Linphone apps understand.
 enum LinphonePayload {
-    /// Linphone's own key for its text "incoming call".
+    /// Linphone's key for its text "incoming call".
     private static let callKey = "IC_MSG"
     static let uriLimit = 512
     static let nameLimit = 256
@@ -36,7 +36,7 @@ enum LinphonePayload {
         }
     }
 
-    /// Flexisip's texts for a call that a push announced and that is over.
+    /// Flexisip's text for the end of a call that a push announced.
     private static func key(_ outcome: EndedCallNotice.Outcome) -> String {
         switch outcome {
         case .missed: "Missing call"
@@ -99,7 +99,8 @@ enum LinphonePayload {
         return body
     }
 
-    /// Flexisip has no such list, so its text is written out: an app would show an unknown key unchanged.
+    /// The list of missed calls for Apple. Flexisip has no such list, so the text is written out: an app would show an
+    /// unknown key unchanged.
     private static func appleList(
         _ context: PayloadContext, _ calls: [MissedCall], _ type: ApplePushType, room: Int
     ) -> [UInt8] {
@@ -134,6 +135,6 @@ enum LinphonePayload {
         ]
     }
 
-    /// `YYYY-MM-DD HH:MM:SS`, UTC.
+    /// The time in UTC, in the form `YYYY-MM-DD HH:MM:SS`.
     static func sendTime(_ time: UnixTime) -> String { "\(time.civil.dayText) \(time.civil.timeText)" }
 }

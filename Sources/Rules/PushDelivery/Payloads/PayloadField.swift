@@ -51,7 +51,7 @@ extension Array<PayloadField> {
     /// - Parameters:
     ///   - body: receives the members.
     ///   - asStrings: whether numbers and JSON are also written as strings, as Firebase requires.
-    /// - Returns: their ``size``.
+    /// - Returns: the ``size`` of the members.
     @discardableResult
     func append(membersTo body: inout [UInt8], asStrings: Bool = false) -> Int {
         var size = 0

@@ -10,7 +10,7 @@ package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     /// The messages of Flexisip for Linphone.
     case linphone
 
-    /// Whether it has its own words for the end of a call.
+    /// Whether the profile has its own texts for the end of a call.
     var tellsEnds: Bool { self == .linphone }
 }
 
@@ -19,7 +19,7 @@ enum ApplePushType: String {
     case voip, alert, background
 }
 
-/// What a payload is made of.
+/// The data from which a payload is written.
 package struct PayloadContext {
     let push: PushRequest
     /// The code by which the app names the device in its reports.
@@ -30,7 +30,7 @@ package struct PayloadContext {
 
     var code: PushCode { push.code }
 
-    /// `time_to_live` of an incoming-call push (A12): the rest of the ring timeout in whole seconds, less the margin.
+    /// The `time_to_live` of an incoming-call push (A12): the rest of the ring time in whole seconds, minus the margin.
     var inviteTTL: Int64 {
         let left = (push.deadline - now).components
         let seconds = left.seconds + (left.attoseconds > 0 ? 1 : 0)
@@ -60,8 +60,8 @@ extension PayloadProfile {
     ///
     /// - Parameters:
     ///   - context: the data.
-    ///   - type: how Apple will treat it.
-    ///   - badge: the form of the badge, in profiles where it is not fixed.
+    ///   - type: how Apple will treat the push.
+    ///   - badge: the form of the badge, in profiles that do not fix it.
     ///   - room: the maximum size of the payload in bytes.
     /// - Returns: JSON.
     func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {

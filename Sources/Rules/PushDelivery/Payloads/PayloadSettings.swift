@@ -9,7 +9,7 @@ package struct PayloadSettings: Hashable, Sendable {
     package init() {}
 }
 
-/// Texts that a phone shows unchanged; only for profiles with text to show.
+/// Texts that a phone shows unchanged, for profiles that show text.
 package struct PushTexts: SettingsGroup, Hashable {
     package var incomingCall = "Incoming call"
     package var missedCalls = "Missed calls"

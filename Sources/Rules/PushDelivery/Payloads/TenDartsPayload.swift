@@ -85,7 +85,7 @@ enum TenDartsPayload {
         }
     }
 
-    /// Whether the app must report the push's arrival, and whether it shows nothing.
+    /// The members that say whether the app must report the push's arrival, and whether it shows nothing.
     static func flags(confirms: Bool, isSilent: Bool) -> [PayloadField] {
         [PayloadField("cfm", confirms ? 1 : 0), PayloadField("sil", isSilent ? 1 : 0), PayloadField("org", "10d")]
     }
@@ -115,7 +115,7 @@ enum TenDartsPayload {
         return body
     }
 
-    /// Appends a member after another one, with a comma before it.
+    /// The member with the device's code, with a comma before it. Empty without a code.
     private static func device(_ context: PayloadContext) -> [UInt8] {
         guard let code = context.deviceCode else { return [] }
         var member: [UInt8] = []

@@ -4,11 +4,11 @@ package enum PushStep: Hashable, Sendable {
     ///
     /// - Parameter app: the name of its app.
     case queued(app: String)
-    /// The push is not even queued; ``finished(_:)`` follows.
+    /// The push was refused before it was queued; ``finished(_:)`` follows.
     case refused(PushRefusal)
-    /// A try was passed to HTTP: the first one, or one after a pause.
+    /// A try was passed to the HTTP client: the first try, or a try after a pause.
     case sent
-    /// The result of that try: the status of an answer, otherwise the error of the HTTP client.
+    /// The result of a try: the status of an answer, or else the error of the HTTP client.
     case answered(PushOutcome, status: Int?, problem: String?)
     /// The outcome of the push. No more tries follow.
     case finished(PushOutcome)
@@ -16,7 +16,7 @@ package enum PushStep: Hashable, Sendable {
     case withdrawn
 }
 
-/// Why a push is not even queued.
+/// Why a push was refused before it was queued.
 package enum PushRefusal: Hashable, Sendable {
     case queueFull
     /// The token belongs to no app of the settings.

@@ -2,17 +2,18 @@ package import Addressing
 import Collections
 package import Timekeeping
 
-/// The open records. Each begins when a push is requested or omitted, and ends when nothing more can happen.
+/// The open records of the timeline. A record begins when a push is requested or omitted, and ends when nothing more
+/// can happen.
 ///
-/// It does no input or output itself: it receives the steps, and returns the complete records. Steps of unknown records
-/// are ignored.
+/// The timeline does no input or output itself: it receives the steps, and returns the complete records. Steps of
+/// unknown records are ignored.
 package struct PushTimeline: ~Copyable {
     private var entries = PlacedTable<RecordID, OpenRecord?>(empty: nil)
     /// The records by the codes of their pushes.
     private var receipts = SlotIndex()
-    /// How many records may be under way at a time. Further ones are not kept. With 0 there are none at all.
+    /// The maximum number of open records. Further records are not kept. 0 switches the timeline off.
     private let limit: Int
-    /// How many records were not kept.
+    /// The number of records that were not kept.
     package private(set) var omitted: UInt64 = 0
 
     package init(limit: Int) { self.limit = limit }
@@ -41,7 +42,7 @@ package struct PushTimeline: ~Copyable {
         entries[place] = OpenRecord(record: record, began: now)
     }
 
-    /// An app reports something about a push. Returns false if the record of the push is not open.
+    /// An app has reported on a push. Returns false if the record of the push is not open.
     package mutating func marked(_ code: PushCode, of device: DeviceID, _ mark: PushMark, at date: UnixTime) -> Bool {
         let place = receipts.find(hash: Self.hash(code, device)) {
             entries[$0]?.record.code == code && entries[$0]?.record.device == device
@@ -80,8 +81,8 @@ package struct PushTimeline: ~Copyable {
     /// The run that sent the push has ended, and its result is unknown.
     package mutating func lost(_ id: RecordID) { entry(id)?.record.delivery = .unknown }
 
-    /// A REGISTER of the phone arrived. It is ignored if the phone showed a sign of life before, because it does not
-    /// belong to the call then.
+    /// A REGISTER of the phone arrived. It is ignored after a sign of life of the phone, because it then has nothing to
+    /// do with the call.
     package mutating func registered(_ id: RecordID, now: Instant) { entry(id)?.registered(now: now) }
 
     /// A sign of life arrived on the phone's registered flow, and the INVITE is sent there.
@@ -92,7 +93,8 @@ package struct PushTimeline: ~Copyable {
     /// The INVITE was sent to the phone.
     package mutating func invited(_ id: RecordID, now: Instant) { entry(id)?.invited(now: now) }
 
-    /// The phone answered 180 or more, and the call continues. It is ignored before this record's INVITE was sent.
+    /// The phone answered with 180 or a higher status, and the call continues. Such an answer is ignored before this
+    /// record's INVITE was sent.
     package mutating func rang(_ id: RecordID, now: Instant) { entry(id)?.rang(now: now) }
 
     /// The phone left the call, or answered it.
@@ -104,7 +106,8 @@ package struct PushTimeline: ~Copyable {
         return taken(entry)
     }
 
-    /// The daemon stops, so all records are complete as they are, but for those of calls, which go on in the next run.
+    /// The daemon stops, so all open records are completed as they are. Records of calls stay open, because the next
+    /// run continues them.
     package mutating func stopped(now: Instant) -> [TimelineRecord] {
         let ending = entries.all.compactMap(\.value).filter { entry in
             entry.record.kind != .call && entry.record.kind != .outgoing
@@ -121,7 +124,7 @@ package struct PushTimeline: ~Copyable {
 
     private func entry(_ id: RecordID) -> OpenRecord? { entries[id] ?? nil }
 
-    /// One push on one device. Many devices may get the same push.
+    /// A hash for one push on one device. Many devices may get the same push.
     private static func hash(_ code: PushCode, _ device: DeviceID) -> UInt32 {
         code.hash ^ UInt32(truncatingIfNeeded: device._rawHashValue(seed: 0))
     }
@@ -136,7 +139,7 @@ package struct PushTimeline: ~Copyable {
     }
 }
 
-/// The steps of one record. A class, so that recording a step writes a few bytes and moves nothing.
+/// The steps of one record. This is a class, so that recording a step writes a few bytes and moves nothing.
 private final class OpenRecord {
     var record: TimelineRecord
     let began: Instant
@@ -177,7 +180,7 @@ private final class OpenRecord {
     func finished(_ outcome: PushOutcome) {
         record.delivery = .finished
         switch outcome {
-        // No more tries or time are left, so the last answer counts.
+        // No tries or no time are left, so the last answer is the outcome.
         case .retry: record.answer = record.answer ?? .failed
         case .accepted, .acceptedWithNewToken, .tokenDead, .renewCredential, .credentialsRefused, .foreignToken,
             .noConnection,

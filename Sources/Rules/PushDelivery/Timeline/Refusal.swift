@@ -5,7 +5,7 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case foreignDomain = "foreign-domain"
     /// From is not the user whose password was sent.
     case otherIdentity = "other-identity"
-    /// Its Route contains a token that this daemon did not make.
+    /// The request's Route contains a token that this daemon did not make.
     case forgedRoute = "forged-route"
     /// Outside a dialog only a trusted peer may send that method.
     case needsTrust = "needs-trust"
@@ -22,7 +22,7 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case wrongPassword = "wrong-password"
     // 480
     case noContact = "no-contact"
-    /// It is for a `sips:` address, and no hop uses TLS.
+    /// The request is for a `sips:` address, and no hop uses TLS.
     case notSecure = "not-secure"
     // 481
     /// The method needs a dialog, and To has no tag.
@@ -39,17 +39,18 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case noRoom = "no-room"
     /// Overload: more requests arrive than can be served in time.
     case overload
-    /// A phone's request, whose upstream does not answer.
+    /// The upstream, to which the phone's request would go, does not answer.
     case upstreamAway = "upstream-away"
     /// The daemon is shutting down.
     case draining
     /// Too many wrong passwords came from this source, or for this user.
     case wrongLogins = "wrong-logins"
-    /// A REGISTER that was refused for another reason, in ``TimelineRecord/reason``.
+    /// A REGISTER was refused for another reason, which is in ``TimelineRecord/reason``.
     case register
 }
 
-/// The cause of a record that anybody can cause. Each kind has its own part of the store, which others cannot fill.
+/// The kind of sender that caused a record of a refusal. Each kind has its own part of the store, which other senders
+/// cannot fill.
 package enum RefusalShare: String, Hashable, Sendable, CaseIterable {
     case trusted
     /// A user who sent the right password.

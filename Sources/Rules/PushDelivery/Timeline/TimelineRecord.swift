@@ -3,7 +3,7 @@ package import Bytes
 package import Collections
 package import Timekeeping
 
-/// Names one record of the timeline within a run of the program.
+/// Identifies one record of the timeline within a run of the program.
 package struct RecordID: SerialID, Absentable, Sendable {
     package let rawValue: UInt64
     package static var absent: RecordID { RecordID(rawValue: 0) }
@@ -16,17 +16,18 @@ package struct RecordID: SerialID, Absentable, Sendable {
 
 /// The steps that inform one phone about one call, or about its missed calls, each with its time.
 ///
-/// It is a row of the store, which explains why a phone did not ring. Calls without a push, refused requests and calls
-/// that phones make have a record, too; the latter two also have the source and the other party. It contains no token.
+/// A record is a row of the store, and explains why a phone did not ring. Calls without a push, refused requests and
+/// calls that phones make also have records. Refused requests and calls of phones also have the source and the other
+/// party. A record contains no token.
 package struct TimelineRecord: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case call
         case missedCalls = "missed-calls"
-        /// Ordered by an application server.
+        /// A push that an application server ordered.
         case notification
         /// A call that a phone makes. `user` and `host` are the caller's; ``TimelineRecord/peer`` is the callee.
         case outgoing
-        /// A REGISTER. It has a record if it was refused.
+        /// A REGISTER. Only a refused one has a record.
         case register
     }
 
@@ -40,13 +41,13 @@ package struct TimelineRecord: Hashable, Sendable {
         case tooManyCalls = "too-many-calls"
         /// The contact has no usable push parameters, so it got the INVITE immediately.
         case ordinaryContact = "ordinary-contact"
-        /// Its provider is switched off, so it got the INVITE immediately.
+        /// The contact's provider is switched off, so it got the INVITE immediately.
         case providerOff = "provider-off"
         /// The phone had just registered, so it got the INVITE immediately.
         case justRegistered = "just-registered"
-        /// The phone got too many pushes. The call waited for it nevertheless.
+        /// The phone got too many pushes. The call waited for the phone nevertheless.
         case deviceLimit = "device-limit"
-        /// The caller woke too many phones. The call waited for this one nevertheless.
+        /// The caller woke too many phones. The call waited for this phone nevertheless.
         case callerLimit = "caller-limit"
         /// The token can be used for calls only, or the provider has no such push.
         case notCarried = "not-carried"
@@ -59,7 +60,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case underWay = "under-way"
         /// The last try has its answer.
         case finished
-        /// It was withdrawn before that, because the phone had registered or the call was over.
+        /// The push was withdrawn before that, because the phone had registered or the call was over.
         case withdrawn
         /// The daemon ended before the result was recorded.
         case unknown
@@ -68,7 +69,7 @@ package struct TimelineRecord: Hashable, Sendable {
     /// The provider's answer to the last try, or the reason for its failure.
     package enum Answer: String, Hashable, Sendable, CaseIterable {
         case accepted
-        /// The provider accepted it, and returned another token for later pushes.
+        /// The provider accepted the push, and returned another token for later pushes.
         case acceptedWithNewToken = "new-token"
         case tokenDead = "token-dead"
         /// The provider could not be reached, or failed.
@@ -79,9 +80,9 @@ package struct TimelineRecord: Hashable, Sendable {
         case noConnection = "no-connection"
         case payloadRefused = "payload-refused"
         case noSuitableToken = "no-suitable-token"
-        /// It was not sent, because the queue was full.
+        /// The push was not sent, because the queue was full.
         case queueFull = "queue-full"
-        /// It was not sent, because the token belongs to no app in the settings.
+        /// The push was not sent, because the token belongs to no app in the settings.
         case noApp = "no-app"
     }
 
@@ -92,14 +93,14 @@ package struct TimelineRecord: Hashable, Sendable {
         case declinedElsewhere = "declined-elsewhere"
         /// The phone sent the final response ``TimelineRecord/endStatus``.
         case refused
-        /// It got the INVITE and sent no final response.
+        /// The phone got the INVITE and sent no final response.
         case noAnswer = "no-answer"
-        /// The INVITE could not be sent to it.
+        /// The INVITE could not be sent to the phone.
         case unreachable
         case callerGaveUp = "caller-gave-up"
         /// An operator ended the call.
         case dismissed
-        /// It did not register while the call waited.
+        /// The phone did not register while the call waited.
         case timeOver = "time-over"
         case signedOut = "signed-out"
         case tokenDead = "token-dead"
@@ -110,7 +111,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case notOffered = "not-offered"
         /// The daemon was stopped.
         case stopped
-        /// The daemon ended without being stopped, and ran again when the record ended. Only records of earlier versions say so.
+        /// The daemon ended without being stopped, and the next run ended the record. Only records of earlier versions
+        /// have this end.
         case restarted
     }
 
@@ -127,7 +129,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package let host: ByteString
     /// The Call-ID; empty for a list of missed calls.
     package let callID: ByteString
-    /// 0 if no phone was to be called.
+    /// The device; 0 if no phone was called.
     package let device: DeviceID
     /// The call; for a list of missed calls, the oldest one.
     @Packed package private(set) var callRef: CallRef?
@@ -138,7 +140,7 @@ package struct TimelineRecord: Hashable, Sendable {
     package var app: String
     private var details = Rare<Details>()
     package var steps = Steps()
-    // Small members are together, because a call that waits keeps its records in memory.
+    // Small members are together to save memory, because a held call keeps its records in memory.
     private let callCount: Int32
     @Packed private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
@@ -147,7 +149,8 @@ package struct TimelineRecord: Hashable, Sendable {
     package let omission: Omission?
     package var delivery: Delivery
     package var answer: Answer?
-    /// The sign that released the call; `nil` if the phone registered for it, got it in another way, or did not get it.
+    /// The sign of life that released the call. `nil` if the phone registered for the call, got it in another way, or
+    /// did not get it.
     package var sign: SignOfLife?
     package var end: End?
 
@@ -207,7 +210,7 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if providerID != newValue { details.change(orNew: Details()) { $0.providerID = newValue } } }
     }
 
-    /// The app's reports about the push. That it was read may be known without the app, too.
+    /// The app's reports about the push. The daemon may know without the app that the push was read.
     package var marks: PushMarks {
         get { details.value?.marks ?? PushMarks() }
         set { if marks != newValue { details.change(orNew: Details()) { $0.marks = newValue } } }
@@ -225,20 +228,20 @@ package struct TimelineRecord: Hashable, Sendable {
         set { if peer != newValue { changeOrigin { $0.peer = newValue } } }
     }
 
-    /// Whether it belongs to a call to this number or user, in any domain.
+    /// Whether the record belongs to a call to this number or user, in any domain.
     package func isFor(_ number: ByteString) -> Bool {
         guard !number.isEmpty, let peer = origin?.peer, !peer.isEmpty else { return false }
         let text = peer.string
         return ["sip:\(number)@", "sips:\(number)@"].contains { text.hasPrefix($0) } || text == "tel:\(number)"
     }
 
-    /// Why the request was refused immediately; `nil` if it was not. Such records are in a separate part of the store.
+    /// Why the request was refused. `nil` if it was not. Records of refusals are in a separate part of the store.
     package var refusal: Refusal? { origin?.refusal }
 
-    /// The cause of the refusal.
+    /// The kind of sender that was refused.
     package var share: RefusalShare { origin?.share ?? .stranger }
 
-    /// Makes it the record of a refused request.
+    /// Turns this record into the record of a refused request.
     package mutating func refused(_ refusal: Refusal, _ status: UInt16, share: RefusalShare) {
         changeOrigin {
             $0.refusal = refusal
@@ -256,17 +259,17 @@ package struct TimelineRecord: Hashable, Sendable {
         @Packed package var sent: Int32?
         /// When the last answer arrived.
         @Packed package var answered: Int32?
-        /// A REGISTER of the phone arrived.
+        /// When a REGISTER of the phone arrived.
         @Packed package var registered: Int32?
         @Packed package var invited: Int32?
-        /// The phone answered 180 or more.
+        /// When the phone answered with 180 or a higher status.
         @Packed package var rang: Int32?
         @Packed package var ended: Int32?
 
         package init() {}
     }
 
-    /// Begins a record without steps. Without an omission a push is requested, and has a code.
+    /// Begins a record without steps. If `omission` is `nil`, a push is requested, and `code` is its code.
     package init(
         id: RecordID, kind: Kind, user: ByteString, host: ByteString, device: DeviceID, callRef: CallRef?,
         callID: ByteString, calls: Int = 1, requestedAt: UnixTime, omission: Omission?, code: PushCode? = nil,
@@ -287,10 +290,10 @@ package struct TimelineRecord: Hashable, Sendable {
         delivery = omission == nil ? .underWay : .none
     }
 
-    /// The provider took the push.
+    /// Whether the provider accepted the push.
     package var wasAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// Nothing more can happen.
+    /// Whether the record is complete, so that nothing more can happen.
     package var isComplete: Bool { delivery != .underWay && (kind != .call && kind != .outgoing || end != nil) }
 }
 
@@ -325,7 +328,7 @@ extension TimelineRecord {
     }
 }
 
-/// No push is this old.
+/// The time that stands for a missing time. No push is that old.
 extension UnixTime: Absentable {
     package static var absent: UnixTime { UnixTime(milliseconds: .min) }
 }

@@ -3,15 +3,14 @@ package import Settings
 
 /// A host to which web pushes may go, or all hosts below a name.
 ///
-/// The URL of a web push comes from a phone. Therefore a list of such hosts decides where requests may go, not the URL
-/// (T12).
+/// The URL of a web push comes from a phone. Therefore a list of such hosts limits where requests may go (T12).
 package struct WebPushHost: Hashable, Sendable {
     /// The name in lower case, without the `*.` of a suffix.
     package let name: String
     package let isSuffix: Bool
     package let port: UInt16
 
-    /// The port that URLs may omit.
+    /// The standard port of HTTPS, which URLs may omit.
     static let standardPort: UInt16 = 443
 
     /// The hosts of the push services of current browsers.
@@ -27,7 +26,7 @@ package struct WebPushHost: Hashable, Sendable {
         port = Self.standardPort
     }
 
-    /// Reads `host`, `host:port` or `*.suffix`, also with a port.
+    /// Parses `host`, `host:port` or `*.suffix`, also with a port.
     package init(parsing text: String) throws(SettingComplaint) {
         var rest = text.lowercased()[...]
         isSuffix = rest.hasPrefix("*.")
@@ -58,7 +57,8 @@ package struct WebPushHost: Hashable, Sendable {
 
 /// Host names in a form that all programs read the same way.
 enum HostName {
-    /// Labels of lower-case letters, digits and hyphens, separated by dots, without a dot at the end (RFC 1123).
+    /// Whether the name has valid labels: lower-case letters, digits and hyphens, separated by dots, without a dot at
+    /// the end (RFC 1123).
     static func isValid(_ name: ByteString) -> Bool {
         guard (1...253).contains(name.count) else { return false }
         return name.parts(separatedBy: UInt8(ascii: ".")).allSatisfy(isLabel)
@@ -72,7 +72,7 @@ enum HostName {
         return label.allSatisfy { ($0.isASCIILetter && $0 == $0.asciiLowercased) || $0.isASCIIDigit || $0 == hyphen }
     }
 
-    /// Reads a port in its usual form, without leading zeros.
+    /// Parses a port in its usual form, without leading zeros.
     static func port(_ digits: ByteString) -> UInt16? {
         guard !digits.isEmpty, digits[0] != UInt8(ascii: "0") else { return nil }
         return digits.decimal()

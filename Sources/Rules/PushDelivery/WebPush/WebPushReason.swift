@@ -4,7 +4,7 @@ import JSON
 enum WebPushReason {
     static func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?) -> PushOutcome {
         switch answer.status {
-        // It is 201, or 202 if a receipt was requested.
+        // The status of success is 201, or 202 if a receipt was requested.
         case 200...299: return .accepted(nil)
         case 404, 410: return .tokenDead(since: nil)
         default: break
@@ -15,7 +15,7 @@ enum WebPushReason {
         return .unexplained(answer.status, reason, retryAfter)
     }
 
-    /// The reason in answers of Apple and Mozilla. Other services give no reason in a readable form.
+    /// The reason in an answer of Apple or Mozilla. Other services give no reason in a readable form.
     private static func reason(_ answer: ProviderAnswer) -> String? {
         guard answer.body.count <= ProviderAnswer.bodyLimit, let body = try? JSONValue(answer.body) else { return nil }
         return (body["reason"]?.string ?? body["message"]?.string).map { String($0.prefix(200)) }

@@ -1,7 +1,7 @@
 import Bytes
 
-/// A push in the form of the service of a browser or app (RFC 8030). It has the data of any profile as a JSON object
-/// that only the device can read, or no payload for a device without keys.
+/// Writes a push in the form of a browser's or app's service (RFC 8030). The data of any profile are a JSON object that
+/// only the device can read. A device without keys gets no payload.
 enum WebPushRequest {
     /// The maximum size in bytes of a payload before encryption: the minimum that services must accept, less the
     /// overhead of encryption (RFC 8291).
@@ -33,8 +33,8 @@ enum WebPushRequest {
             topic = context.push.collapseKey
         case .silent: return .impossible(.noSuitableToken)
         case .notification(let notification):
-            // Without keys the message would be lost. A wake-up would not be, and the app would take it for a call even
-            // if it means the end of one.
+            // Without keys the text of the notification would be lost. Only a silent wake-up loses nothing. The end of
+            // a call is not sent either, because the app would take the push for a new call.
             guard token.keys != nil || context.isSilentNotification else { return .impossible(.noSuitableToken) }
             life = context.life(of: notification)
             urgency = notification.endedCall != nil ? "high" : notification.isSilent ? "low" : "normal"
@@ -53,7 +53,7 @@ enum WebPushRequest {
 
     private static func topic(of call: CallRef) -> String { "call-\(call)" }
 
-    /// The payload. It may exceed the limit, if it is not a list that can be cut.
+    /// The payload. It may exceed the limit, unless it is a list that can be cut.
     private static func payload(_ context: PayloadContext, _ profile: PayloadProfile) -> [UInt8] {
         var room = limit
         while true {

@@ -1,4 +1,4 @@
-/// Web push, whose subscriptions name their servers.
+/// Web push as a push service. Its subscriptions name their servers.
 extension WebPushSettings: PushServiceSettings {
     package static var providers: [PushProvider] { [.webPush] }
     package static var platforms: Set<PushPlatform> { [.web] }

@@ -1,7 +1,7 @@
 import Bytes
 package import Settings
 
-/// Web push: browsers, and apps with their own subscription (RFC 8030).
+/// Settings of web push, for browsers and for apps with their own subscription (RFC 8030).
 package struct WebPushSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var hosts = WebPushHost.known

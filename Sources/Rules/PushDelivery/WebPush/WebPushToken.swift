@@ -3,16 +3,16 @@ package import Bytes
 /// A web push subscription, read from `pn-prid` (RFC 8599 section 12: the URL of the push resource) and from
 /// `pn-param`, where devices may put the keys for payloads: `<p256dh>.<auth>`, both in base64url.
 package struct WebPushToken: Hashable, Sendable {
-    /// The keys as the device sent them, without padding. Whether the first is a point on the curve is not checked
-    /// here.
+    /// The keys as the device sent them, without padding. This type does not check whether the public key is a point on
+    /// the curve.
     package struct Keys: Hashable, Sendable {
         package let publicKey: ByteString
         package let authSecret: ByteString
     }
 
-    /// The URL for pushes. Its host is allowed, and no two programs could read it differently.
+    /// The URL for pushes. Its host is allowed, and all programs read it the same way.
     package let url: String
-    /// `https://host`, with the port unless it is the standard one (RFC 6454).
+    /// The origin `https://host`, with the port unless it is the standard one (RFC 6454).
     package let origin: String
     /// The keys for payloads; `nil` if only pushes without payload are possible.
     package let keys: Keys?
@@ -20,10 +20,10 @@ package struct WebPushToken: Hashable, Sendable {
     /// The maximum length of a URL in bytes.
     private static let longest = 2048
 
-    /// Reads the decoded parameters; `nil` if the URL is not `https` to one of the hosts.
+    /// Parses the decoded parameters. `nil` if the URL is not `https` to one of the hosts.
     ///
     /// - Parameters:
-    ///   - token: its provider is not checked.
+    ///   - token: the token. Its provider is not checked.
     ///   - hosts: the allowed hosts.
     package init?(_ token: PushToken, allowedAt hosts: [WebPushHost]) {
         let prid = token.prid
@@ -47,11 +47,11 @@ package struct WebPushToken: Hashable, Sendable {
 }
 
 extension WebPushToken.Keys {
-    /// The lengths in characters of 65 bytes and 16 bytes in base64url.
+    /// The lengths of 65 bytes and of 16 bytes in base64url, in characters.
     private static let publicKeyLength = 87
     private static let authSecretLength = 22
 
-    /// Reads a `pn-param`; `nil` for another form, which has no meaning in RFC 8599.
+    /// Parses a `pn-param`. `nil` for another form, which has no meaning in RFC 8599.
     init?(_ param: ByteString) {
         let parts = param.parts(separatedBy: UInt8(ascii: "."))
         guard parts.count == 2, let publicKey = Self.text(parts[0], of: Self.publicKeyLength),
@@ -72,7 +72,7 @@ extension WebPushToken.Keys {
 
 extension ByteString {
     /// Whether every character is allowed in a URL without a fragment (RFC 3986): visible ASCII without the characters
-    /// that some programs change, and each `%` with its two digits.
+    /// that some programs change. Each `%` must have its two digits.
     var isURLText: Bool {
         withSpan { span in
             for index in span.indices {

@@ -5,13 +5,13 @@ package import Timekeeping
 
 /// Digest authentication (RFC 7616, RFC 8760; RFC 2617 for clients without qop): creates challenges and checks answers.
 ///
-/// An answer does not reveal whether the user exists, because the same computation is done for unknown users.
+/// An answer does not reveal whether the user exists, because the daemon does the same computation for unknown users.
 package struct DigestAuthenticator: Sendable {
     package enum Verdict: Hashable, Sendable {
         case authenticated(DigestUser)
         /// Answer 401 or 407 with ``DigestAuthenticator/challenge(realm:stale:as:of:for:users:now:)``.
         case challenge(Reason)
-        /// The user is authenticated, but may not do this: answer 403.
+        /// The user is authenticated, but may not send this request: answer 403.
         case forbidden(DigestUser)
         /// Too many wrong passwords were sent, so this one was not checked. The duration is the time to wait.
         case limited(Duration)
@@ -20,8 +20,8 @@ package struct DigestAuthenticator: Sendable {
     package enum Reason: Hashable, Sendable {
         /// The request has no credentials for one of our challenges.
         case nothingShown
-        /// The nonce is not ours, was made for another holder, is too old or was already used. The phone need not ask
-        /// its user.
+        /// The nonce is not ours, was made for another holder, is too old or was already used. The phone can answer
+        /// again without asking its user.
         case stale
         /// The response to our nonce is wrong. The user of this name may not exist.
         case wrong(ByteString)
@@ -39,7 +39,7 @@ package struct DigestAuthenticator: Sendable {
     private let functions: DigestFunctions
     private(set) var ledger: NonceLedger
     private var nextSerial: UInt64 = 1
-    /// Replaces the HA1 of users that do not exist. No password matches it.
+    /// The HA1 that is checked for unknown users. No password matches it.
     private let dummy: [UInt8]
 
     package init(settings: DigestSettings, functions: DigestFunctions) {
@@ -49,15 +49,15 @@ package struct DigestAuthenticator: Sendable {
         dummy = Hex.encode(functions.code(Array("no such user".utf8)))
     }
 
-    /// The realm of requests to that domain.
+    /// The realm of requests to a domain.
     package func realm(for domain: ByteString) -> ByteString {
         settings.realm.map { ByteString($0) } ?? domain.lowercased()
     }
 
     // MARK: Challenge
 
-    /// The header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). They contain
-    /// only required parameters, because their receiver has not proved anything (T4.1).
+    /// The header fields of a challenge, one for each algorithm that is offered (RFC 8760 section 2.3). The fields
+    /// contain only required parameters, because the receiver has not proved anything (T4.1).
     ///
     /// - Parameters:
     ///   - realm: the realm of the password.
@@ -89,8 +89,8 @@ package struct DigestAuthenticator: Sendable {
         }
     }
 
-    /// The algorithms for one client, the preferred one first. They depend neither on the user nor on the user's
-    /// existence (T7).
+    /// The algorithms for one client, the preferred one first. They do not depend on the user or on whether the user
+    /// exists (T7).
     private func offer(to userAgent: ByteString?, _ users: UserDirectory) -> [DigestAlgorithm] {
         if settings.algorithms.contains(.md5), isOld(userAgent) { return [.md5] }
         let common = settings.algorithms.filter { users.allHave($0) }
@@ -107,10 +107,10 @@ package struct DigestAuthenticator: Sendable {
 
     // MARK: Check
 
-    /// Checks the credentials of a request: the first ones that answer a nonce of ours.
+    /// Checks the credentials of a request. The first credentials that answer a nonce of ours are used.
     ///
-    /// A password is checked only after the nonce proves that this holder received it. Thus nobody can make the daemon
-    /// compute hashes with a forged address, and a wrong password counts against the peer that sent it (T8).
+    /// A password is checked only after the nonce proves that this holder received it. A sender with a forged address
+    /// cannot make the daemon compute hashes, and a wrong password counts against the peer that sent it (T8).
     ///
     /// - Parameters:
     ///   - request: the received request.
@@ -121,7 +121,7 @@ package struct DigestAuthenticator: Sendable {
     ///   - flow: the source of the request. A retransmission has the flow of the original.
     ///   - holder: the peer that sent the credentials.
     ///   - users: all users.
-    ///   - now: the time, which the age of a nonce is counted to.
+    ///   - now: the time against which the age of a nonce is measured.
     ///   - wait: returns how long to wait before a password of that user is checked; `nil` if it may be checked now.
     /// - Returns: the verdict; a challenge if no credentials can be used.
     package mutating func check(
@@ -152,7 +152,7 @@ package struct DigestAuthenticator: Sendable {
         return .challenge(isStale ? .stale : .nothingShown)
     }
 
-    /// The user whose password made the response. The time does not depend on the user's existence.
+    /// The user whose password made the response. The computation takes equally long for unknown users.
     private func user(
         showing credentials: DigestCredentials, _ answer: Answer, _ method: Method, realm: ByteString,
         _ users: UserDirectory
@@ -165,8 +165,8 @@ package struct DigestAuthenticator: Sendable {
         return equalInConstantTime(expected, credentials.response) && ha1 != nil ? user : nil
     }
 
-    /// A hash of the whole message. Only the very same request passes again with the same nonce count, so that
-    /// overheard credentials cannot be used for another Contact (T6).
+    /// A hash of the whole message. Only the same request passes again with the same nonce count, so overheard
+    /// credentials cannot be used for another Contact (T6).
     private static func fingerprint(_ request: SIPRequest, on flow: Flow) -> Int {
         var hasher = Hasher()
         hasher.combine(request.frame.bytes)
@@ -174,8 +174,8 @@ package struct DigestAuthenticator: Sendable {
         return hasher.finalize()
     }
 
-    /// Whether the password is right, for services that receive the password itself. The time does not depend on the
-    /// user's existence.
+    /// Whether the password is right, for services that receive the password itself. The check takes equally long for
+    /// unknown users.
     package func isPassword(
         _ password: ByteString, of name: ByteString, realm: ByteString, users: UserDirectory
     ) -> Bool {
@@ -192,7 +192,7 @@ package struct DigestAuthenticator: Sendable {
 
     private struct Answer {
         let algorithm: DigestAlgorithm
-        /// `nil` without qop.
+        /// The nonce count; `nil` without qop.
         let count: UInt32?
     }
 
@@ -210,13 +210,14 @@ package struct DigestAuthenticator: Sendable {
         return Answer(algorithm: algorithm, count: count)
     }
 
-    /// The algorithm, if it was offered. Otherwise an attacker in the middle could choose the weakest.
+    /// The algorithm of the credentials, if it was offered. Otherwise an attacker in the middle could choose the
+    /// weakest.
     private func algorithm(of credentials: DigestCredentials) -> DigestAlgorithm? {
         let name = credentials.algorithm?.string.uppercased() ?? DigestAlgorithm.md5.rawValue
         return settings.algorithms.first { $0.rawValue == name }
     }
 
-    /// Eight hexadecimal digits (RFC 7616 section 3.4).
+    /// Parses a nonce count of eight hexadecimal digits (RFC 7616 section 3.4).
     private func nonceCount(_ text: ByteString) -> UInt32? {
         guard text.count == 8 else { return nil }
         var count: UInt32 = 0

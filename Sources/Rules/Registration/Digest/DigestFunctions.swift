@@ -5,7 +5,7 @@ package import SIPGrammar
 package struct DigestFunctions: Sendable {
     /// The binary digest of the bytes.
     package let hash: @Sendable (DigestAlgorithm, [UInt8]) -> [UInt8]
-    /// At least 16 bytes that nobody can compute without a random key of this process; HMAC based on SHA-256.
+    /// A code of at least 16 bytes that nobody can compute without a random key of this process: HMAC with SHA-256.
     package let code: @Sendable ([UInt8]) -> [UInt8]
 
     package init(
@@ -44,7 +44,7 @@ package struct DigestFunctions: Sendable {
     }
 }
 
-/// Compares in constant time for equal lengths. The lengths are not secret.
+/// Compares two texts. The time is constant for equal lengths, and the lengths are not secret.
 func equalInConstantTime(_ left: [UInt8], _ right: ByteString) -> Bool {
     guard left.count == right.count else { return false }
     var difference: UInt8 = 0

@@ -10,7 +10,7 @@ package enum DigestAlgorithm: String, Hashable, Sendable, CaseIterable {
     package var digitCount: Int { self == .md5 ? 32 : 64 }
 }
 
-/// How the daemon challenges phones and checks their answers.
+/// Settings of how the daemon challenges phones and checks their answers.
 package struct DigestSettings: SettingsGroup, Hashable {
     package var realm: String?
     package var algorithms: [DigestAlgorithm] = [.sha256, .md5]
@@ -19,7 +19,7 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package var allowsMissingQop = false
     package var oldClients = [Self.namelessClients, "baresip v0.", "baresip v1.", "SIPp"]
 
-    /// Clients without a User-Agent.
+    /// The name in the settings for clients without a User-Agent.
     static let namelessClients = "-"
 
     package init() {}

@@ -5,9 +5,9 @@ package import Timekeeping
 /// Limits the wrong passwords from a source and for a user. Beyond the limit no password is checked (T8). SIP and HTTP
 /// share one limit.
 ///
-/// Its memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Unknown users
-/// count too. A right password does not reset the count, so that a person with one user's password gets no further
-/// guesses for another's.
+/// The memory is limited: the keys of the tables are seeded hashes, and each table has a maximum size. Unknown users
+/// count, too. A right password does not reset the count, so a person with one user's password gets no further guesses
+/// for another user.
 ///
 /// Strangers cannot lock out a user: at a source where the user has authenticated before, only wrong passwords from
 /// that source count, and only for that user.
@@ -47,8 +47,8 @@ package struct LoginLimit: Sendable {
     }
 
     /// - Parameters:
-    ///   - perSource: how many wrong passwords a minute one IPv4 address or IPv6 /64 may send; 0 for any number.
-    ///   - perUser: how many wrong passwords a minute may be sent for one user; 0 for any number.
+    ///   - perSource: the maximum number of wrong passwords a minute from one IPv4 address or IPv6 /64; 0 for no limit.
+    ///   - perUser: the maximum number of wrong passwords a minute for one user; 0 for no limit.
     package init(perSource: Int, perUser: Int) {
         sources = RateLimit(perMinute: perSource, capacity: Self.capacity)
         users = RateLimit(perMinute: perUser, capacity: Self.capacity)
@@ -75,7 +75,7 @@ package struct LoginLimit: Sendable {
         if let user = attempt.user { _ = users.admit(user.hashValue, now: now) }
     }
 
-    /// A password was right. From a trusted peer it does not show the user's source.
+    /// A password was right. A trusted peer's address is not the user's source, so nothing is remembered for it.
     package mutating func succeeded(_ attempt: Attempt) {
         guard attempt.source != nil, attempt.user != nil, recentProofs.insert(attempt.pair).inserted,
             recentProofs.count >= Self.capacity / 2

@@ -14,8 +14,8 @@ package enum NonceHolder: Hashable, Sendable {
 
 /// A challenge's nonce: its creation time, its number, and a code that only this process can compute, for one holder.
 ///
-/// Thus no nonce must be remembered before it is answered, and none survives a restart (RFC 7616 section 3.3). It is
-/// short, because its receiver has not proved anything (T4.1).
+/// The daemon need not remember a nonce before it is answered, and no nonce survives a restart (RFC 7616 section 3.3).
+/// A nonce is short, because its receiver has not proved anything (T4.1).
 struct Nonce {
     let serial: UInt64
     let issued: Instant
@@ -24,7 +24,7 @@ struct Nonce {
     private static let codeLength = 11
     private static let part: UInt64 = 1 << 40
 
-    /// In base 64, without padding: 28 letters.
+    /// The nonce in base64 without padding: 28 characters.
     func text(for holder: NonceHolder, _ functions: DigestFunctions) -> ByteString {
         ByteString(Base64.url.encode(body + Self.code(body, holder, functions)))
     }
@@ -35,7 +35,7 @@ struct Nonce {
         self.issued = Instant(nanoseconds: Int64(milliseconds % Self.part) * 1_000_000)
     }
 
-    /// - Returns: `nil` if this process did not make it for that holder.
+    /// - Returns: `nil` if this process did not make the nonce for that holder.
     init?(_ text: ByteString, for holder: NonceHolder, _ functions: DigestFunctions) {
         guard text.count == 28, let bytes = text.withSpan({ Base64.url.decode($0) }),
             bytes.count == Self.bodyLength + Self.codeLength
@@ -73,8 +73,8 @@ struct Nonce {
 
 /// Remembers the highest count of each answered nonce, so that no answer is accepted twice.
 ///
-/// Its memory is limited to two generations of entries. The older one is dropped when the newer one has half the limit
-/// of entries or is one lifetime old. A nonce that may have been dropped is refused as stale.
+/// The memory is limited to two generations of entries. The older one is dropped when the newer one has half the
+/// maximum number of entries, or is one lifetime old. A nonce that may have been dropped is refused as stale.
 struct NonceLedger {
     private struct Use {
         var count: UInt32

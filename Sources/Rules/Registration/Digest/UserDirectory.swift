@@ -2,7 +2,7 @@ package import Bytes
 
 /// One user who may register and call: name, realm, and the HA1 of each algorithm in lower-case hexadecimal.
 ///
-/// Within its realm an HA1 is as good as the password, so the description leaves it out.
+/// Within its realm an HA1 is as good as the password, so ``description`` leaves it out.
 package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package let name: ByteString
     package let realm: ByteString
@@ -14,7 +14,7 @@ package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
         self.ha1 = ha1
     }
 
-    /// A user by password, with HA1 for the given algorithms (RFC 7616 section 3.4.2).
+    /// A user with a password. The HA1 of each given algorithm is computed (RFC 7616 section 3.4.2).
     package init(
         name: ByteString, realm: ByteString, password: ByteString, algorithms: [DigestAlgorithm],
         functions: DigestFunctions
@@ -35,7 +35,7 @@ package struct DigestUser: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(name) in \(realm)" }
 }
 
-/// The users in memory. Names are case-sensitive, realms are compared unchanged.
+/// The users in memory. Names are case-sensitive, and realms are compared unchanged.
 package struct UserDirectory: Sendable {
     private struct Key: Hashable {
         let name: ByteString
@@ -43,7 +43,7 @@ package struct UserDirectory: Sendable {
     }
 
     private var users: [Key: DigestUser] = [:]
-    /// How many users have a hash of each algorithm.
+    /// The number of users that have a hash of each algorithm.
     private var hashCounts: [DigestAlgorithm: Int] = [:]
 
     package init() {}
