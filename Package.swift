@@ -98,6 +98,7 @@ let package = Package(
         module("SIPGrammar", on: .values, ["Bytes", "Collections", "Addressing"]),
         module("JSON", on: .values, ["Bytes"]),
         module("Timekeeping", on: .values),
+        module("HTTPSemantics", on: .values),
         module("Collections", on: .values),
         module("Telemetry", on: .values, ["Bytes", "Timekeeping"]),
         module("Settings", on: .values, ["CYAML"]),
@@ -107,15 +108,21 @@ let package = Package(
         module("Crypto", on: .outside, ["COpenSSL", "Bytes", "Timekeeping"]),
         module("Reactor", on: .outside, ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", on: .outside, ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", on: .outside, ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+        module(
+            "HTTPServer", on: .outside,
+            ["HTTPSemantics", "Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("WebSocket", on: .outside, ["CWSlay", "Crypto", "Bytes"]),
         module("Storage", on: .outside, ["CSQLite"]),
         module("Compression", on: .outside, ["CLZ4", "Bytes"]),
         module("HTTP2", on: .outside, ["CNGHTTP2"]),
-        module("HTTPClient", on: .outside, ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
-        module("HTTP1Connections", on: .outside, ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
         module(
-            "HTTP2Connections", on: .outside, ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+            "HTTPClient", on: .outside, ["HTTPSemantics", "Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
+        module(
+            "HTTP1Connections", on: .outside,
+            ["HTTPSemantics", "CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
+        module(
+            "HTTP2Connections", on: .outside,
+            ["HTTPSemantics", "HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
 
         // Rules
         module(
@@ -141,6 +148,7 @@ let package = Package(
         module(
             "PushSending", on: .shell,
             [
+                "HTTPSemantics",
                 "ProxyCore", "PushDelivery", "Registration", "HTTP2Connections", "HTTP1Connections", "HTTPClient",
                 "Resolver", "Reactor", "Crypto", "JSON", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings",
             ]),
@@ -153,6 +161,7 @@ let package = Package(
         module(
             "ProxyRuntime", on: .shell,
             [
+                "HTTPSemantics",
                 "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "WebSocket",
                 "Resolver", "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing",
                 "Collections", "Timekeeping", "Telemetry", "Settings", "CVersion",
@@ -160,6 +169,7 @@ let package = Package(
         module(
             "HTTPServices", on: .shell,
             [
+                "HTTPSemantics",
                 "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration",
                 "HTTP1Connections", "HTTPClient", "HTTPServer", "Resolver", "Reactor", "Crypto", "JSON", "SIPGrammar",
                 "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
@@ -186,7 +196,10 @@ let package = Package(
             ], libraries: [allocator.library]),
         module(
             "PushSandbox", on: .tools,
-            ["HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+            [
+                "HTTPSemantics", "HTTP2", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping",
+            ]),
         program("push-sandbox", on: .tools, ["PushSandbox", "Reactor", "Crypto", "Addressing", "Timekeeping", "JSON"]),
         module("ScenarioReplay", on: .tools, ["JSON", "Settings", "Timekeeping"]),
         program("scenario-replay", on: .tools, ["ScenarioReplay"]),
@@ -214,12 +227,14 @@ let package = Package(
         tests(
             "HTTPClientTests", on: .outside,
             [
+                "HTTPSemantics",
                 "TestSupport", "ProviderTesting", "HTTP1Connections", "HTTP2Connections", "HTTPClient", "HTTP2",
                 "LoopTesting", "Reactor", "Crypto", "Addressing", "Timekeeping",
             ]),
         tests(
             "HTTPServerTests", on: .outside,
             [
+                "HTTPSemantics",
                 "TestSupport", "HTTPServer", "HTTP1Connections", "HTTPClient", "LoopTesting", "Reactor", "Crypto",
                 "Addressing", "Timekeeping",
             ]),
@@ -253,6 +268,7 @@ let package = Package(
         tests(
             "HTTPServicesTests", on: .shell,
             [
+                "HTTPSemantics",
                 "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting", "PushSandbox",
                 "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer",
                 "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
@@ -269,6 +285,7 @@ let package = Package(
         tests(
             "ProxyDaemonTests", on: .shell,
             [
+                "HTTPSemantics",
                 "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
                 "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
                 "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",

@@ -1,6 +1,7 @@
 import Foundation
 import HTTP2Connections
 import HTTPClient
+import HTTPSemantics
 import Reactor
 import Timekeeping
 
@@ -79,9 +80,9 @@ final class PushLoad {
         template = HTTPClientRequest(
             method: "POST", url: url,
             headers: [
-                HTTPHeader("apns-topic", "org.bench.phone.voip"), HTTPHeader("apns-push-type", "voip"),
-                HTTPHeader("apns-priority", "10"), HTTPHeader("apns-expiration", "0"),
-                HTTPHeader("authorization", Self.authorization),
+                HTTPField("apns-topic", "org.bench.phone.voip"), HTTPField("apns-push-type", "voip"),
+                HTTPField("apns-priority", "10"), HTTPField("apns-expiration", "0"),
+                HTTPField("authorization", Self.authorization),
             ], body: Array(Self.body.utf8))
         template.route.authorityFile = options.authority
     }

@@ -1,3 +1,4 @@
+import HTTPSemantics
 import Addressing
 import CCurl
 import HTTPClient

@@ -1,5 +1,6 @@
 package import HTTP2
 package import HTTPClient
+import HTTPSemantics
 
 /// The head of one request after another to one server, in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
@@ -80,7 +81,7 @@ package struct RequestHead {
     }
 }
 
-extension HTTPHeader {
+extension HTTPField {
     fileprivate enum Role {
         case plain
         /// A field whose value is almost never repeated, so that it gets no place in the compression table.

@@ -1,15 +1,5 @@
 package import Addressing
-
-/// One header field of a request or response.
-package struct HTTPHeader: Hashable, Sendable {
-    package let name: String
-    package let value: String
-
-    package init(_ name: String, _ value: String) {
-        self.name = name
-        self.value = value
-    }
-}
+package import HTTPSemantics
 
 /// The route and identity of requests: the values that the requests of one group share.
 package struct HTTPRoute: Hashable, Sendable {
@@ -40,7 +30,7 @@ package struct HTTPClientRequest: Sendable {
     package var method: String
     /// Absolute, `http` or `https`, already percent-encoded.
     package var url: String
-    package var headers: [HTTPHeader]
+    package var headers: [HTTPField]
     package var body: [UInt8]
     /// The time limit of the whole exchange, from the call to the last byte of the answer.
     package var timeout: Duration = .seconds(10)
@@ -63,7 +53,7 @@ package struct HTTPClientRequest: Sendable {
         init(_ route: HTTPRoute) { self.route = route }
     }
 
-    package init(method: String = "GET", url: String, headers: [HTTPHeader] = [], body: [UInt8] = []) {
+    package init(method: String = "GET", url: String, headers: [HTTPField] = [], body: [UInt8] = []) {
         self.method = method
         self.url = url
         self.headers = headers

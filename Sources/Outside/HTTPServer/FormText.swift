@@ -1,3 +1,5 @@
+package import HTTPSemantics
+
 /// Names and values in the form of queries and HTML forms: `name=value&...` (`application/x-www-form-urlencoded`).
 package enum FormText {
     /// The items in their order. A `+` is a space, and an item without `=` has an empty value.

@@ -1,5 +1,6 @@
 import Addressing
 import Collections
+import HTTPSemantics
 import Reactor
 import Timekeeping
 

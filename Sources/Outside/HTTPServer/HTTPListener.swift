@@ -1,6 +1,7 @@
 package import Addressing
 import Collections
 package import Crypto
+import HTTPSemantics
 package import Reactor
 import Timekeeping
 

@@ -1,3 +1,4 @@
+package import HTTPSemantics
 package import Reactor
 
 /// The right to answer one request, once, now or later, from any thread.

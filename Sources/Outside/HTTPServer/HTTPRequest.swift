@@ -1,15 +1,5 @@
 package import Addressing
-
-/// One header field.
-package struct HTTPField: Hashable, Sendable {
-    package let name: String
-    package let value: String
-
-    package init(_ name: String, _ value: String) {
-        self.name = name
-        self.value = value
-    }
-}
+package import HTTPSemantics
 
 /// A complete request.
 package struct HTTPRequest: Sendable {

@@ -1,3 +1,5 @@
+package import HTTPSemantics
+
 /// A refused request, with its status. The connection ends after it.
 package struct HTTPFault: Error, Hashable, Sendable {
     package let status: Int

@@ -1,3 +1,4 @@
+import HTTPSemantics
 package import Timekeeping
 
 extension HTTPResponse {

@@ -1,3 +1,5 @@
+package import HTTPSemantics
+
 /// The answer to a request.
 package struct HTTPResponse: Sendable {
     package var status: Int

@@ -8,7 +8,7 @@ final class StreamShare {
     /// The output so far of the one stream that gathers.
     var gathered: [UInt8] = []
     var isGathering = false
-    let farewells = Farewells()
+    let farewells = LingeringSockets()
     private var deadlines = DeadlineQueue<Waiter>()
     /// It holds the loop, which holds this object, so it ends with the last deadline.
     private var timer: LoopTimer?

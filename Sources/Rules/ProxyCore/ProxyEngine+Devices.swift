@@ -32,7 +32,7 @@ extension ProxyEngine {
     /// A REGISTER is no sign of life; only its acceptance releases calls. A program that was just started at the same
     /// address is not proved to be the phone until it has registered.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
-        flows.life?.noted(on: flow, now: now.instant)
+        flows.activity?.noted(on: flow, now: now.instant)
         showedLife(on: flow, now: now)
         guard !calls.devices.watchesNothing else { return }
         for device in calls.devices.waiting(on: flow) {

@@ -150,7 +150,7 @@ extension ProxyEngine {
     /// Serves a new request. A trusted peer's request gets its transaction at once. Any other request gets one only
     /// when it will be served, so that refusals, most often challenges, are stateless (T4.2).
     func dispatch(_ incoming: IncomingRequest, now: Moment) {
-        guard let incoming = incoming.isTrusted ? begun(incoming, now: now) : incoming else { return }
+        guard let incoming = incoming.isTrusted ? startTransaction(incoming, now: now) : incoming else { return }
         let request = incoming.request
         let isRegister = request.method == .register && identity.home(of: request.uri) != nil
         let isQuestion = isQuestionToUs(request)
@@ -267,7 +267,7 @@ extension ProxyEngine {
     ///   - status: for the caller; 480, 486, 600 or 603.
     ///   - now: the time by both clocks.
     /// - Returns: whether the call existed.
-    package func callDismissed(_ id: UInt64, with status: Status, now: Moment) -> Bool {
+    package func callEndedByOperator(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         defer { settle(now: now) }
         return end(id, with: status, now: now)
     }
@@ -280,7 +280,7 @@ extension ProxyEngine {
 
     /// Operators removed held messages, whose rows are already deleted. A sender who still waits gets 480.
     package func messagesForgotten(_ ids: [UInt64], now: Moment) {
-        for id in ids { messages[id].map { dismiss($0, now: now) } }
+        for id in ids { messages[id].map { giveUp($0, now: now) } }
         settle(now: now)
     }
 }

@@ -62,5 +62,5 @@ package final class PushApp: Sendable {
     /// Whether a connection is opened before the first push. That is so if all pushes go to one server over TLS.
     package var keepsConnection: Bool { baseURL?.hasPrefix("https:") == true }
 
-    package var limits: PushLimits { rules.limits }
+    package var limits: ProviderLimits { rules.limits }
 }

@@ -15,7 +15,7 @@ package protocol PushAppRules: AnyObject, Sendable {
     /// The server that this token names, if the app has no ``baseURL``; `nil` for a token that cannot be pushed.
     func origin(of token: PushToken) -> String?
     var connection: PushConnectionSettings { get }
-    var limits: PushLimits { get }
+    var limits: ProviderLimits { get }
 
     /// Whether payloads carry a code. The app names its device by that code when it reports on a push.
     var asksForDeviceCode: Bool { get }

@@ -75,13 +75,13 @@ extension SettingType<IPAddress> {
 }
 
 /// The limits of requests to one provider. Other providers are not affected.
-package struct PushLimits: SettingsGroup, Hashable {
+package struct ProviderLimits: SettingsGroup, Hashable {
     package var requests = 1000
     package var queue = 20_000
 
     package init() {}
 
-    package static let schema: [Setting<PushLimits>] = [
+    package static let schema: [Setting<ProviderLimits>] = [
         .integer("requests", in: 1...100_000, \.requests, "The maximum number of parallel requests."),
         .integer(
             "queue", in: 0...10_000_000, \.queue, "The maximum number of pushes in the queue. Further ones are refused."

@@ -38,7 +38,7 @@ package struct ClientPlaces: Sendable {
     }
 
     // This member comes first, so that small members can follow `present` in a record without padding.
-    private var others = Rare<Others>()
+    private var others = BoxedOptional<Others>()
     /// The destination of further messages: the flow of the request, or the peer's current flow.
     package private(set) var present: Flow
     /// Whether the connection of `present` was closed before the peer sent the final response.

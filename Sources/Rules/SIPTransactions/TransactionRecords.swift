@@ -47,12 +47,12 @@ struct ClientRecord: SlabRecord, Sendable {
     var invite: SentInvite?
     /// The INVITE that this transaction cancels, if it is our own CANCEL. The core gets no notifications about such a
     /// transaction.
-    @Packed var cancelledInvite: ClientTransactionID?
+    @PackedOptional var cancelledInvite: ClientTransactionID?
     /// Timer A or E.
     var resend = DeadlineID.none
     /// Timer B, C, D, F, K or M, or the time limit after a CANCEL.
     var wait = DeadlineID.none
-    /// Neighbours among the transactions of the same flow, see ``FlowChains``.
+    /// Neighbours among the transactions of the same flow, see ``ClientsByFlow``.
     var nextOnFlow: Int32 = -1
     var previousOnFlow: Int32 = -1
 

@@ -35,7 +35,7 @@ package struct TransactionTable: ~Copyable, Sendable {
 
     var clients = Slab<ClientRecord>()
     var inherited = InheritedBranches()
-    var flows = FlowChains()
+    var flows = ClientsByFlow()
     /// The transactions of our CANCELs, by the INVITE that they cancel and whose branch they share.
     var cancellations: [ClientTransactionID: ClientTransactionID] = [:]
 

@@ -63,8 +63,10 @@ struct ControlRoutes {
         call.changes("call \(name)")
         let (meant, isDone) = await door.ask(.everything) { engine, now in
             let meant = engine.heldCalls(named: name)
-            guard let id = meant.first?.id, meant.count == 1 else { return (meant.compactMap(\.offer?.callRef), false) }
-            return ([], engine.callDismissed(id, with: status, now: now))
+            guard let id = meant.first?.id, meant.count == 1 else {
+                return (meant.compactMap(\.userCall?.callRef), false)
+            }
+            return ([], engine.callEndedByOperator(id, with: status, now: now))
         }
         if meant.count > 1 {
             throw ServiceProblem(
@@ -148,9 +150,10 @@ extension ServiceProblem {
 
 extension HeldCallReport {
     init?(_ call: StoredCall) {
-        guard let offer = call.offer else { return nil }
+        guard let userCall = call.userCall else { return nil }
         self.init(
-            id: call.id, callRef: offer.callRef.description, aor: offer.aor.description, callID: offer.callID.string,
+            id: call.id, callRef: userCall.callRef.description, aor: userCall.aor.description,
+            callID: userCall.callID.string,
             receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
             ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
             ringingDevices: call.ringing.map(\.name))

@@ -1,6 +1,7 @@
 package import Addressing
 import Bytes
 import Crypto
+import HTTPSemantics
 import HTTPServer
 package import ProxyRuntime
 package import Reactor
@@ -148,14 +149,14 @@ package final class APIService: @unchecked Sendable {
 
     // MARK: Keys
 
-    private enum Admission {
+    private enum Verdict {
         case caller(ServiceCaller)
         case refusal(HTTPResponse)
     }
 
     private func admit(
         _ request: HTTPRequest, _ login: ServiceRouter.LoginAttempt?, to route: ServiceRouter.Route
-    ) async -> Admission {
+    ) async -> Verdict {
         let source = request.remote.address
         if route.showsToken, let wait = await wrongLogins.judge(from: source).wait {
             return refuse(request, route, after: wait)
@@ -190,7 +191,7 @@ package final class APIService: @unchecked Sendable {
     /// Checks a password. Passwords can be guessed, so beyond the limit no password is checked, not even the right one.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
-    ) async -> Admission {
+    ) async -> Verdict {
         switch await wrongLogins.verdict(on: attempt, from: request.remote.address) {
         case .right(let user): .caller(.user("\(user)"))
         case .wrong:
@@ -209,13 +210,13 @@ package final class APIService: @unchecked Sendable {
 
     private func refuse(
         _ request: HTTPRequest, _ route: ServiceRouter.Route, _ status: Int, _ title: String, challenge: String
-    ) -> Admission {
+    ) -> Verdict {
         noteRefusal(request, route, status)
         return .refusal(
             ServiceProblem(status, title).response(fields: [HTTPField("WWW-Authenticate", challenge)]))
     }
 
-    private func refuse(_ request: HTTPRequest, _ route: ServiceRouter.Route, after wait: Duration) -> Admission {
+    private func refuse(_ request: HTTPRequest, _ route: ServiceRouter.Route, after wait: Duration) -> Verdict {
         noteRefusal(request, route, 429)
         return .refusal(ServiceProblem.tooManyLogins(wait).response())
     }

@@ -1,4 +1,5 @@
 package import Collections
+package import HTTPSemantics
 package import HTTPServer
 import JSON
 package import Reactor

@@ -1,3 +1,4 @@
+package import HTTPSemantics
 package import HTTPServer
 import JSON
 

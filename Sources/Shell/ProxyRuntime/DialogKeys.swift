@@ -80,7 +80,7 @@ package final class DialogKeys: @unchecked Sendable {
     private func look(_ door: ShardDoor, _ loop: EventLoop) async {
         let now = loop.moment
         let (lifetime, inUse) = await door.ask(.everything) { engine, now in
-            (engine.settings.call.dialogLifetime, engine.dialogs.lives.keys(at: now.date))
+            (engine.settings.call.dialogLifetime, engine.dialogs.renewals.keys(at: now.date))
         }
         turn(lifetime: lifetime, inUse: inUse, now: now.date)
         timer?.arm(at: now.instant + Self.pause)

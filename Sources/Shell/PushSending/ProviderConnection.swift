@@ -1,5 +1,6 @@
 import Crypto
 import HTTPClient
+import HTTPSemantics
 import PushDelivery
 import Settings
 import Timekeeping
@@ -43,7 +44,7 @@ struct ProviderConnection {
     /// The secrets that sign requests: the new one, and the one that it replaces.
     private let secrets: [[UInt8]]
     /// The header fields of the last request. The next request often has the same ones.
-    private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPHeader]) = ([], nil, [])
+    private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
     /// Connections are shared within a group, so that one app never waits for another; Apple allows only one team on
     /// each connection.
@@ -78,12 +79,12 @@ struct ProviderConnection {
         return request
     }
 
-    private mutating func headers(_ own: [ProviderRequest.Header], _ credential: String?) -> [HTTPHeader] {
+    private mutating func headers(_ own: [ProviderRequest.Header], _ credential: String?) -> [HTTPField] {
         if own == last.own, credential == last.credential { return last.headers }
-        var headers: [HTTPHeader] = []
+        var headers: [HTTPField] = []
         headers.reserveCapacity(own.count + 1)
-        for header in own { headers.append(HTTPHeader(header.name, header.value)) }
-        if let credential { headers.append(HTTPHeader("authorization", credential)) }
+        for header in own { headers.append(HTTPField(header.name, header.value)) }
+        if let credential { headers.append(HTTPField("authorization", credential)) }
         last = (own, credential, headers)
         return headers
     }

@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import HTTPClient
+import HTTPSemantics
 import PushDelivery
 import Timekeeping
 
@@ -19,8 +20,8 @@ extension HTTPClientRequest {
                 return
             }
             body = sealed
-            headers.append(HTTPHeader("content-type", "application/octet-stream"))
-            headers.append(HTTPHeader("content-encoding", "aes128gcm"))
+            headers.append(HTTPField("content-type", "application/octet-stream"))
+            headers.append(HTTPField("content-encoding", "aes128gcm"))
         }
     }
 
@@ -28,6 +29,6 @@ extension HTTPClientRequest {
     mutating func sign(with secrets: [[UInt8]], at date: UnixTime) throws(CryptoError) {
         let signature = try WebhookSignature(for: body, secrets: secrets, at: date)
         headers.append(
-            HTTPHeader(HTTPPushHeader.signatureName, String(decoding: signature.text, as: UTF8.self)))
+            HTTPField(HTTPPushHeader.signatureName, String(decoding: signature.text, as: UTF8.self)))
     }
 }

@@ -1,5 +1,6 @@
 import Crypto
 import HTTPClient
+import HTTPSemantics
 import JSON
 import PushDelivery
 import Settings
@@ -94,7 +95,7 @@ package struct ServiceAccount {
         body += try key.token(header: header, claims: claims)
         var request = HTTPClientRequest(
             method: "POST", url: endpoint ?? tokenURI,
-            headers: [HTTPHeader("content-type", "application/x-www-form-urlencoded")], body: body)
+            headers: [HTTPField("content-type", "application/x-www-form-urlencoded")], body: body)
         request.route.authorityFile = authorityFile
         request.route.group = "oauth"
         return request

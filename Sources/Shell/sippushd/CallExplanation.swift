@@ -206,7 +206,7 @@ struct DeviceExplanation {
         case .noAnswer: "the phone gave no answer to the INVITE"
         case .unreachable: "the INVITE could not be sent to the phone"
         case .callerGaveUp: "the caller gave up"
-        case .dismissed: "an operator ended the call"
+        case .endedByOperator: "an operator ended the call"
         case .timeOver: "no phone came in time, the call was given up"
         case .signedOut: "the phone signed out, or its contact was replaced"
         case .tokenDead: "the contact was removed"
@@ -225,7 +225,7 @@ struct DeviceExplanation {
         case .refused: "the upstream refused with \(status)"
         case .noAnswer: "the upstream gave no answer, the caller got 408"
         case .unreachable: "the upstream does not answer or cannot be reached, the caller got an error"
-        case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .dismissed, .timeOver, .signedOut,
+        case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
             .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted:
             words(end)
         }
@@ -276,7 +276,7 @@ struct DeviceExplanation {
             return
                 "A crash, kill -9 or a power failure interrupted the call. The steps before it are not on record: look "
                 + "at the system's log of that time."
-        case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .dismissed, .signedOut, .tokenDead,
+        case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .endedByOperator, .signedOut, .tokenDead,
             .providerOff, .pushFailed, .notOffered, .stopped, nil:
             return nil
         }

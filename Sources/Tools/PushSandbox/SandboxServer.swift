@@ -1,5 +1,6 @@
 package import Addressing
 package import Crypto
+import HTTPSemantics
 import HTTPServer
 package import Reactor
 import Timekeeping

@@ -2,6 +2,7 @@ import Addressing
 import Crypto
 import HTTP2
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import ProviderTesting
 import Reactor
@@ -13,10 +14,10 @@ struct HTTP2MessageTests {
         try await HTTP2Fixture.with { fixture in
             fixture.send("3/device/ab%2Fcd?x=1#part") {
                 $0.headers = [
-                    HTTPHeader("Apns-Topic", "a.b.voip"), HTTPHeader("x-empty", ""), HTTPHeader("X-Blank", " a b\t"),
-                    HTTPHeader("authorization", "bearer x"), HTTPHeader("Connection", "keep-alive"),
-                    HTTPHeader("Keep-Alive", "1"), HTTPHeader("TE", "gzip"), HTTPHeader("Upgrade", "x"),
-                    HTTPHeader("Transfer-Encoding", "chunked"), HTTPHeader("apns-id", "1"),
+                    HTTPField("Apns-Topic", "a.b.voip"), HTTPField("x-empty", ""), HTTPField("X-Blank", " a b\t"),
+                    HTTPField("authorization", "bearer x"), HTTPField("Connection", "keep-alive"),
+                    HTTPField("Keep-Alive", "1"), HTTPField("TE", "gzip"), HTTPField("Upgrade", "x"),
+                    HTTPField("Transfer-Encoding", "chunked"), HTTPField("apns-id", "1"),
                 ]
                 $0.body = Array("{\"a\":1}".utf8)
             }

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Glibc
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import Reactor
 import TestSupport
@@ -18,7 +19,7 @@ struct HTTP2Tests {
         try await withLoop { loop in
             let session = HTTPSession(on: loop, limits: limits)
             var request = HTTPClientRequest(
-                method: "POST", url: server.url + "/file", headers: [HTTPHeader("apns-topic", "a.b.voip")],
+                method: "POST", url: server.url + "/file", headers: [HTTPField("apns-topic", "a.b.voip")],
                 body: Array("{}".utf8))
             request.route.authorityFile = server.authorityFile
             try await body(session, request)

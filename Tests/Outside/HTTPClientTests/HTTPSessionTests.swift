@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import HTTP1Connections
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import ProviderTesting
 import Reactor
@@ -36,7 +37,7 @@ struct HTTPSessionTests {
         try await with(.bytes(answer)) { session, server, url in
             var request = HTTPClientRequest(
                 method: "POST", url: url + "/3/device/ab%2Fcd?x=1",
-                headers: [HTTPHeader("apns-topic", "a.b.voip"), HTTPHeader("x-empty", "")],
+                headers: [HTTPField("apns-topic", "a.b.voip"), HTTPField("x-empty", "")],
                 body: Array("{\"a\":1}".utf8))
             request.route.version = .http1
             let response = try await session.response(to: request)
@@ -246,9 +247,9 @@ struct HTTPSessionTests {
         HTTPClientRequest(url: "ftp://127.0.0.1/"), HTTPClientRequest(url: "file:///etc/passwd"),
         HTTPClientRequest(url: "http://127.0.0.1/a b"), HTTPClientRequest(url: "http://127.0.0.1/\r\nX: y"),
         HTTPClientRequest(url: ""), HTTPClientRequest(method: "GET / HTTP/1.1\r\nX:", url: "http://127.0.0.1/"),
-        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPHeader("a", "b\r\nc: d")]),
-        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPHeader("a: b", "c")]),
-        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPHeader("", "c")]),
+        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPField("a", "b\r\nc: d")]),
+        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPField("a: b", "c")]),
+        HTTPClientRequest(url: "http://127.0.0.1/", headers: [HTTPField("", "c")]),
     ])
     func `malformed requests are refused before they reach a socket`(request: HTTPClientRequest) async throws {
         try await with { session, server, _ in

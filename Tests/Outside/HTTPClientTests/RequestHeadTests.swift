@@ -1,6 +1,7 @@
 import HTTP2
 import HTTP2Connections
 import HTTPClient
+import HTTPSemantics
 import Testing
 
 @Suite("Heads of HTTP/2 requests")
@@ -34,7 +35,7 @@ struct RequestHeadTests {
     ) -> HTTPClientRequest {
         HTTPClientRequest(
             method: method, url: "https://push.example:8443" + path,
-            headers: headers.map { HTTPHeader($0.key, $0.value) }, body: Array(body.utf8))
+            headers: headers.map { HTTPField($0.key, $0.value) }, body: Array(body.utf8))
     }
 
     @Test func `each says what its request says, whatever went before`() throws {

@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import HTTP1Connections
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import Reactor
 import TestSupport
@@ -56,7 +57,7 @@ struct HTTPListenerTests {
             let response = try await session.response(
                 to: HTTPClientRequest(
                     method: "PUT", url: "http://\(endpoint)/v1/a%2Fb//c?x=1&y=%26+z&empty",
-                    headers: [HTTPHeader("X-Test", "value")], body: Array("\n{}".utf8)))
+                    headers: [HTTPField("X-Test", "value")], body: Array("\n{}".utf8)))
             #expect(response.status == 202)
             #expect(response.header("x-answer") == "yes")
             #expect(response.header("x-injected") == nil)
@@ -227,7 +228,7 @@ struct HTTPListenerTests {
             let body = [UInt8](repeating: UInt8(ascii: "x"), count: 100_000)
             let response = try await session.response(
                 to: HTTPClientRequest(
-                    method: "POST", url: "http://\(endpoint)/", headers: [HTTPHeader("Expect", "100-continue")],
+                    method: "POST", url: "http://\(endpoint)/", headers: [HTTPField("Expect", "100-continue")],
                     body: body))
             #expect(response.status == 202)
             #expect(response.body.suffix(100_000) == body[...])

@@ -1,3 +1,4 @@
+import HTTPSemantics
 import HTTPServer
 import Testing
 

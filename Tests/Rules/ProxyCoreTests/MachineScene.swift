@@ -41,10 +41,10 @@ struct MachineScene {
                 contact: "<sip:bob@\(phone.remote);pn-provider=fcm;pn-param=p;pn-prid=\(token)>"), on: phone)
     }
 
-    func offer(_ callID: String = "c1") -> Offer {
-        Offer(
+    func offer(_ callID: String = "c1") -> UserCall {
+        UserCall(
             ref: CallRef(rawValue: 7),
-            key: OfferKey(aor: Self.bob, callID: ByteString(callID), fromTag: ByteString("f")),
+            key: UserCallKey(aor: Self.bob, callID: ByteString(callID), fromTag: ByteString("f")),
             receivedAt: now.date, pushDeadline: now.date + .seconds(30), holdUntil: now.instant + .seconds(30),
             caller: Caller(hash: 103, isTrusted: true), mayPush: true)
     }

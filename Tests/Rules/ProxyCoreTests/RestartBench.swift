@@ -48,7 +48,7 @@ final class RestartBench {
             sent += actions
             story += ProxyCoreTests.story(actions).filter { $0 != "commit" }
             pushes += actions.pushes
-            let begun = Set(disk.calls.values.compactMap(\.offer?.callID)).union(actions.compactMap(\.begunCall))
+            let begun = Set(disk.calls.values.compactMap(\.userCall?.callID)).union(actions.compactMap(\.begunCall))
             for case .incomingCall(let call) in actions.pushes.map(\.message) {
                 #expect(begun.contains(call.callID))
             }
@@ -154,7 +154,7 @@ extension ProxyAction {
     /// The Call-ID of the call that is to be written.
     fileprivate var begunCall: ByteString? {
         guard case .journal(.begun(let call)) = self else { return nil }
-        return call.offer?.callID
+        return call.userCall?.callID
     }
 }
 

@@ -388,7 +388,7 @@ private final class Gate {
     private var gate: NotificationGate
 
     init(requests: Int) {
-        var limits = PushLimits()
+        var limits = ProviderLimits()
         limits.requests = requests
         gate = NotificationGate(limits)
     }

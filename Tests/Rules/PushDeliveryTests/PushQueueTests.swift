@@ -12,7 +12,7 @@ private func failure(_ number: Int) -> Instant { start + .milliseconds(100 * (nu
 private func push(_ number: Int) -> PushID { PushID(rawValue: UInt64(number)) }
 
 private func makeQueue(requests: Int = 2, queue: Int = 3) -> PushQueue {
-    var settings = PushLimits()
+    var settings = ProviderLimits()
     settings.requests = requests
     settings.queue = queue
     return PushQueue(settings)

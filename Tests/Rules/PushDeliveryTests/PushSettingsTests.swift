@@ -35,7 +35,7 @@ struct PushSettingsTests {
         #expect(settings.enabledProviders == [.apns, .apnsDevelopment, .fcm])
         #expect(settings.apns.badgeType == .number)
         #expect(settings.pushLimits(of: .apnsDevelopment)?.requests == 5)
-        #expect(settings.pushLimits(of: .fcm) == PushLimits())
+        #expect(settings.pushLimits(of: .fcm) == ProviderLimits())
         #expect(settings.baseURL(of: .fcm) == "http://127.0.0.1:8080")
         #expect(settings.requestTimeout == .seconds(2))
     }

@@ -112,7 +112,7 @@ extension PushSettings {
 
     func baseURL(of provider: PushProvider) -> String? { app(of: provider)?.baseURL }
 
-    func pushLimits(of provider: PushProvider) -> PushLimits? { app(of: provider)?.limits }
+    func pushLimits(of provider: PushProvider) -> ProviderLimits? { app(of: provider)?.limits }
 
     func body(_ push: PushRequest, now: UnixTime = sampleDate) -> String? {
         rendered(push, now: now)?.text

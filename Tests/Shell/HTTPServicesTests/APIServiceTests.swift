@@ -2,6 +2,7 @@ import Addressing
 import Crypto
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import HTTPServer
 import LoopTesting
 import ProviderTesting
@@ -67,10 +68,10 @@ struct APIServiceTests {
         }
 
         func response(
-            _ method: String, _ target: String, key: String? = nil, body: String = "", headers: [HTTPHeader] = []
+            _ method: String, _ target: String, key: String? = nil, body: String = "", headers: [HTTPField] = []
         ) async throws -> HTTPClientResponse {
             var headers = headers
-            if let key { headers.append(HTTPHeader("Authorization", key)) }
+            if let key { headers.append(HTTPField("Authorization", key)) }
             return try await session.response(
                 to: HTTPClientRequest(
                     method: method, url: "http://\(endpoint)\(target)", headers: headers, body: Array(body.utf8)))
@@ -136,7 +137,7 @@ struct APIServiceTests {
             }
             let twice = try await api.response(
                 "GET", "/v1/things/7", key: "Bearer \(api.reader.text)",
-                headers: [HTTPHeader("Authorization", "Bearer \(api.admin.text)")])
+                headers: [HTTPField("Authorization", "Bearer \(api.admin.text)")])
             #expect(twice.status == 401)
             let other = try await api.response(
                 "POST", "/v1/things/7", key: "Bearer \(api.reader.text)", body: #"{"size":1}"#)
@@ -246,7 +247,7 @@ struct APIServiceTests {
             func isServed(_ name: String, _ api: Fixture) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
                 request.route.authorityFile = folder.path + "/" + name
-                request.headers = [HTTPHeader("Connection", "close")]
+                request.headers = [HTTPField("Connection", "close")]
                 return (try? await api.session.response(to: request).status) == 200
             }
             try renew("first")

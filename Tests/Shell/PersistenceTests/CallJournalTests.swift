@@ -33,12 +33,12 @@ import Timekeeping
         _ id: UInt64, final: String = "", sender: AddressOfRecord? = nil, isOffered: Bool = true,
         _ branches: [StoredCall.Branch]
     ) -> StoredCall {
-        let offer = StoredOffer(
+        let userCall = StoredUserCall(
             aor: AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net")),
             callRef: CallRef(rawValue: .max), callID: .empty, fromTag: .empty,
             holdUntil: UnixTime(milliseconds: 1_790_000_030_123), mayPush: true)
         return StoredCall(
-            id: id, offer: isOffered ? offer : nil, receivedAt: UnixTime(milliseconds: 1_790_000_000_123),
+            id: id, userCall: isOffered ? userCall : nil, receivedAt: UnixTime(milliseconds: 1_790_000_000_123),
             source: flow, isTrusted: sender == nil, sender: sender,
             request: ByteString("INVITE sip:bob@example.net SIP/2.0\r\n\r\n"),
             final: ByteString(final), branches: branches)
@@ -90,7 +90,7 @@ import Timekeeping
 
     @Test(arguments: [
         ForkBranch.End.succeeded, .failed(486), .gaveUp(503), .silent, .cancelled(.answeredElsewhere),
-        .cancelled(.declinedElsewhere(603)), .cancelled(.callerCancelled), .cancelled(.dismissed(480)),
+        .cancelled(.declinedElsewhere(603)), .cancelled(.callerCancelled), .cancelled(.endedByOperator(480)),
         .cancelled(.moved),
     ])
     func `each end of a branch comes back`(end: ForkBranch.End) throws {

@@ -8,7 +8,7 @@ struct CommitTurnsTests {
     @Test func `while several wait for each commit the next begins a while after it, otherwise at once`() {
         var settings = StoreWriterSettings()
         settings.commitInterval = .milliseconds(2)
-        settings.companyLimit = 4
+        settings.groupSizeLimit = 4
         var turns = CommitTurns(settings)
         let start = Instant(nanoseconds: 1_000_000_000)
         #expect(turns.next <= start)

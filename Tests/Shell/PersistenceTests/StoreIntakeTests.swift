@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Store, what waits to be written")
 struct StoreIntakeTests {
-    private var intake = StoreIntake(companyLimit: 4)
+    private var intake = StoreIntake(groupSizeLimit: 4)
 
     private func entry(_ ticket: UInt64, _ changes: [RowChange], isAwaited: Bool = true) -> StoreIntake.Entry {
         StoreIntake.Entry(ticket: isAwaited ? .service(ticket) : nil, changes: changes)
@@ -76,16 +76,16 @@ struct StoreIntakeTests {
     @Test
     mutating func `the writer is called once for those that may gather, and once more for the first that may not`() {
         #expect(intake.add(entry(1, notes(1), isAwaited: false), limit: 100) == .soon)
-        #expect(intake.add(entry(2, notes(1), isAwaited: false), limit: 100) == StoreIntake.Call.none)
+        #expect(intake.add(entry(2, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         #expect(intake.add(entry(3, notes(1)), limit: 100) == .now)
-        #expect(intake.add(entry(4, notes(1)), limit: 100) == StoreIntake.Call.none)
-        #expect(intake.add(entry(5, notes(1), isAwaited: false), limit: 100) == StoreIntake.Call.none)
+        #expect(intake.add(entry(4, notes(1)), limit: 100) == StoreIntake.Notice.none)
+        #expect(intake.add(entry(5, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         // Whoever takes a part comes again by itself.
         _ = intake.take(limit: 3, withLazyRows: false)
-        #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Call.none)
+        #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Notice.none)
         // It looks for itself when the while is over that it was told of first.
         _ = intake.take(limit: 100, withLazyRows: false)
-        #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Call.none)
+        #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         let hasMore = intake.gatheringEnded()
         #expect(hasMore)
         _ = intake.take(limit: 100, withLazyRows: false)
@@ -97,7 +97,7 @@ struct StoreIntakeTests {
     }
 
     @Test mutating func `the writer is called once more when as many wait as a commit had lately`() {
-        func call(_ ticket: UInt64, isAwaited: Bool = true) -> StoreIntake.Call {
+        func call(_ ticket: UInt64, isAwaited: Bool = true) -> StoreIntake.Notice {
             intake.add(entry(ticket, notes(1), isAwaited: isAwaited), limit: 1000) ?? .none
         }
         func take() { _ = intake.take(limit: 1000, withLazyRows: false) }
@@ -107,11 +107,11 @@ struct StoreIntakeTests {
         // Those that nobody waits for do not count.
         #expect(call(5, isAwaited: false) == .soon)
         #expect([6, 7, 8].map { call($0) } == [.now, .none, .none])
-        #expect(!intake.isInCompany)
-        #expect(call(9) == .atOnce && intake.isInCompany)
+        #expect(!intake.isGroupComplete)
+        #expect(call(9) == .atOnce && intake.isGroupComplete)
         #expect(call(10) == .none)
         take()
-        #expect(!intake.isInCompany)
+        #expect(!intake.isGroupComplete)
         // There were five. Fewer for once are no reason to expect fewer.
         #expect(call(11) == .now)
         take()
@@ -129,9 +129,9 @@ struct StoreIntakeTests {
     @Test mutating func `changes that nobody waits for gather until there are many`() {
         for ticket in 1...4 {
             let call = intake.add(entry(UInt64(ticket), notes(2), isAwaited: false), limit: 100, gatherLimit: 8)
-            #expect(call == [.soon, StoreIntake.Call.none, .none, .now][ticket - 1])
+            #expect(call == [.soon, StoreIntake.Notice.none, .none, .now][ticket - 1])
         }
-        #expect(intake.add(entry(5, notes(2), isAwaited: false), limit: 100, gatherLimit: 8) == StoreIntake.Call.none)
+        #expect(intake.add(entry(5, notes(2), isAwaited: false), limit: 100, gatherLimit: 8) == StoreIntake.Notice.none)
     }
 
     @Test mutating func `what did not fit is left, and nobody has to call for it`() {

@@ -279,7 +279,7 @@ package final class SimulatedWorld {
     private func crash() {
         tell("the daemon dies")
         generation += 1
-        let kept = Set(disk.calls.values.compactMap(\.offer?.callID.string))
+        let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
             // Changes that are being written at this moment are lost.

@@ -76,8 +76,8 @@ struct ShortListTests {
 @Suite("Values in no more room than they need")
 struct PackedTests {
     private struct Times: Equatable {
-        @Packed var first: Int32?
-        @Packed var second: Int32?
+        @PackedOptional var first: Int32?
+        @PackedOptional var second: Int32?
     }
 
     @Test func `a value that is not there takes no room of its own`() {

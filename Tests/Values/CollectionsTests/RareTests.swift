@@ -5,12 +5,12 @@ import Testing
 struct RareTests {
     private struct Record: Hashable {
         var name = "a"
-        var notes = Rare<[Int]>()
+        var notes = BoxedOptional<[Int]>()
     }
 
     @Test func `a value begins when it is changed first, and a copy of its record keeps its own`() {
         var record = Record()
-        #expect(record.notes.value == nil && MemoryLayout<Rare<[Int]>>.size == MemoryLayout<Int>.size)
+        #expect(record.notes.value == nil && MemoryLayout<BoxedOptional<[Int]>>.size == MemoryLayout<Int>.size)
         let before = record
         record.notes.change(orNew: [1]) { $0.append(2) }
         var copy = record

@@ -14,7 +14,7 @@ struct AnsweredCalls {
     private static let quick: Duration = .seconds(1)
 
     private struct Answer {
-        let call: Call
+        let call: ProxiedRequest
         let dialog: Int
         let answered: Instant
     }
@@ -64,7 +64,7 @@ struct AnsweredCalls {
     ///   - call: the call, which is kept only if the journal has it.
     ///   - dialog: the hash of ``dialog(_:_:_:)``.
     ///   - now: the monotonic clock.
-    mutating func note(_ call: Call, in dialog: Int, now: Instant) {
+    mutating func note(_ call: ProxiedRequest, in dialog: Int, now: Instant) {
         switch call.journalling {
         case .off: return
         case .answered where dialogs[dialog] != nil: return
@@ -78,7 +78,7 @@ struct AnsweredCalls {
     }
 
     /// Keeps a call that was answered in an earlier run.
-    mutating func resume(_ call: Call, now: Instant) {
+    mutating func resume(_ call: ProxiedRequest, now: Instant) {
         guard call.journalling != .off else { return }
         call.journalling = .answered(1)
         unacknowledged.append(Answer(call: call, dialog: 0, answered: now))
@@ -91,7 +91,7 @@ struct AnsweredCalls {
     }
 
     /// The next call that the journal need not keep any more.
-    mutating func popDue(now: Instant) -> Call? {
+    mutating func popDue(now: Instant) -> ProxiedRequest? {
         while let answer = recent.first, now >= answer.answered + Self.moment {
             _ = recent.popFirst()
             if dialogs[answer.dialog] == nil {
@@ -112,7 +112,7 @@ struct AnsweredCalls {
 
     /// The journal need not keep the call for one of its answers any more. Returns true if this was the call's last
     /// answer.
-    private func isOver(_ call: Call) -> Bool {
+    private func isOver(_ call: ProxiedRequest) -> Bool {
         guard case .answered(let count) = call.journalling else { return false }
         guard count > 1 else { return true }
         call.journalling = .answered(count - 1)

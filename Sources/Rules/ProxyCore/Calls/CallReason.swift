@@ -41,7 +41,7 @@ extension Fork.CancelReason {
         case .answeredElsewhere:
             callerReasons.contains(where: CallReason.saysCompletedElsewhere)
                 ? callerReasons : [CallReason.completedElsewhere] + callerReasons
-        case .declinedElsewhere(let status), .dismissed(let status): [ByteString("SIP;cause=\(status.code)")]
+        case .declinedElsewhere(let status), .endedByOperator(let status): [ByteString("SIP;cause=\(status.code)")]
         case .callerCancelled: callerReasons
         case .moved: []
         }

@@ -6,7 +6,7 @@ import Collections
 struct CalledDevices: ~Copyable {
     private struct Device {
         /// The calls in which the device's branch is not over, oldest first.
-        var calls = ShortList<Call>()
+        var calls = ShortList<ProxiedRequest>()
         /// The flow that the device registered on, while a call waits for the device.
         var flow: Flow?
         /// The place of the next device on the same flow, if a call waits for that device too. A phone with several
@@ -25,16 +25,16 @@ struct CalledDevices: ~Copyable {
     /// Whether no flow is watched for signs of life.
     var watchesNothing: Bool { flows.count == 0 }
 
-    func calls(of device: DeviceID) -> ShortList<Call> { devices[device]?.calls ?? ShortList() }
+    func calls(of device: DeviceID) -> ShortList<ProxiedRequest> { devices[device]?.calls ?? ShortList() }
 
-    mutating func add(_ call: Call, to device: DeviceID) {
+    mutating func add(_ call: ProxiedRequest, to device: DeviceID) {
         let place = devices.madePlace(of: device)
         guard !devices[place].calls.contains(where: { $0 === call }) else { return }
         if devices[place].calls.isEmpty { called += 1 }
         devices[place].calls.append(call)
     }
 
-    mutating func remove(_ call: Call, of device: DeviceID) {
+    mutating func remove(_ call: ProxiedRequest, of device: DeviceID) {
         guard let place = devices.place(of: device), let index = devices[place].calls.firstIndex(where: { $0 === call })
         else { return }
         _ = devices[place].calls.remove(at: index)

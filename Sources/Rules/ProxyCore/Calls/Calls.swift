@@ -11,15 +11,15 @@ import Timekeeping
 ///
 /// ``Calls`` owns all calls. A call is a class, so that the engine's extensions change it in place. Many calls are
 /// kept, so the properties are packed, in an order that leaves no gaps.
-final class Call {
+final class ProxiedRequest {
     /// The kind of request, with the state that only this kind has.
-    enum Matter {
+    enum Purpose {
         /// A request that the proxy only passes on.
         case plain
         /// An INVITE from a phone to the upstream.
         case outgoing(OutgoingCall)
         /// An INVITE to one of our users.
-        case offer(Offer)
+        case userCall(UserCall)
         /// A stored message that is being sent to one device.
         case delivery(MessageDelivery)
         /// A request inside a dialog, to a phone that a push can wake.
@@ -40,8 +40,8 @@ final class Call {
     fileprivate(set) var isForgotten = false
     var fork: Fork
     /// The transaction that gets the responses; `nil` for a stored message that is being sent to one device.
-    @Packed private(set) var server: ServerTransactionID?
-    var matter: Matter
+    @PackedOptional private(set) var server: ServerTransactionID?
+    var purpose: Purpose
     /// The flow that the request came on.
     let source: Flow
     /// The Max-Breadth that each branch may use: a part of the request's (RFC 5393).
@@ -52,7 +52,7 @@ final class Call {
     var wasAnswered = false
     /// Whether the journal keeps the call.
     var journalling = Journalling.off
-    private var shownUser = Rare<AddressOfRecord>()
+    private var shownUser = BoxedOptional<AddressOfRecord>()
     /// The request's bytes, for branches that start later and for a final response of our own. Dropped with the final
     /// response.
     fileprivate(set) var request: KeptRequest
@@ -63,11 +63,11 @@ final class Call {
 
     init(
         _ id: ForkID, at place: UInt32, _ incoming: IncomingRequest, _ server: ServerTransactionID?,
-        _ fork: Fork, matter: Matter
+        _ fork: Fork, purpose: Purpose
     ) {
         self.id = id
         self.place = place
-        self.matter = matter
+        self.purpose = purpose
         self.fork = fork
         source = incoming.flow
         isTrusted = incoming.isTrusted
@@ -81,10 +81,10 @@ final class Call {
     var sender: AddressOfRecord? { shownUser.value }
 
     /// The offer, if the request is an INVITE to one of our users.
-    var offer: Offer? { if case .offer(let offer) = matter { offer } else { nil } }
-    var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = matter { outgoing } else { nil } }
-    var delivery: MessageDelivery? { if case .delivery(let delivery) = matter { delivery } else { nil } }
-    var dialogRequest: DialogRequest? { if case .dialog(let request) = matter { request } else { nil } }
+    var userCall: UserCall? { if case .userCall(let userCall) = purpose { userCall } else { nil } }
+    var outgoing: OutgoingCall? { if case .outgoing(let outgoing) = purpose { outgoing } else { nil } }
+    var delivery: MessageDelivery? { if case .delivery(let delivery) = purpose { delivery } else { nil } }
+    var dialogRequest: DialogRequest? { if case .dialog(let request) = purpose { request } else { nil } }
 }
 
 /// Whether the journal keeps a call as a ``StoredCall``, and for how long.
@@ -100,9 +100,9 @@ enum Journalling: Equatable, Sendable {
 /// An INVITE for one of our users, from its arrival to its end.
 ///
 /// An offer is a class because the call, its branches, its records and the work after its end share it.
-final class Offer: Sendable {
+final class UserCall: Sendable {
     let ref: CallRef
-    let key: OfferKey
+    let key: UserCallKey
     let receivedAt: UnixTime
     /// A push for the call is useless after this time: the end of the hold (A12, A26).
     let pushDeadline: UnixTime
@@ -116,7 +116,8 @@ final class Offer: Sendable {
     var aor: AddressOfRecord { key.aor }
 
     init(
-        ref: CallRef, key: OfferKey, receivedAt: UnixTime, pushDeadline: UnixTime, holdUntil: Instant, caller: Caller,
+        ref: CallRef, key: UserCallKey, receivedAt: UnixTime, pushDeadline: UnixTime, holdUntil: Instant,
+        caller: Caller,
         mayPush: Bool
     ) {
         self.ref = ref
@@ -143,7 +144,7 @@ final class OutgoingCall {
 /// 8.2.2.2).
 ///
 /// The key outlives the INVITE, so its texts have their own memory block.
-struct OfferKey: Equatable {
+struct UserCallKey: Equatable {
     let hash: UInt32
     let aor: AddressOfRecord
     let callID: ByteString
@@ -164,17 +165,17 @@ struct OfferKey: Equatable {
 }
 
 /// All requests that are being proxied. A call is found by its number, its server transaction, its devices, or its
-/// ``OfferKey``.
+/// ``UserCallKey``.
 struct Calls: ~Copyable {
     /// Answered calls that are still in the journal for another run of the daemon.
     var answered = AnsweredCalls()
     /// Callers of an earlier run whose connections ended with that run.
     var away = AwayCallers()
-    private var calls: [Call?] = []
+    private var calls: [ProxiedRequest?] = []
     private var vacant: [UInt32] = []
     /// Calls by server transaction, until the transaction ends: a CANCEL names the transaction.
-    private var byServer = TransactionNotes<ServerTransactionID, Call>()
-    private var offers = SlotIndex()
+    private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
+    private var userCalls = SlotIndex()
     /// The devices that are being called.
     var devices = CalledDevices()
     private(set) var shares = HeldShares()
@@ -196,36 +197,37 @@ struct Calls: ~Copyable {
 
     var count: Int { calls.count - vacant.count }
     /// The number of INVITEs to our users without a final response.
-    var offered: Int { offers.count }
+    var offered: Int { userCalls.count }
     /// The number of bytes of requests that are kept.
     var bytes: Int { shares.all.bytes + ended.bytes }
 
     /// Finds a call by its number. For operators only: this searches all calls.
-    subscript(id: ForkID) -> Call? { calls.first { $0?.id == id } ?? nil }
+    subscript(id: ForkID) -> ProxiedRequest? { calls.first { $0?.id == id } ?? nil }
 
-    /// The call with that ``Call/place``.
-    func call(at place: UInt32) -> Call? { calls[Int(place)] }
+    /// The call with that ``ProxiedRequest/place``.
+    func call(at place: UInt32) -> ProxiedRequest? { calls[Int(place)] }
 
-    func call(of server: ServerTransactionID) -> Call? { byServer[server] }
+    func call(of server: ServerTransactionID) -> ProxiedRequest? { byServer[server] }
 
-    func isOffered(_ key: OfferKey) -> Bool { place(of: key) != nil }
+    func isOffered(_ key: UserCallKey) -> Bool { place(of: key) != nil }
 
-    private func place(of key: OfferKey) -> UInt32? {
-        offers.find(hash: key.hash) { calls[Int($0)]?.offer?.key == key }
+    private func place(of key: UserCallKey) -> UInt32? {
+        userCalls.find(hash: key.hash) { calls[Int($0)]?.userCall?.key == key }
     }
 
     // MARK: Beginning and end
 
     /// Continues a call of an earlier run with its state and number. Later calls get higher numbers.
     mutating func resume(
-        _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, offer: Offer?,
+        _ stored: StoredCall, _ incoming: IncomingRequest, _ server: ServerTransactionID, userCall: UserCall?,
         parties: HeldShares.Parties
-    ) -> Call {
+    ) -> ProxiedRequest {
         let last = lastID
         lastID = stored.id &- 1
         defer { lastID = max(last, stored.id) }
         let call = begin(
-            incoming, server, Fork(resuming: stored), matter: offer.map { .offer($0) } ?? .plain, parties: parties)
+            incoming, server, Fork(resuming: stored), purpose: userCall.map { .userCall($0) } ?? .plain,
+            parties: parties)
         call.journalling = .open
         return call
     }
@@ -233,24 +235,24 @@ struct Calls: ~Copyable {
     /// Starts to keep a request.
     mutating func begin(
         _ incoming: IncomingRequest, _ server: ServerTransactionID?, branches: [ForkBranch],
-        matter: Call.Matter = .plain, parties: HeldShares.Parties = .nobody
-    ) -> Call {
+        purpose: ProxiedRequest.Purpose = .plain, parties: HeldShares.Parties = .nobody
+    ) -> ProxiedRequest {
         let fork = Fork(isInvite: incoming.request.method == .invite, branches: branches)
-        return begin(incoming, server, fork, matter: matter, parties: parties)
+        return begin(incoming, server, fork, purpose: purpose, parties: parties)
     }
 
     private mutating func begin(
-        _ incoming: IncomingRequest, _ server: ServerTransactionID?, _ fork: Fork, matter: Call.Matter,
+        _ incoming: IncomingRequest, _ server: ServerTransactionID?, _ fork: Fork, purpose: ProxiedRequest.Purpose,
         parties: HeldShares.Parties
-    ) -> Call {
+    ) -> ProxiedRequest {
         lastID &+= 1
         let place = vacant.popLast() ?? UInt32(truncatingIfNeeded: calls.count)
-        let call = Call(ForkID(lastID), at: place, incoming, server, fork, matter: matter)
+        let call = ProxiedRequest(ForkID(lastID), at: place, incoming, server, fork, purpose: purpose)
         call.claim = shares.take(call.share, for: parties)
         if Int(place) == calls.count { calls.append(call) } else { calls[Int(place)] = call }
         if let server { byServer[server] = call }
-        if let offer = call.offer {
-            offers.insert(hash: offer.key.hash, slot: place)
+        if let userCall = call.userCall {
+            userCalls.insert(hash: userCall.key.hash, slot: place)
             keepAsRead(incoming.request, of: call)
         } else {
             call.request.compact()
@@ -258,7 +260,7 @@ struct Calls: ~Copyable {
         return call
     }
 
-    private mutating func keepAsRead(_ request: SIPRequest, of call: Call) {
+    private mutating func keepAsRead(_ request: SIPRequest, of call: ProxiedRequest) {
         call.recent = request
         recent.append((call.place, call.id))
         guard recent.count > Self.recentLimit, let oldest = recent.popFirst() else { return }
@@ -268,12 +270,12 @@ struct Calls: ~Copyable {
         packer.pack(&call.request)
     }
 
-    /// The final response was sent: the request's bytes are dropped, and an INVITE with the same ``OfferKey`` is
+    /// The final response was sent: the request's bytes are dropped, and an INVITE with the same ``UserCallKey`` is
     /// accepted again.
-    mutating func finish(_ call: Call) {
+    mutating func finish(_ call: ProxiedRequest) {
         // A late CANCEL may finish a call twice. By then a newer call may have the same key, and must stay listed.
         guard !call.isForgotten else { return }
-        if let offer = call.offer { offers.remove(hash: offer.key.hash, slot: call.place) }
+        if let userCall = call.userCall { userCalls.remove(hash: userCall.key.hash, slot: call.place) }
         if !call.request.isEmpty {
             shares.giveBack(call.share, of: call.claim)
             call.request = .empty
@@ -288,7 +290,7 @@ struct Calls: ~Copyable {
     }
 
     /// Forgets a call when nothing can refer to it any more: all its branches and its server transaction are over.
-    mutating func forgetIfDone(_ call: Call) {
+    mutating func forgetIfDone(_ call: ProxiedRequest) {
         guard !call.isForgotten, call.fork.phase == .ended,
             call.server.map({ byServer[$0] == nil }) ?? true
         else { return }
@@ -300,14 +302,14 @@ struct Calls: ~Copyable {
     // MARK: Devices
 
     /// Lists the call under the branch's device from now on.
-    mutating func list(_ branch: Int, of call: Call) {
+    mutating func list(_ branch: Int, of call: ProxiedRequest) {
         guard let device = call.fork.branches[branch].device else { return }
         call.fork.wasListed(branch)
         devices.add(call, to: device)
     }
 
     /// Removes the call from the devices whose branches in this call are all over.
-    mutating func unlistEnded(_ call: Call) {
+    mutating func unlistEnded(_ call: ProxiedRequest) {
         for index in call.fork.branches.indices {
             guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
             call.fork.wasUnlisted(index)
@@ -322,18 +324,18 @@ struct Calls: ~Copyable {
     // MARK: For operators
 
     /// The calls for our users that match, in no order.
-    func offered(where isAsked: (OfferKey, Call) -> Bool) -> [Call] {
+    func offered(where isAsked: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
         calls.compactMap { call in
-            guard let call, let offer = call.offer, !call.request.isEmpty else { return nil }
-            return isAsked(offer.key, call) ? call : nil
+            guard let call, let userCall = call.userCall, !call.request.isEmpty else { return nil }
+            return isAsked(userCall.key, call) ? call : nil
         }
     }
 
     /// The oldest calls after this number, in order.
     ///
     /// The page is sorted and cut whenever it has twice its size. With 200,000 calls, a page takes one millisecond.
-    func page(after id: UInt64, limit: Int) -> [Call] {
-        var page: [Call] = []
+    func page(after id: UInt64, limit: Int) -> [ProxiedRequest] {
+        var page: [ProxiedRequest] = []
         var last = UInt64.max
         let size = min(limit, count)
         for case let call? in calls where call.id.rawValue > id && call.id.rawValue < last {
@@ -349,7 +351,7 @@ struct Calls: ~Copyable {
     }
 }
 
-extension Call {
+extension ProxiedRequest {
     /// The share that the call takes while its request is kept.
     fileprivate var share: HeldShares.Share { HeldShares.Share(calls: fork.isInvite ? 1 : 0, bytes: request.count) }
 }

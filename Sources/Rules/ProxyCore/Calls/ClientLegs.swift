@@ -75,7 +75,7 @@ struct ClientLegs: ~Copyable {
 
 /// One request in progress to a next hop, for a branch of a call.
 struct BranchLeg {
-    let call: Call
+    let call: ProxiedRequest
     let branch: Int
     /// Other addresses to try when this hop does not respond; `nil` if no other is known.
     var detour: Detour?
@@ -114,7 +114,7 @@ struct BranchLeg {
 /// An INVITE and its CANCEL that a phone gets after the end of its call. Only the phone's list of missed calls may wait
 /// for a response.
 final class Farewell {
-    let offer: Offer
+    let userCall: UserCall
     /// Whether a response of the phone removes the call from its list of missed calls.
     let isQuestion: Bool
     let device: DeviceID
@@ -123,10 +123,10 @@ final class Farewell {
     let invite: IncomingRequest
 
     init(
-        _ offer: Offer, isQuestion: Bool, to device: DeviceID, on flow: Flow, from listener: Listener,
+        _ userCall: UserCall, isQuestion: Bool, to device: DeviceID, on flow: Flow, from listener: Listener,
         _ invite: IncomingRequest
     ) {
-        self.offer = offer
+        self.userCall = userCall
         self.isQuestion = isQuestion
         self.device = device
         self.flow = flow

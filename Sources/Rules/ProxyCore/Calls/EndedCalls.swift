@@ -6,7 +6,7 @@ import Timekeeping
 
 /// A call that is over, kept for phones that were woken for it and have not registered yet.
 final class EndedCall {
-    let offer: Offer
+    let userCall: UserCall
     /// The INVITE's bytes.
     let request: KeptRequest
     let source: Flow
@@ -18,11 +18,11 @@ final class EndedCall {
     let rings: [DeviceID: [ClientTransactionID]]
 
     init(
-        offer: Offer, request: KeptRequest, source: Flow, until: Instant, reasons: [DeviceID: [ByteString]],
+        userCall: UserCall, request: KeptRequest, source: Flow, until: Instant, reasons: [DeviceID: [ByteString]],
         rings: [DeviceID: [ClientTransactionID]]
     ) {
         self.rings = rings
-        self.offer = offer
+        self.userCall = userCall
         self.request = request
         self.source = source
         self.until = until

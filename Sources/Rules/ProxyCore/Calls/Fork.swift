@@ -26,7 +26,7 @@ package struct Fork: Sendable {
         case cancelled
         /// An operator ended the call. The caller has its final response, and the phones are being cancelled. Next:
         /// `ended`.
-        case dismissed
+        case endedByOperator
         /// A 2xx went upstream. Later 2xx of other branches go upstream too. Next: `ended`.
         case answered
         /// The final response went upstream, and no branch is left.
@@ -39,7 +39,7 @@ package struct Fork: Sendable {
         case declinedElsewhere(Status)
         case callerCancelled
         /// An operator ended the call.
-        case dismissed(Status)
+        case endedByOperator(Status)
         /// The device gets the request by another flow.
         case moved
     }
@@ -96,8 +96,8 @@ package struct Fork: Sendable {
             case .succeeded, .silent, .cancelled, nil: break
             }
         }
-        if phase == .dismissed, !isAnswered { phase = .declined }
-        if isAnswered, phase != .dismissed || branches.allSatisfy(\.isEnded) { phase = .ended }
+        if phase == .endedByOperator, !isAnswered { phase = .declined }
+        if isAnswered, phase != .endedByOperator || branches.allSatisfy(\.isEnded) { phase = .ended }
         if wasAnswered, branches.allSatisfy(\.isEnded) { phase = .ended }
     }
 
@@ -113,8 +113,8 @@ package struct Fork: Sendable {
             phase = .cancelled
             taker = .elsewhere
         case .cancelled(.declinedElsewhere): phase = .declined
-        case .cancelled(.dismissed(let status)):
-            phase = .dismissed
+        case .cancelled(.endedByOperator(let status)):
+            phase = .endedByOperator
             best.decide(status)
         case .cancelled(.moved), .failed, .gaveUp, .silent: break
         }
@@ -159,8 +159,8 @@ package struct Fork: Sendable {
     /// See ``ForkBranch/waits()``.
     package mutating func waits(_ branch: Int) { branches[branch].waits() }
 
-    /// See ``ForkBranch/aimed(way:)``.
-    package mutating func aimed(_ branch: Int, way: Int) { branches[branch].aimed(way: way) }
+    /// See ``ForkBranch/aimed(routeHash:)``.
+    package mutating func aimed(_ branch: Int, routeHash: Int) { branches[branch].aimed(routeHash: routeHash) }
 
     /// See ``ForkBranch/diverted(to:)``.
     package mutating func diverted(_ branch: Int, to contact: DeviceID) { branches[branch].diverted(to: contact) }
@@ -245,7 +245,7 @@ package struct Fork: Sendable {
     ) -> [Order] {
         noteDevice(branch, response.status)
         let state = branches[branch].state
-        branches[branch].succeeded(by: client, isRefused: phase == .dismissed)
+        branches[branch].succeeded(by: client, isRefused: phase == .endedByOperator)
         let orders = relayed(response, on: branch)
         switch state {
         case .calling(let present), .takingBack(let present), .cancelled(let present, _):
@@ -264,7 +264,7 @@ package struct Fork: Sendable {
             return [.relay(response)] + endOthers(.answeredElsewhere) + closeIfDone()
         case .answered:
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
-        case .dismissed: return [.hangUp(response, branch: branch)] + closeIfDone()
+        case .endedByOperator: return [.hangUp(response, branch: branch)] + closeIfDone()
         case .ended:
             // The device sends its 2xx again until it gets the caller's ACK.
             return isInvite ? [.relay(response)] : []
@@ -313,10 +313,10 @@ package struct Fork: Sendable {
 
     /// An operator ends the call: the caller gets this status immediately, and phones that have the INVITE are
     /// cancelled.
-    package mutating func dismissed(with status: Status) -> [Order] {
+    package mutating func endedByOperator(with status: Status) -> [Order] {
         guard phase == .proceeding else { return [] }
-        phase = .dismissed
-        return [.respond(status)] + endOthers(.dismissed(status)) + closeIfDone()
+        phase = .endedByOperator
+        return [.respond(status)] + endOthers(.endedByOperator(status)) + closeIfDone()
     }
 
     /// The time to wait for devices is over (R18).
@@ -387,7 +387,7 @@ package struct Fork: Sendable {
         guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
         defer { phase = .ended }
         switch phase {
-        case .answered, .dismissed, .ended: return []
+        case .answered, .endedByOperator, .ended: return []
         case .cancelled: return [best.orderAfterCancel]
         case .proceeding, .declined: return [best.order(isInvite: isInvite)]
         }

@@ -77,18 +77,18 @@ package struct ForkBranch: Sendable {
     /// The value of ``news`` when the branch was last written to the store.
     private var written: UInt8 = 0
     /// The binding that the branch calls; `nil` for the upstream and for next hops inside a dialog.
-    @Packed package private(set) var device: DeviceID?
+    @PackedOptional package private(set) var device: DeviceID?
     /// The push for this branch, while it is active.
-    @Packed package private(set) var push: PushID?
+    @PackedOptional package private(set) var push: PushID?
     /// The branch's record in the timeline, until the record has the branch's end.
-    @Packed package private(set) var record: RecordID?
+    @PackedOptional package private(set) var record: RecordID?
     /// Where the request was sent. To save memory, a branch that has sent nothing has no course.
-    private var course = Rare<Course>()
+    private var course = BoxedOptional<Course>()
 
     private struct Course: Sendable {
         var flow: Flow?
-        @Packed var contact: DeviceID?
-        @Packed var way: Int?
+        @PackedOptional var contact: DeviceID?
+        @PackedOptional var routeHash: Int?
         var former: [ClientTransactionID] = []
     }
 
@@ -123,7 +123,7 @@ package struct ForkBranch: Sendable {
 
     /// Where the device was registered when the request was last sent. If the device's present way differs, the device
     /// has moved.
-    package var way: Int? { course.value?.way }
+    package var routeHash: Int? { course.value?.routeHash }
 
     /// Transactions before the present one that may still get a response: the device has moved since.
     package var former: [ClientTransactionID] { course.value?.former ?? [] }
@@ -192,7 +192,7 @@ package struct ForkBranch: Sendable {
         guard isOf(binding) else { return false }
         if deviceKnows { return true }
         if case .gaveUp = end { return false }
-        return way == present
+        return routeHash == present
     }
 
     // MARK: Sending
@@ -201,7 +201,9 @@ package struct ForkBranch: Sendable {
     mutating func waits() { state = .waiting }
 
     /// The request is about to be sent to where the device is registered now.
-    mutating func aimed(way: Int) { if self.way != way { course.change(orNew: Course()) { $0.way = way } } }
+    mutating func aimed(routeHash: Int) {
+        if self.routeHash != routeHash { course.change(orNew: Course()) { $0.routeHash = routeHash } }
+    }
 
     /// The request goes to a contact of the user instead of the branch's own device.
     mutating func diverted(to contact: DeviceID) { course.change(orNew: Course()) { $0.contact = contact } }
@@ -414,5 +416,5 @@ package struct ForkBranch: Sendable {
 extension ForkTarget {
     /// A number that stands for the way to the device: its flow, or the Path that an edge proxy wrote. The edge's own
     /// flow carries many devices.
-    package var way: Int { path.isEmpty ? flow.hashValue : path.hashValue }
+    package var routeHash: Int { path.isEmpty ? flow.hashValue : path.hashValue }
 }

@@ -39,10 +39,10 @@ struct HeldShares: ~Copyable, Sendable {
 
     /// The places in ``HeldShares/shares`` that count a request.
     struct Claim: Sendable {
-        @Packed fileprivate var caller: Int32?
-        @Packed fileprivate var callee: Int32?
-        @Packed fileprivate var untrusted: Int32?
-        @Packed fileprivate var pair: Int32?
+        @PackedOptional fileprivate var caller: Int32?
+        @PackedOptional fileprivate var callee: Int32?
+        @PackedOptional fileprivate var untrusted: Int32?
+        @PackedOptional fileprivate var pair: Int32?
     }
 
     /// INVITEs without a final response, and the bytes of all held requests.
@@ -134,7 +134,7 @@ struct HeldShares: ~Copyable, Sendable {
                 isTrusted: caller.isTrusted)
         }
         if caller.isTrusted {
-            // A trusted peer brings the calls of many callers, so only the total of bytes is checked here. `offer`
+            // A trusted peer brings the calls of many callers, so only the total of bytes is checked here. `userCall`
             // checks the number of calls to our users. Calls to the PBX have no total limit.
             if all.bytes + size > limits.bytes.whole { return .proxyFull }
         } else {

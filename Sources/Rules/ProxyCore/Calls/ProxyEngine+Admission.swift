@@ -66,11 +66,11 @@ extension ProxyEngine {
 
     /// Starts to keep a request with a server transaction, to send it on. If no transaction is free, this method has
     /// answered the request and returns `nil`.
-    func proxied(
+    func startProxying(
         _ incoming: IncomingRequest, to devices: [DeviceID?], parties: HeldShares.Parties = .nobody,
         now: Moment
-    ) -> (IncomingRequest, Call)? {
-        guard let incoming = begun(incoming, now: now), let server = incoming.server else { return nil }
+    ) -> (IncomingRequest, ProxiedRequest)? {
+        guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return nil }
         let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), parties: parties)
         if call.fork.isInvite {
             call.journalling = .open
@@ -81,7 +81,7 @@ extension ProxyEngine {
 
     /// Gives a request a server transaction. If no transaction is free, this method has answered the request and
     /// returns `nil`.
-    func begun(
+    func startTransaction(
         _ incoming: IncomingRequest, cancelling invite: ServerTransactionID? = nil, now: Moment
     ) -> IncomingRequest? {
         guard incoming.server == nil, let key = incoming.key else { return incoming }

@@ -46,18 +46,18 @@ extension ProxyEngine {
             log.info(
                 "phone learns that a call is over",
                 [
-                    .aor: .described(ended.offer.aor), .callID: .bytes(ended.offer.key.callID),
+                    .aor: .described(ended.userCall.aor), .callID: .bytes(ended.userCall.key.callID),
                     .device: .described(device),
                 ])
             let isQuestion = target.pushToken.map(afterLateInvite(to:)) == AfterLateInvite.none
             legs.start(
                 client,
                 Farewell(
-                    ended.offer, isQuestion: isQuestion, to: device, on: flow, from: listener, incoming))
+                    ended.userCall, isQuestion: isQuestion, to: device, on: flow, from: listener, incoming))
             if !isQuestion {
-                isListDue = ended.offer.aor
+                isListDue = ended.userCall.aor
             } else if let until = legs.asked.asked(device, by: client, now: now.instant) {
-                ledger.listDue(to: device, of: ended.offer.aor, at: until)
+                ledger.listDue(to: device, of: ended.userCall.aor, at: until)
             }
             let outgoing = request.forwarded(edits)
             withTransactions { table, out in
@@ -73,7 +73,7 @@ extension ProxyEngine {
     ) {
         let status = response.status
         if farewell.isQuestion, status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
-            ledger.deviceReached(farewell.device, by: farewell.offer, into: &actions)
+            ledger.deviceReached(farewell.device, by: farewell.userCall, into: &actions)
         }
         if status.isSuccess { hangUp(farewell, response, now: now) }
         if status.isFinal { farewellEnded(client, now: now) }
@@ -82,6 +82,6 @@ extension ProxyEngine {
     /// The phone has responded, or the transaction failed. A list of missed calls that waited for the response is sent now.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
         guard let farewell = legs.endFarewell(client), legs.asked.answered(farewell.device, by: client) else { return }
-        reportMissedCalls(to: farewell.device, of: farewell.offer.aor, now: now)
+        reportMissedCalls(to: farewell.device, of: farewell.userCall.aor, now: now)
     }
 }

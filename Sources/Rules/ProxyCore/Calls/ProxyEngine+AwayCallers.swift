@@ -21,7 +21,7 @@ extension ProxyEngine {
 
     /// Looks up the Via of a trusted peer that called over TLS (RFC 3261 section 18.2.2, RFC 3263 section 5). Responses
     /// need a new connection to that peer. The peer's certificate has to name the Via's host.
-    func lookUpCaller(of call: Call, _ incoming: IncomingRequest) {
+    func lookUpCaller(of call: ProxiedRequest, _ incoming: IncomingRequest) {
         guard incoming.flow.transport == .tls, incoming.isTrusted else { return }
         let via = incoming.request.via
         lookUp(NextHop(host: via.host, port: via.port, transport: .tls, isSecure: false), for: .caller(call))
@@ -29,7 +29,7 @@ extension ProxyEngine {
 
     /// The look-up of the caller has ended: responses to a caller who has not connected again open a connection to that
     /// address.
-    func callerFound(_ call: Call, at hops: [ResolvedHop]) {
+    func callerFound(_ call: ProxiedRequest, at hops: [ResolvedHop]) {
         let origin = call.source.remote.address
         guard calls.away.isAway(call), let server = call.server,
             let hop = hops.first(where: { hop in
@@ -51,7 +51,7 @@ extension ProxyEngine {
     }
 
     /// Moves the call's responses to this connection, if the INVITE's connection ended with an earlier run.
-    func callerReturned(_ call: Call, on flow: Flow) {
+    func callerReturned(_ call: ProxiedRequest, on flow: Flow) {
         guard call.source.isClosed, flow.isConnection, let server = call.server else { return }
         withTransactions { $0.move(server, to: flow, into: &$1) }
     }

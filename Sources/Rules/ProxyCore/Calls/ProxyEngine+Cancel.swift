@@ -15,7 +15,7 @@ extension ProxyEngine {
         // that matches no INVITE gets no transaction.
         guard
             let incoming = invite != nil || incoming.isTrusted
-                ? begun(incoming, cancelling: invite, now: now) : incoming
+                ? startTransaction(incoming, cancelling: invite, now: now) : incoming
         else { return }
         guard let invite, let call = calls.call(of: invite) else {
             if invite == nil { strayCancelReceived(incoming, now: now) } else { refuse(incoming, .ok, now: now) }
@@ -27,7 +27,7 @@ extension ProxyEngine {
         let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
         let isAnswered = reasons.contains(where: CallReason.saysAnswered)
         if !reasons.isEmpty { call.callerReasons = reasons }
-        change(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
+        update(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
     }
 
     /// Whether the CANCEL came from the sender of the INVITE (T22.5).
@@ -68,7 +68,9 @@ extension ProxyEngine {
             let parties = HeldShares.Parties(caller: caller)
             if !incoming.isTrusted, let upstream = settings.upstream {
                 guard callersBinding(incoming) != nil else { break }
-                guard let (incoming, call) = proxied(incoming, to: [nil], parties: parties, now: now) else { return }
+                guard let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now) else {
+                    return
+                }
                 let edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
                 sendToHop(incoming, edits, for: 0, of: call, to: upstream, now: now)
                 return
@@ -78,7 +80,9 @@ extension ProxyEngine {
                     $0.isFresh && !$0.flow.isClosed
                 })
             else { break }
-            guard let (incoming, call) = proxied(incoming, to: [target.id], parties: parties, now: now) else { return }
+            guard let (incoming, call) = startProxying(incoming, to: [target.id], parties: parties, now: now) else {
+                return
+            }
             sendToDevice(incoming, for: 0, of: call, to: target, now: now)
             return
         case .initial, .forged: break

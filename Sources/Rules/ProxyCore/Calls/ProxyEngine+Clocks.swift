@@ -9,9 +9,9 @@ import Timekeeping
 extension ProxyEngine {
     /// Starts the timer of a call that waits for a device. The ring timeout counts from the INVITE, and the INVITE's
     /// Expires may shorten it. A phone that is lost after that time still gets ten seconds to come back.
-    func armHold(of call: Call, now: Moment) {
-        guard call.deadline == .none, let offer = call.offer else { return }
-        let end = offer.holdUntil > now.instant ? offer.holdUntil : now.instant + Self.returnTime
+    func armHold(of call: ProxiedRequest, now: Moment) {
+        guard call.deadline == .none, let userCall = call.userCall else { return }
+        let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
         call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
     }
 
@@ -25,7 +25,7 @@ extension ProxyEngine {
     /// After this time without any response, a flow is taken for dead, or the phone for asleep.
     static let patience: Duration = .seconds(3)
 
-    func armSilence(of call: Call, now: Moment) {
+    func armSilence(of call: ProxiedRequest, now: Moment) {
         _ = timers.schedule(.silence(place: call.place, call.id), at: now.instant + Self.patience)
     }
 }

@@ -26,20 +26,20 @@ extension ProxyEngine {
     }
 
     /// Sends the INVITE of a branch that has waited for its device.
-    func deliver(_ branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
+    func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
-        guard let offer = call.offer, let incoming = revive(call) else { return }
+        guard let userCall = call.userCall, let incoming = revive(call) else { return }
         ledger.drop(branch, of: call, now: now, into: &actions)
         let isFirst = !call.fork.branches[branch].hasMoved
         if isFirst {
             counters.count(.heldDelivered)
-            counters.observe(.delivery, now.date - offer.receivedAt)
+            counters.observe(.delivery, now.date - userCall.receivedAt)
         }
         log.info(
             isFirst ? "call released" : "call follows its phone",
             [
-                .aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .device: .described(target.id),
-                .duration: .duration(now.date - offer.receivedAt),
+                .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
+                .duration: .duration(now.date - userCall.receivedAt),
             ])
         // The timeline record has no REGISTER yet if another contact registered, or if the REGISTER came before the
         // call.
@@ -73,7 +73,7 @@ extension ProxyEngine {
     /// A phone sent no response to the INVITE, and may have left that flow. The branch waits for the phone until the
     /// end of the hold.
     func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard let offer = leg.call.offer, leg.call.fork.acceptsBranches, now.instant < offer.holdUntil,
+        guard let userCall = leg.call.userCall, leg.call.fork.acceptsBranches, now.instant < userCall.holdUntil,
             !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
         else { return false }
         leg.call.fork.recalled(leg.branch)
@@ -83,7 +83,7 @@ extension ProxyEngine {
 
     /// An edge reports that the phone's flow is gone. If a push can wake the phone, the branch waits for it.
     func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
-        guard leg.call.offer != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
+        guard leg.call.userCall != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
             target.canBeWoken
         else { return false }
         leg.call.fork.recalled(leg.branch)
@@ -92,26 +92,26 @@ extension ProxyEngine {
     }
 
     /// A branch waits for its device again, and the hold continues. A device that got no push yet is woken now.
-    func waitAgain(_ index: Int, of call: Call, for target: ForkTarget, now: Moment) {
-        guard let offer = call.offer else { return }
+    func waitAgain(_ index: Int, of call: ProxiedRequest, for target: ForkTarget, now: Moment) {
+        guard let userCall = call.userCall else { return }
         log.info(
             "call waits for its phone again",
             [
-                .aor: .described(offer.aor), .callID: .bytes(offer.key.callID), .device: .described(target.id),
+                .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
             ])
         armHold(of: call, now: now)
         watch(target)
         let branch = call.fork.branches[index]
         defer { journal(call) }
-        guard let token = target.pushToken, !branch.wasPushed, branch.push == nil, offer.mayPush,
+        guard let token = target.pushToken, !branch.wasPushed, branch.push == nil, userCall.mayPush,
             let incoming = revive(call)
         else { return }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         if !branch.deviceKnows {
             ledger.callOffered(
-                offer, from: caller, at: offer.receivedAt, to: [target.id], into: &actions)
+                userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &actions)
         }
         ledger.ended(index, of: call, .unreachable, now: now, into: &actions)
-        ledger.wake(target, token, for: index, of: call, offer, caller, now: now, into: &actions)
+        ledger.wake(target, token, for: index, of: call, userCall, caller, now: now, into: &actions)
     }
 }

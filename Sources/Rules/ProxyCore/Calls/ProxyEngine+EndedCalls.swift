@@ -16,8 +16,8 @@ extension ProxyEngine {
 
     /// The call is over. If pushed phones have not registered yet, the call is kept for them for one minute, within the
     /// limit of held bytes.
-    func rememberEnded(_ call: Call, now: Moment) {
-        guard let offer = call.offer, !call.request.isEmpty,
+    func rememberEnded(_ call: ProxiedRequest, now: Moment) {
+        guard let userCall = call.userCall, !call.request.isEmpty,
             calls.bytes + call.request.count <= settings.limits.heldBytes
         else { return }
         var reasons: [DeviceID: [ByteString]] = [:]
@@ -27,7 +27,7 @@ extension ProxyEngine {
             let lost = branch.former.filter { transactions.wasLost($0) }
             if !lost.isEmpty {
                 rings[device] = lost
-            } else if branch.way != nil || !branch.wasPushed
+            } else if branch.routeHash != nil || !branch.wasPushed
                 || registrar.bindings.pushToken(of: device).map({ afterEnd(of: $0) }) != .inviteCancel
             {
                 continue
@@ -43,7 +43,7 @@ extension ProxyEngine {
         if calls.ended.isEmpty { _ = timers.schedule(.endedCallDue, at: now.instant + Self.afterEndTime) }
         calls.ended.append(
             EndedCall(
-                offer: offer, request: request, source: call.source, until: now.instant + Self.afterEndTime,
+                userCall: userCall, request: request, source: call.source, until: now.instant + Self.afterEndTime,
                 reasons: reasons, rings: rings))
         for device in reasons.keys {
             if let target = registrar.bindings.forkTarget(device, now: now.instant) { watch(target) }

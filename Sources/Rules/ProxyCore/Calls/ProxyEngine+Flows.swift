@@ -11,7 +11,7 @@ import Timekeeping
 extension ProxyEngine {
     /// The flow on which the device last showed life, even if the device has registered by another flow since.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
-        guard let life = flows.life, !life.wasAlive(target.flow, now: now.instant),
+        guard let life = flows.activity, !life.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
         else { return target }
         return registrar.bindings.flowTargets(of: target.binding, now: now.instant)
@@ -24,11 +24,11 @@ extension ProxyEngine {
     /// The other flow counts as open after a response on it. A flow that registered less than five seconds ago counts
     /// too, since a phone opens its flows one after the other.
     func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
-        guard branch.addressee == target.id, branch.way != target.way,
+        guard branch.addressee == target.id, branch.routeHash != target.routeHash,
             registrar.bindings.hasFurtherFlows(target.binding)
         else { return false }
         return registrar.bindings.flowTargets(of: target.binding, now: now.instant).contains {
-            $0.way == branch.way && isAwake($0)
+            $0.routeHash == branch.routeHash && isAwake($0)
                 && (branch.wasHeard || now.date - $0.registeredAt < Self.flowsComeUp)
         }
     }
@@ -44,8 +44,8 @@ extension ProxyEngine {
         guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
         log.info(
             "request goes on by another flow of its phone",
-            [.callID: .bytes(leg.call.offer?.key.callID ?? .empty), .device: .described(next.id)])
-        if leg.call.offer != nil || leg.call.dialogRequest != nil {
+            [.callID: .bytes(leg.call.userCall?.key.callID ?? .empty), .device: .described(next.id)])
+        if leg.call.userCall != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
             // A flow that is only slow may still bring the phone to ring, so the transaction on it is cancelled.
             if leg.call.fork.isInvite, !transactions.wasLost(client) {
@@ -66,8 +66,8 @@ extension ProxyEngine {
         guard let device = branch.addressee else { return nil }
         let flows = registrar.bindings.flowTargets(of: device, now: now.instant)
         guard flows.count > 1 else { return nil }
-        for flow in flows where flow.way == branch.way { registrar.bindings.flowFailed(flow.binding) }
-        return flows.first { $0.way != branch.way && !$0.hasFailed && isAwake($0) }
+        for flow in flows where flow.routeHash == branch.routeHash { registrar.bindings.flowFailed(flow.binding) }
+        return flows.first { $0.routeHash != branch.routeHash && !$0.hasFailed && isAwake($0) }
     }
 
     /// An edge reports with 430 that the flow to the phone is gone (RFC 5626 section 5.3.1).
@@ -89,7 +89,7 @@ extension ProxyEngine {
     // MARK: The number of a device
 
     func isLive(_ target: ForkTarget, now: Moment) -> Bool {
-        guard let life = flows.life else { return false }
+        guard let life = flows.activity else { return false }
         return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
             || life.wasAlive(target.flow, now: now.instant)
     }

@@ -8,12 +8,12 @@ import Timekeeping
 
 /// Carries out the orders of forks.
 extension ProxyEngine {
-    func branchFailed(_ branch: Int, of call: Call, with status: Status, now: Moment) {
-        change(call, now: now) { $0.failed(branch, with: status, response: nil) }
+    func branchFailed(_ branch: Int, of call: ProxiedRequest, with status: Status, now: Moment) {
+        update(call, now: now) { $0.failed(branch, with: status, response: nil) }
     }
 
     /// Applies an event to a fork, carries out the fork's orders, and tells the ledger and the journal.
-    func change(_ call: Call, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
+    func update(_ call: ProxiedRequest, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
         guard !call.isForgotten else { return }
         for order in event(&call.fork) { carryOut(order, for: call, now: now) }
         if call.fork.isAnswered, !call.wasAnswered { ledger.answered(call, now: now, into: &actions) }
@@ -24,7 +24,7 @@ extension ProxyEngine {
         if call.fork.phase == .ended || call.fork.phase == .answered { finish(call, now: now) }
     }
 
-    func carryOut(_ order: Fork.Order, for call: Call, now: Moment) {
+    func carryOut(_ order: Fork.Order, for call: ProxiedRequest, now: Moment) {
         guard let server = call.server else {
             if let delivery = call.delivery { unsettled.append(EndedDelivery(delivery, of: call, order)) }
             return
@@ -53,7 +53,8 @@ extension ProxyEngine {
 
     /// Sends a final response of our own.
     func respond(
-        _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: Call, now: Moment
+        _ server: ServerTransactionID, _ status: Status, insteadOf response: SIPResponse?, of call: ProxiedRequest,
+        now: Moment
     ) {
         guard let incoming = revive(call) else { return }
         let (status, own) = ownAnswer(
@@ -65,7 +66,7 @@ extension ProxyEngine {
     }
 
     func respond(
-        _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: Call, now: Moment
+        _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: ProxiedRequest, now: Moment
     ) {
         if status.isFinal, !status.isSuccess { journalRefusal(bytes, of: call) }
         respond(server, status, bytes, now: now)
@@ -73,7 +74,7 @@ extension ProxyEngine {
 
     /// The response as the caller gets it; `nil` if the response has too few Vias and the request's bytes are gone.
     func upstream(
-        _ response: SIPResponse, of call: Call, adding fields: [AddedField] = []
+        _ response: SIPResponse, of call: ProxiedRequest, adding fields: [AddedField] = []
     ) -> [UInt8]? {
         if response.viaCount > 1 { return response.withoutTopVia(adding: fields) }
         return revive(call).map {
@@ -87,8 +88,8 @@ extension ProxyEngine {
     }
 
     /// Drops pushes of branches that are over, and removes the call from their devices.
-    func releaseEnded(_ call: Call, now: Moment) {
-        guard call.offer != nil || call.dialogRequest != nil else { return }
+    func releaseEnded(_ call: ProxiedRequest, now: Moment) {
+        guard call.userCall != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
             ledger.drop(index, of: call, now: now, into: &actions)
         }
@@ -96,7 +97,7 @@ extension ProxyEngine {
     }
 
     /// The final response was sent: frees what only an active call needs.
-    func finish(_ call: Call, now: Moment) {
+    func finish(_ call: ProxiedRequest, now: Moment) {
         timers.cancel(call.deadline)
         call.deadline = .none
         outgoingEnded(call)

@@ -10,12 +10,12 @@ import Timekeeping
 /// Ends a dialog with ACK and BYE when a phone has answered and no caller is left (RFC 3261 section 12.2.1.1).
 extension ProxyEngine {
     /// A phone has answered a call that an operator ended.
-    func hangUp(_ branch: Int, of call: Call, _ answer: SIPResponse, now: Moment) {
+    func hangUp(_ branch: Int, of call: ProxiedRequest, _ answer: SIPResponse, now: Moment) {
         let answering = call.fork.branches[branch]
-        guard let offer = call.offer, let device = answering.addressee, let flow = answering.flow,
+        guard let userCall = call.userCall, let device = answering.addressee, let flow = answering.flow,
             let listener = identity.listener(for: flow), let incoming = revive(call)
         else { return }
-        hangUp(Farewell(offer, isQuestion: false, to: device, on: flow, from: listener, incoming), answer, now: now)
+        hangUp(Farewell(userCall, isQuestion: false, to: device, on: flow, from: listener, incoming), answer, now: now)
     }
 
     /// A phone has answered before the CANCEL reached it. No caller is left, so the daemon sends ACK and BYE itself.

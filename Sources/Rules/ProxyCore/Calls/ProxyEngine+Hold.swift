@@ -27,8 +27,8 @@ extension ProxyEngine {
 
     /// The call has a branch for the contact, but the contact has moved or never got the INVITE. A new branch calls the
     /// contact. The reported device may be another phone, so its branch keeps waiting.
-    private func follow(_ target: ForkTarget, _ call: Call, now: Moment) {
-        guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.way) }),
+    private func follow(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
+        guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.routeHash) }),
             let incoming = revive(call)
         else { return }
         let branch = call.fork.added(target.id)
@@ -59,18 +59,19 @@ extension ProxyEngine {
         }
     }
 
-    func holdDeadlineReached(_ call: Call, now: Moment) {
+    func holdDeadlineReached(_ call: ProxiedRequest, now: Moment) {
         call.deadline = .none
         guard call.fork.isWaiting else { return }
         counters.count(.heldTimedOut)
-        if let offer = call.offer {
-            log.info("no device came back in time", [.aor: .described(offer.aor), .callID: .bytes(offer.key.callID)])
+        if let userCall = call.userCall {
+            log.info(
+                "no device came back in time", [.aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID)])
         }
         for branch in call.fork.branches.indices
         where call.fork.branches[branch].isWaiting && !call.fork.branches[branch].hasMoved {
             let isSilent = call.fork.branches[branch].client != nil
             ledger.ended(branch, of: call, isSilent ? .noAnswer : .timeOver, now: now, into: &actions)
         }
-        change(call, now: now) { $0.deadlineReached() }
+        update(call, now: now) { $0.deadlineReached() }
     }
 }

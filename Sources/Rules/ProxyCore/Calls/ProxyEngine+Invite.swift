@@ -16,7 +16,7 @@ extension ProxyEngine {
     ) {
         let request = incoming.request
         // The key copies its texts, so that a stored call does not keep the whole message in memory.
-        let key = OfferKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
+        let key = UserCallKey(aor: aor, callID: request.callID, fromTag: request.from.tag ?? .empty)
         let aor = key.aor
         guard !calls.isOffered(key) else {
             // The same call came by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
@@ -30,17 +30,17 @@ extension ProxyEngine {
             return
         }
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
-        guard let incoming = begun(incoming, now: now), let server = incoming.server else { return }
+        guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
-        let targets = flows.life == nil ? targets : targets.map { liveWay(to: $0, now: now) }
+        let targets = flows.activity == nil ? targets : targets.map { liveWay(to: $0, now: now) }
         let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }
         let holdTime = holdTime(of: request)
-        let offer = Offer(
+        let userCall = UserCall(
             ref: CallRef(rawValue: functions.random()), key: key, receivedAt: now.date,
             pushDeadline: now.date + holdTime, holdUntil: now.instant + holdTime,
             caller: sender, mayPush: woken.isEmpty || admitsPushes(of: sender, from: incoming, now: now))
         let call = calls.begin(
-            incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, matter: .offer(offer),
+            incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
             parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
         call.journalling = .open
         counters.count(.call)
@@ -55,33 +55,34 @@ extension ProxyEngine {
         let first = actions.count
         if !woken.isEmpty {
             counters.count(.missedCallStored)
-            ledger.callOffered(offer, from: caller, at: now.date, to: woken, into: &actions)
+            ledger.callOffered(userCall, from: caller, at: now.date, to: woken, into: &actions)
         }
         for (index, target) in targets.enumerated() {
             self.offer(
-                offer, to: target, treatment(of: target, now: now), branch: index, of: call, incoming, caller, now: now)
+                userCall, to: target, treatment(of: target, now: now), branch: index, of: call, incoming, caller,
+                now: now)
         }
         journalBegun(call, at: first, now: now)
     }
 
     /// One device gets the INVITE, or a push, or both.
     private func offer(
-        _ offer: Offer, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: Call,
+        _ userCall: UserCall, to target: ForkTarget, _ treatment: Treatment, branch: Int, of call: ProxiedRequest,
         _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
     ) {
         guard !call.isForgotten else { return }
         calls.list(branch, of: call)
-        if treatment != .ring, offer.mayPush, let token = target.pushToken {
-            ledger.wake(target, token, for: branch, of: call, offer, caller, now: now, into: &actions)
+        if treatment != .ring, userCall.mayPush, let token = target.pushToken {
+            ledger.wake(target, token, for: branch, of: call, userCall, caller, now: now, into: &actions)
         } else {
             let (omission, app) = omission(of: target, treatment)
-            ledger.began(branch, of: call, offer, target.id, omission, app: app, now: now)
+            ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
         }
         if treatment != .ring { watch(target) }
         if treatment == .wake {
             call.fork.waits(branch)
             armHold(of: call, now: now)
-            if offer.mayPush { ask(target, now: now) }
+            if userCall.mayPush { ask(target, now: now) }
         } else {
             sendToDevice(incoming, for: branch, of: call, to: target, now: now)
             // For a device with further flows, `sendToDevice` has armed the timer already.

@@ -16,7 +16,7 @@ extension ProxyEngine {
     ///   - call: the call, which may be over already.
     ///   - place: the index of the call's first action, where the entry is inserted.
     ///   - now: both clocks.
-    func journalBegun(_ call: Call, at place: Int, now: Moment) {
+    func journalBegun(_ call: ProxiedRequest, at place: Int, now: Moment) {
         guard call.journalling != .off else { return }
         let request = call.request.unpacked(functions.packing)
         guard let stored = StoredCall(call, request, receivedAt: now.date, code: { ledger.pushes[$0]?.code }) else {
@@ -28,7 +28,7 @@ extension ProxyEngine {
     }
 
     /// A branch sends an INVITE.
-    func journalSent(_ branch: Int, of call: Call, _ edits: RequestEdits, on flow: Flow) {
+    func journalSent(_ branch: Int, of call: ProxiedRequest, _ edits: RequestEdits, on flow: Flow) {
         guard call.journalling != .off else { return }
         let sent = StoredCall.SentINVITE(
             via: edits.via, requestURI: edits.requestURI, routes: edits.routes ?? [], flow: flow)
@@ -40,14 +40,14 @@ extension ProxyEngine {
     /// - Parameters:
     ///   - call: the call; ignored if the journal does not keep it.
     ///   - place: the index among the actions where the entries are inserted; the end if `nil`.
-    func journal(_ call: Call, at place: Int? = nil) {
+    func journal(_ call: ProxiedRequest, at place: Int? = nil) {
         guard call.journalling != .off else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].hasNews {
             note(index, of: call, nil, at: place)
         }
     }
 
-    private func note(_ index: Int, of call: Call, _ sent: StoredCall.SentINVITE?, at place: Int? = nil) {
+    private func note(_ index: Int, of call: ProxiedRequest, _ sent: StoredCall.SentINVITE?, at place: Int? = nil) {
         call.fork.wasWritten(index)
         let branch = call.fork.branches[index]
         let code = branch.push.flatMap { ledger.pushes[$0]?.code }
@@ -57,13 +57,13 @@ extension ProxyEngine {
     }
 
     /// The caller gets a final response other than 2xx.
-    func journalRefusal(_ bytes: [UInt8], of call: Call) {
+    func journalRefusal(_ bytes: [UInt8], of call: ProxiedRequest) {
         guard call.journalling == .open else { return }
         act(.journal(.final(call: call.id.rawValue, bytes)))
     }
 
     /// The caller gets a 2xx of a phone.
-    func journalAnswer(_ response: SIPResponse, of call: Call, now: Moment) {
+    func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
         guard call.journalling != .off else { return }
         let dialog = AnsweredCalls.dialog(response.callID, response.to.tag, response.cseq.number)
         calls.answered.note(call, in: dialog, now: now.instant)
@@ -78,7 +78,7 @@ extension ProxyEngine {
     }
 
     /// Keeps a call that was answered in an earlier run.
-    func keepAnswered(_ call: Call, now: Moment) {
+    func keepAnswered(_ call: ProxiedRequest, now: Moment) {
         calls.answered.resume(call, now: now.instant)
         armJournal()
     }
@@ -98,7 +98,7 @@ extension ProxyEngine {
         if let call = calls.call(of: server), call.journalling == .open { journalOver(call) }
     }
 
-    private func journalOver(_ call: Call) {
+    private func journalOver(_ call: ProxiedRequest) {
         call.journalling = .off
         act(.journal(.over(call: call.id.rawValue)))
     }

@@ -46,7 +46,7 @@ extension ProxyEngine {
                     break
                 case .calling(let client), .takingBack(let client), .silent(let client):
                     guard branch.addressee == device else { continue }
-                    if branch.way == target.way {
+                    if branch.routeHash == target.routeHash {
                         withTransactions { $0.peerReturned(client, now: now.instant, into: &$1) }
                         continue
                     }
@@ -60,10 +60,12 @@ extension ProxyEngine {
     }
 
     /// The call is being ended, and a phone that gets a CANCEL has moved: the CANCEL goes to the phone's new flow.
-    private func tellEndThere(_ target: ForkTarget, _ call: Call, now: Moment) {
+    private func tellEndThere(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
         guard target.path.isEmpty, !target.flow.isClosed else { return }
         for branch in call.fork.branches
-        where branch.addressee == target.id && branch.way != target.way && !isOnItsWay(branch, by: target, now: now) {
+        where branch.addressee == target.id && branch.routeHash != target.routeHash
+            && !isOnItsWay(branch, by: target, now: now)
+        {
             guard let client = branch.client else { continue }
             withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
         }
@@ -75,7 +77,7 @@ extension ProxyEngine {
     /// again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
-        flows.life?.forgot(flow)
+        flows.activity?.forgot(flow)
         flows.provedNames[flow.connection] = nil
         // A closed connection cannot show life any more, even by messages that were read before its end.
         if flow.isConnection { for device in calls.devices.waiting(on: flow) { calls.devices.unwatch(device) } }
@@ -88,7 +90,7 @@ extension ProxyEngine {
     /// another connection.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
         if let leg = legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
-        guard let leg = legs.branch(client), leg.call.offer != nil else { return false }
+        guard let leg = legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
         // The call has continued without this transaction, and only a late 2xx of it counts.
         if leg.isFormer(client) {
@@ -114,7 +116,7 @@ extension ProxyEngine {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
         transactions.connectionEnded(of: client)
-        change(leg.call, now: now) { $0.abandoned(leg.branch) }
+        update(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true
     }
 
@@ -123,7 +125,7 @@ extension ProxyEngine {
     /// A 482 came. A phone that has moved sends it when it has the INVITE on both its old and its new flow.
     ///
     /// - Returns: whether the branch continues; if not, the 482 is final.
-    func metTwice(_ leg: BranchLeg, now: Moment) -> Bool {
+    func loopReported(_ leg: BranchLeg, now: Moment) -> Bool {
         guard let target = target(of: leg, now: now) else { return false }
         switch leg.call.fork.loopReported(on: leg.branch) {
         case .isFinal: return false
@@ -164,7 +166,7 @@ extension ProxyEngine {
     /// A former transaction got a response other than a 2xx, or failed without any. Such a result only shows whether
     /// the phone knows of the call.
     func formerSpoke(_ status: Status, _ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
-        change(leg.call, now: now) { fork in
+        update(leg.call, now: now) { fork in
             fork.formerSpoke(status, client, of: leg.branch)
             return []
         }

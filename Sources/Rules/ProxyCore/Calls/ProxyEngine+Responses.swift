@@ -33,16 +33,16 @@ extension ProxyEngine {
         let isFormer = leg.isFormer(client)
         if response.status.isProvisional {
             if isFormer { return formerSpoke(response.status, client, leg, now: now) }
-            change(leg.call, now: now) { $0.provisionalReceived(response, on: leg.branch) }
+            update(leg.call, now: now) { $0.provisionalReceived(response, on: leg.branch) }
         } else if response.status.isSuccess {
             if leg.call.fork.isInvite { noteDialog(response, leg) }
-            change(leg.call, now: now) { $0.successReceived(response, on: leg.branch, from: client) }
+            update(leg.call, now: now) { $0.successReceived(response, on: leg.branch, from: client) }
         } else if isFormer {
             formerSpoke(response.status, client, leg, now: now)
             _ = wasTakenBack(client, leg, now: now)
         } else if wasTakenBack(client, leg, now: now) {
             return
-        } else if response.status == .loopDetected, metTwice(leg, now: now) {
+        } else if response.status == .loopDetected, loopReported(leg, now: now) {
             return
         } else if response.status == .serviceUnavailable, !leg.hasRung, retry(client, leg, .otherServers, now: now) {
             return
@@ -50,9 +50,9 @@ extension ProxyEngine {
             return
         } else if isUnanswerable(response) {
             noteUnanswerable(response, of: leg, now: now)
-            change(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
+            update(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
         } else {
-            change(leg.call, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
+            update(leg.call, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
         }
     }
 
@@ -103,7 +103,7 @@ extension ProxyEngine {
         if !leg.hasArrived, retry(client, leg, failover, now: now) { return }
         if status == .requestTimeout, staysSilent(leg, now: now) { return }
         if status == .requestTimeout, !leg.call.fork.isInvite {
-            change(leg.call, now: now) { $0.silenced(leg.branch) }
+            update(leg.call, now: now) { $0.silenced(leg.branch) }
         } else {
             branchFailed(leg.branch, of: leg.call, with: status, now: now)
         }

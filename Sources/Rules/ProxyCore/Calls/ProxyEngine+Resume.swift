@@ -17,7 +17,7 @@ extension ProxyEngine {
         if let request, request.method == .invite {
             restoreMissedCall(stored, request, now: now)
             if resume(stored, request, now: now) { return }
-            if let offer = stored.offer { ledger.ended(offer, into: &actions) }
+            if let userCall = stored.userCall { ledger.ended(userCall, into: &actions) }
         }
         act(.journal(.over(call: stored.id)))
     }
@@ -33,8 +33,8 @@ extension ProxyEngine {
             let server = transactions.resume(
                 request, respondOn: wayBack(to: incoming), now: now.instant)
         else { return false }
-        let offer = stored.offer.map { self.offer($0, of: stored, request, now: now) }
-        let call = calls.resume(stored, incoming, server, offer: offer, parties: parties(of: stored, request))
+        let userCall = stored.userCall.map { self.offer($0, of: stored, request, now: now) }
+        let call = calls.resume(stored, incoming, server, userCall: userCall, parties: parties(of: stored, request))
         if incoming.flow.isClosed {
             calls.away.add(call, of: phone(of: incoming))
             lookUpCaller(of: call, incoming)
@@ -44,17 +44,17 @@ extension ProxyEngine {
         return true
     }
 
-    private func offer(_ stored: StoredOffer, of call: StoredCall, _ request: SIPRequest, now: Moment) -> Offer {
-        Offer(
+    private func offer(_ stored: StoredUserCall, of call: StoredCall, _ request: SIPRequest, now: Moment) -> UserCall {
+        UserCall(
             ref: stored.callRef,
-            key: OfferKey(aor: stored.aor, callID: request.callID, fromTag: request.from.tag ?? .empty),
+            key: UserCallKey(aor: stored.aor, callID: request.callID, fromTag: request.from.tag ?? .empty),
             receivedAt: call.receivedAt, pushDeadline: stored.holdUntil,
             holdUntil: now.instant + min(max(stored.holdUntil - now.date, .zero), holdTime(of: request)),
             caller: caller(of: call, request), mayPush: stored.mayPush)
     }
 
     private func parties(of stored: StoredCall, _ request: SIPRequest) -> HeldShares.Parties {
-        HeldShares.Parties(caller: caller(of: stored, request), callee: stored.offer?.aor.shareNumber)
+        HeldShares.Parties(caller: caller(of: stored, request), callee: stored.userCall?.aor.shareNumber)
     }
 
     private func caller(of stored: StoredCall, _ request: SIPRequest) -> Caller {
@@ -77,18 +77,18 @@ extension ProxyEngine {
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
     }
 
-    private func resume(_ call: Call, _ stored: StoredCall, _ incoming: IncomingRequest, now: Moment) {
+    private func resume(_ call: ProxiedRequest, _ stored: StoredCall, _ incoming: IncomingRequest, now: Moment) {
         guard let server = call.server else { return }
         log.info(
             "call goes on after a restart",
             [
-                .aor: .text(stored.offer?.aor.description ?? ""), .callID: .bytes(incoming.request.callID),
+                .aor: .text(stored.userCall?.aor.description ?? ""), .callID: .bytes(incoming.request.callID),
                 .count: .number(stored.branches.count),
             ])
-        if let offer = call.offer {
-            resume(offer, of: call, stored, now: now)
+        if let userCall = call.userCall {
+            resume(userCall, of: call, stored, now: now)
         } else if let request = dialogRequest(incoming, stored, now: now) {
-            call.matter = .dialog(request)
+            call.purpose = .dialog(request)
         } else if stored.final.isEmpty, !call.fork.wasAnswered, !incoming.isTrusted, incoming.request.to.tag == nil,
             case .initial(let next) = route(of: incoming.request)
         {
@@ -106,21 +106,21 @@ extension ProxyEngine {
         for index in call.fork.branches.indices {
             resume(index, of: call, stored.branches[index], incoming, now: now)
         }
-        change(call, now: now) { $0.resumed() }
+        update(call, now: now) { $0.resumed() }
     }
 
     /// Continues a call to one of our users: lists its devices, and resumes its timeline records.
-    private func resume(_ offer: Offer, of call: Call, _ stored: StoredCall, now: Moment) {
+    private func resume(_ userCall: UserCall, of call: ProxiedRequest, _ stored: StoredCall, now: Moment) {
         for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
             calls.list(index, of: call)
-            noteResumed(index, of: call, stored.branches[index], offer, now: now)
+            noteResumed(index, of: call, stored.branches[index], userCall, now: now)
         }
     }
 
     /// Makes the call a missed call of its devices again, because an active call has no row in the store. For an
     /// answered or refused call, the store already has the result.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
-        guard let offer = stored.offer, stored.final.isEmpty,
+        guard let userCall = stored.userCall, stored.final.isEmpty,
             !Fork(resuming: stored).isAnswered
         else { return }
         let devices = stored.branches.compactMap(\.device).filter {
@@ -128,29 +128,29 @@ extension ProxyEngine {
         }
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
         ledger.resumed(
-            stored, offer, from: caller, by: self.caller(of: stored, request), devices: Set(devices), into: &actions)
+            stored, userCall, from: caller, by: self.caller(of: stored, request), devices: Set(devices), into: &actions)
     }
 
     private func noteResumed(
-        _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ offer: Offer, now: Moment
+        _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ userCall: UserCall, now: Moment
     ) {
         // A push that is sent again gets a new record.
-        guard let device = stored.device, !mayPushAgain(stored, offer) else { return }
+        guard let device = stored.device, !mayPushAgain(stored, userCall) else { return }
         ledger.resumed(
-            index, of: call, offer, device, stored.code,
+            index, of: call, userCall, device, stored.code,
             app: registrar.bindings.pushToken(of: device)?.provider.rawValue ?? "", wasAccepted: stored.wasWoken,
             now: now)
     }
 
     /// Whether to send the push again, with the same code, because the push may not have reached the provider.
-    private func mayPushAgain(_ stored: StoredCall.Branch, _ offer: Offer) -> Bool {
-        stored.stage == .waiting && stored.code != nil && !stored.wasWoken && offer.mayPush
+    private func mayPushAgain(_ stored: StoredCall.Branch, _ userCall: UserCall) -> Bool {
+        stored.stage == .waiting && stored.code != nil && !stored.wasWoken && userCall.mayPush
     }
 
     // MARK: Branches
 
     private func resume(
-        _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
+        _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
     ) {
         takeUpFormer(stored, index, of: call, incoming, now: now)
         switch (stored.stage, stored.sent) {
@@ -160,7 +160,7 @@ extension ProxyEngine {
         case (.ended, _): break
         case (.called, let sent?) where isWayOpen(sent.flow, of: call):
             take(up: sent, index, of: call, incoming, .sendingAgain, now: now)
-            if call.dialogRequest != nil || call.offer != nil { armSilence(of: call, now: now) }
+            if call.dialogRequest != nil || call.userCall != nil { armSilence(of: call, now: now) }
         case (.called, let sent?) where goesToUpstreamByTLS(sent.flow, of: call):
             // The server's certificate has to name the upstream, so the name is looked up.
             if let upstream = settings.upstream { lookUp(upstream, toSend: .again(sent), for: index, of: call) }
@@ -177,7 +177,7 @@ extension ProxyEngine {
 
     /// Resumes INVITEs that went to earlier flows of the phone. Only a 2xx to one of them counts.
     private func takeUpFormer(
-        _ stored: StoredCall.Branch, _ index: Int, of call: Call, _ incoming: IncomingRequest, now: Moment
+        _ stored: StoredCall.Branch, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest, now: Moment
     ) {
         let hasAnswered = stored.stage == .ended && stored.end == .succeeded
         guard let sent = stored.sent, hasAnswered || stored.stage != .ended && !call.fork.isClosing else { return }
@@ -190,19 +190,19 @@ extension ProxyEngine {
 
     /// Whether the flow can still be used. Connections have ended with the earlier run. UDP needs none, and a flow with the
     /// connection number 0 opens a new one.
-    private func isWayOpen(_ flow: Flow, of call: Call) -> Bool {
+    private func isWayOpen(_ flow: Flow, of call: ProxiedRequest) -> Bool {
         !flow.transport.isReliable || flow.transport == .tcp && flow.connection == 0
             || goesToUpstreamByTLS(flow, of: call) && settings.upstream?.numeric != nil
     }
 
-    private func goesToUpstreamByTLS(_ flow: Flow, of call: Call) -> Bool {
-        call.offer == nil && call.dialogRequest == nil && flow.transport == .tls && flow.connection == 0
+    private func goesToUpstreamByTLS(_ flow: Flow, of call: ProxiedRequest) -> Bool {
+        call.userCall == nil && call.dialogRequest == nil && flow.transport == .tls && flow.connection == 0
             && settings.upstream != nil
     }
 
     /// The upstream was looked up again, because an earlier run sent the INVITE there over TLS.
     func sendAgain(
-        _ sent: StoredCall.SentINVITE, _ index: Int, of call: Call, _ incoming: IncomingRequest,
+        _ sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         to hops: [ResolvedHop], now: Moment
     ) {
         guard let hop = hops.first(where: { $0.transport == .tls }) else {
@@ -217,7 +217,7 @@ extension ProxyEngine {
     /// Sends the INVITE again exactly as it was sent before. A phone that has the INVITE repeats its last response. For
     /// a phone that never got it, this is the first INVITE.
     private func take(
-        up sent: StoredCall.SentINVITE, _ index: Int, of call: Call, _ incoming: IncomingRequest,
+        up sent: StoredCall.SentINVITE, _ index: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ resumption: TransactionTable.Resumption, now: Moment
     ) {
         let branch = call.fork.branches[index]
@@ -230,7 +230,7 @@ extension ProxyEngine {
         guard let client else { return branchFailed(index, of: call, with: .serviceUnavailable, now: now) }
         legs.start(client, BranchLeg(call: call, branch: index, detour: nil))
         guard !branch.isEnded else { return }
-        call.fork.aimed(index, way: way(of: sent, to: branch, now: now))
+        call.fork.aimed(index, routeHash: routeHash(of: sent, to: branch, now: now))
         self.sent(index, of: call, as: client, on: sent.flow)
         ledger.invited(call.fork.branches[index], now: now)
         if case .silent = resumption {
@@ -245,7 +245,8 @@ extension ProxyEngine {
 
     /// The request as it was sent before, except for the dialog tokens, which are those of this run.
     private func again(
-        _ sent: StoredCall.SentINVITE, of call: Call, to branch: ForkBranch, _ incoming: IncomingRequest, now: Moment
+        _ sent: StoredCall.SentINVITE, of call: ProxiedRequest, to branch: ForkBranch, _ incoming: IncomingRequest,
+        now: Moment
     ) -> OutgoingRequest {
         let maxForwards = incoming.request.maxForwards ?? 71
         var edits = RequestEdits(
@@ -253,7 +254,7 @@ extension ProxyEngine {
         edits.routes = sent.routes
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = UInt32(call.breadth)
-        if call.offer == nil {
+        if call.userCall == nil {
             edits.added = identity(of: incoming)
         } else if CallerIdentity.wantsIDPrivacy(incoming.request.frame) {
             edits.removed = [.pAssertedIdentity]
@@ -266,29 +267,29 @@ extension ProxyEngine {
     }
 
     /// The branch's ``ForkTarget/way``, if the phone is still registered there.
-    private func way(of sent: StoredCall.SentINVITE, to branch: ForkBranch, now: Moment) -> Int {
+    private func routeHash(of sent: StoredCall.SentINVITE, to branch: ForkBranch, now: Moment) -> Int {
         let target = branch.addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
-        if let target, !target.path.isEmpty, target.path == sent.routes { return target.way }
+        if let target, !target.path.isEmpty, target.path == sent.routes { return target.routeHash }
         return sent.flow.hashValue
     }
 
     /// The branch waits for its phone. If the phone had the INVITE, its connection has ended.
     private func wait(
-        _ index: Int, of call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
+        _ index: Int, of call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment
     ) {
-        guard let offer = call.offer else { return goOn(call, stored, incoming, now: now) }
+        guard let userCall = call.userCall else { return goOn(call, stored, incoming, now: now) }
         guard
             let target = (stored.contact ?? stored.device).flatMap({
                 registrar.bindings.forkTarget($0, now: now.instant)
             })
         else { return branchFailed(index, of: call, with: .temporarilyUnavailable, now: now) }
         if call.deadline == .none {
-            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: max(offer.holdUntil, now.instant))
+            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: max(userCall.holdUntil, now.instant))
         }
-        if mayPushAgain(stored, offer), let token = target.pushToken {
+        if mayPushAgain(stored, userCall), let token = target.pushToken {
             let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
             ledger.wake(
-                target, token, for: index, of: call, offer, caller, again: stored.code, now: now, into: &actions)
+                target, token, for: index, of: call, userCall, caller, again: stored.code, now: now, into: &actions)
         }
         if stored.stage == .waiting { return watch(target) }
         if isAwake(target) {
@@ -312,7 +313,7 @@ extension ProxyEngine {
     }
 
     /// Sends a resumed INVITE to the upstream or inside its dialog, by the route that a new INVITE would take.
-    private func goOn(_ call: Call, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment) {
+    private func goOn(_ call: ProxiedRequest, _ stored: StoredCall.Branch, _ incoming: IncomingRequest, now: Moment) {
         switch (route(of: incoming.request), call.dialogRequest) {
         case (.dialog, let request?):
             send(incoming, request, of: call, again: stored.code, now: now)

@@ -14,7 +14,7 @@ extension ProxyEngine {
     ///
     /// If the phone has no other flow, a phone that also got a push counts as asleep. Inside a dialog, the phone gets a
     /// push now.
-    func silenceDue(of call: Call, now: Moment) {
+    func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
             guard case .calling(let client) = branch.state, let leg = legs.branch(client) else { continue }
@@ -27,7 +27,7 @@ extension ProxyEngine {
     /// The phone got the INVITE immediately and sent no response. The phone may sleep: the hold goes on, and a dead
     /// token ends the branch. An answer in the same transaction still counts.
     func fallsSilent(_ leg: BranchLeg, now: Moment) {
-        guard leg.call.offer != nil, leg.call.fork.acceptsBranches,
+        guard leg.call.userCall != nil, leg.call.fork.acceptsBranches,
             let device = leg.call.fork.branches[leg.branch].addressee
         else { return }
         guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {
@@ -42,14 +42,14 @@ extension ProxyEngine {
 
     /// A request inside a dialog got no response for three seconds. If the device has moved, the request goes to the
     /// new flow. Otherwise the phone gets a push.
-    func dialogSilenceDue(of call: Call, now: Moment) {
+    func dialogSilenceDue(of call: ProxiedRequest, now: Moment) {
         guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
             call.fork.branches[0].isUnderWay,
             let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
         else { return }
         calls.list(0, of: call)
         if target.flow == call.fork.branches[0].flow {
-            call.fork.aimed(0, way: target.way)
+            call.fork.aimed(0, routeHash: target.routeHash)
         } else if !target.hasFailed {
             // The device has registered on another flow since.
             return deviceReturned(request.device, through: nil, now: now)

@@ -6,11 +6,11 @@ package import Timekeeping
 
 /// An INVITE as a value. Another run of the daemon continues the call from this value, and operators see it.
 package struct StoredCall: Hashable, Sendable {
-    /// The call's number in the journal, for pages of lists and for ``ProxyEngine/callDismissed(_:with:now:)``. Later
+    /// The call's number in the journal, for pages of lists and for ``ProxyEngine/callEndedByOperator(_:with:now:)``. Later
     /// calls have higher numbers.
     package let id: UInt64
     /// The offer, for a call to one of our users. An INVITE to the upstream or inside a dialog has none.
-    package let offer: StoredOffer?
+    package let userCall: StoredUserCall?
     package let receivedAt: UnixTime
     /// The flow that the INVITE came on; `isTrusted` says whether a trusted peer sent the INVITE.
     package let source: Flow
@@ -25,11 +25,12 @@ package struct StoredCall: Hashable, Sendable {
     package var branches: [Branch]
 
     package init(
-        id: UInt64, offer: StoredOffer?, receivedAt: UnixTime, source: Flow, isTrusted: Bool, sender: AddressOfRecord?,
+        id: UInt64, userCall: StoredUserCall?, receivedAt: UnixTime, source: Flow, isTrusted: Bool,
+        sender: AddressOfRecord?,
         request: ByteString, final: ByteString = .empty, branches: [Branch] = []
     ) {
         self.id = id
-        self.offer = offer
+        self.userCall = userCall
         self.receivedAt = receivedAt
         self.source = source
         self.isTrusted = isTrusted
@@ -107,8 +108,8 @@ package struct StoredCall: Hashable, Sendable {
     package var ringing: [DeviceID] { branches.filter { $0.stage == .called }.compactMap { $0.contact ?? $0.device } }
 }
 
-/// The user to whom a call is offered, and how long, see ``Offer``.
-package struct StoredOffer: Hashable, Sendable {
+/// The user to whom a call is offered, and how long, see ``UserCall``.
+package struct StoredUserCall: Hashable, Sendable {
     package let aor: AddressOfRecord
     package let callRef: CallRef
     /// Both are empty in the journal, whose reader takes them from the request.
@@ -146,26 +147,27 @@ package indirect enum CallChange: Sendable {
 
 extension StoredCall {
     /// The call for operators; `nil` if the call has no offer or is over.
-    init?(_ call: Call) {
-        guard let offer = call.offer else { return nil }
-        self.init(call, .empty, receivedAt: offer.receivedAt) { _ in nil }
+    init?(_ call: ProxiedRequest) {
+        guard let userCall = call.userCall else { return nil }
+        self.init(call, .empty, receivedAt: userCall.receivedAt) { _ in nil }
     }
 
     /// The call for the journal, with the codes of its pushes; `nil` if the call is over.
-    init?(_ call: Call, _ request: ByteString, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
+    init?(_ call: ProxiedRequest, _ request: ByteString, receivedAt: UnixTime, code: (PushID) -> PushCode?) {
         guard call.fork.phase == .proceeding else { return nil }
         self.init(
-            id: call.id.rawValue, offer: call.offer.map(StoredOffer.init), receivedAt: receivedAt, source: call.source,
+            id: call.id.rawValue, userCall: call.userCall.map(StoredUserCall.init), receivedAt: receivedAt,
+            source: call.source,
             isTrusted: call.isTrusted, sender: call.sender, request: request,
             branches: call.fork.branches.map { Branch($0, code: $0.push.flatMap(code)) })
     }
 }
 
-extension StoredOffer {
-    fileprivate init(_ offer: Offer) {
+extension StoredUserCall {
+    fileprivate init(_ userCall: UserCall) {
         self.init(
-            aor: offer.aor, callRef: offer.ref, callID: offer.key.callID, fromTag: offer.key.fromTag,
-            holdUntil: offer.pushDeadline, mayPush: offer.mayPush)
+            aor: userCall.aor, callRef: userCall.ref, callID: userCall.key.callID, fromTag: userCall.key.fromTag,
+            holdUntil: userCall.pushDeadline, mayPush: userCall.mayPush)
     }
 }
 

@@ -17,7 +17,7 @@ extension ProxyEngine {
         if let breach = breach(of: incoming, pass) {
             // The sender has proved itself, so a transaction is begun, where its ACK ends. Without one, the ACK would
             // go to the other side.
-            guard let incoming = begun(incoming, now: now) else { return }
+            guard let incoming = startTransaction(incoming, now: now) else { return }
             return refuse(incoming, by: breach, now: now)
         }
         renew(pass, now: now)
@@ -84,13 +84,14 @@ extension ProxyEngine {
         now: Moment
     ) {
         let parties = HeldShares.Parties(caller: caller)
-        guard let (incoming, call) = proxied(incoming, to: [nil], parties: parties, now: now) else { return }
+        guard let (incoming, call) = startProxying(incoming, to: [nil], parties: parties, now: now) else { return }
         sendTrying(incoming, now: now)
         forward(incoming, next, of: call, on: hop, pass, now: now)
     }
 
     func forward(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: Call, on hop: Flow, _ pass: DialogPass, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: ProxiedRequest, on hop: Flow, _ pass: DialogPass,
+        now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
         edits.routes = next.rows
@@ -103,6 +104,6 @@ extension ProxyEngine {
 
     /// Restores from the store how long an earlier run renewed a dialog.
     package func restoreDialog(_ digest: UInt64, until: UnixTime, now: Moment) {
-        dialogs.lives.renew(digest, until: until, now: now.date)
+        dialogs.renewals.renew(digest, until: until, now: now.date)
     }
 }

@@ -30,17 +30,17 @@ extension ProxyEngine {
     }
 
     func isAlive(_ pass: DialogPass, now: Moment) -> Bool {
-        now.date <= dialogs.lives.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
+        now.date <= dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: settings.call.dialogLifetime)
     }
 
     /// A request in the second half of a dialog's life makes the dialog live as long as a new one.
     func renew(_ pass: DialogPass, now: Moment) {
         let lifetime = settings.call.dialogLifetime
-        let end = dialogs.lives.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
+        let end = dialogs.renewals.end(of: pass.digest, made: pass.token.made, lifetime: lifetime)
         let rest = end - now.date
         guard rest + rest < lifetime else { return }
         let until = now.date + lifetime
-        dialogs.lives.renew(pass.digest, until: until, now: now.date)
+        dialogs.renewals.renew(pass.digest, until: until, now: now.date)
         act(.record([.dialogRenewed(pass.digest, until: until)]))
     }
 }

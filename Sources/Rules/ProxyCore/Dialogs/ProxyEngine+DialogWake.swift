@@ -54,9 +54,11 @@ extension ProxyEngine {
                 incoming, refusal, because: .calleeLimit, fields: [Self.retryAfter(seconds: 5)], now: now)
         }
         let parties = HeldShares.Parties(caller: request.caller)
-        guard let (incoming, call) = proxied(incoming, to: [request.device], parties: parties, now: now) else { return }
+        guard let (incoming, call) = startProxying(incoming, to: [request.device], parties: parties, now: now) else {
+            return
+        }
         sendTrying(incoming, now: now)
-        call.matter = .dialog(request)
+        call.purpose = .dialog(request)
         send(incoming, request, of: call, now: now)
     }
 
@@ -89,12 +91,13 @@ extension ProxyEngine {
     ///   - code: the code of a push that an earlier run may have sent for the request.
     ///   - now: both clocks.
     func send(
-        _ incoming: IncomingRequest, _ request: DialogRequest, of call: Call, again code: PushCode? = nil, now: Moment
+        _ incoming: IncomingRequest, _ request: DialogRequest, of call: ProxiedRequest, again code: PushCode? = nil,
+        now: Moment
     ) {
         guard let flow = dialogHop(request.pass, request.next, now: now) else {
             return waitInDialog(call, request, again: code, now: now)
         }
-        call.fork.aimed(0, way: flow.hashValue)
+        call.fork.aimed(0, routeHash: flow.hashValue)
         transmit(incoming, request, of: call, on: flow, now: now)
         guard call.fork.branches[0].isUnderWay else { return }
         armSilence(of: call, now: now)
@@ -103,7 +106,7 @@ extension ProxyEngine {
     private static let mostWaiting = 16
 
     private func transmit(
-        _ incoming: IncomingRequest, _ request: DialogRequest, of call: Call, on flow: Flow, now: Moment
+        _ incoming: IncomingRequest, _ request: DialogRequest, of call: ProxiedRequest, on flow: Flow, now: Moment
     ) {
         var edits = RequestEdits(requestURI: request.next.requestURI.text, via: .empty, maxForwards: 70)
         edits.routes = request.next.rows
@@ -111,12 +114,12 @@ extension ProxyEngine {
     }
 
     /// The phone is back, so the request goes to the phone's present flow.
-    func deliver(_ request: DialogRequest, of call: Call, to target: ForkTarget, now: Moment) {
+    func deliver(_ request: DialogRequest, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         let flow = target.path.isEmpty ? target.flow : dialogHop(request.pass, request.next, now: now)
         guard let flow, let incoming = revive(call) else {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
-        call.fork.aimed(0, way: target.way)
+        call.fork.aimed(0, routeHash: target.routeHash)
         ledger.drop(0, of: call, now: now, into: &actions)
         log.info("request inside a dialog goes to its phone", [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
@@ -145,7 +148,7 @@ extension ProxyEngine {
 
     /// The phone has no flow. The request waits for the phone, as long as its sender's transaction allows (RFC 4320).
     private func waitInDialog(
-        _ call: Call, _ request: DialogRequest, again code: PushCode? = nil, now: Moment
+        _ call: ProxiedRequest, _ request: DialogRequest, again code: PushCode? = nil, now: Moment
     ) {
         guard let target = registrar.bindings.forkTarget(request.device, now: now.instant) else {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
@@ -164,7 +167,7 @@ extension ProxyEngine {
     /// Sends one silent push for a request, within the limit for notifications. `old` is the code of a push that an
     /// earlier run may have sent.
     func wakeInDialog(
-        _ target: ForkTarget, _ call: Call, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
+        _ target: ForkTarget, _ call: ProxiedRequest, _ request: DialogRequest, again old: PushCode? = nil, now: Moment
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }

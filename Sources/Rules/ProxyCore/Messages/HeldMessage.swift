@@ -85,7 +85,7 @@ final class HeldMessage {
     struct Recipient {
         let device: DeviceID
         /// The delivery in flight to this device.
-        var delivery: Call?
+        var delivery: ProxiedRequest?
         /// How often the message was sent to this device.
         var tries = 0
     }
@@ -359,7 +359,7 @@ struct HeldMessages: ~Copyable {
     }
 
     /// The delivery in flight to a device.
-    func delivery(to device: DeviceID, of aor: AddressOfRecord) -> (message: HeldMessage, call: Call)? {
+    func delivery(to device: DeviceID, of aor: AddressOfRecord) -> (message: HeldMessage, call: ProxiedRequest)? {
         for message in queue(of: aor) {
             if let call = message.recipient(device)?.delivery { return (message, call) }
         }
@@ -413,7 +413,7 @@ struct HeldMessages: ~Copyable {
         queues[aor]?.devices[device]?.wasWoken = false
     }
 
-    func sent(_ message: HeldMessage, to device: DeviceID, as call: Call) {
+    func sent(_ message: HeldMessage, to device: DeviceID, as call: ProxiedRequest) {
         change(message, device) {
             $0.delivery = call
             $0.tries += 1

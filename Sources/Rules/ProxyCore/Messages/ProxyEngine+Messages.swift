@@ -33,7 +33,7 @@ extension ProxyEngine {
         {
             return refuseMessage(incoming, refusal, to: aor, now: now)
         }
-        guard let incoming = begun(incoming, now: now), let server = incoming.server else { return }
+        guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
         let life = request.expires.map { Duration.seconds(Int64($0)) } ?? settings.messages.maximumAge
         let message = HeldMessage(
@@ -152,16 +152,13 @@ extension ProxyEngine {
     private static let wakingTakes: Duration = .seconds(10)
 
     /// No phone has accepted the message in time.
-    private func giveUp(_ message: HeldMessage, now: Moment) {
+    func giveUp(_ message: HeldMessage, now: Moment) {
         let devices = message.recipients.map(\.device)
         if message.server != nil { counters.count(.messageGivenUp) }
         answerRefusal(of: message, now: now)
         forget(message, now: now)
         for device in devices { sendNext(to: device, of: message.aor, now: now) }
     }
-
-    /// An operator removes the message.
-    func dismiss(_ message: HeldMessage, now: Moment) { giveUp(message, now: now) }
 
     private func expire(_ message: HeldMessage, now: Moment) {
         counters.count(.messageExpired)
@@ -181,13 +178,13 @@ extension ProxyEngine {
     }
 
     /// Ends a delivery. The request is no longer resent, and its answer is ignored.
-    func stop(_ call: Call, now: Moment) {
-        call.matter = .plain
+    func stop(_ call: ProxiedRequest, now: Moment) {
+        call.purpose = .plain
         if let client = call.fork.branches.first?.client {
             legs.end(client)
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
-        change(call, now: now) { $0.silenced(0) }
+        update(call, now: now) { $0.silenced(0) }
     }
 
     // MARK: Waking
@@ -342,7 +339,7 @@ extension ProxyEngine {
             let incoming = revive(message)
         else { return }
         let call = calls.begin(incoming, nil, branches: [ForkBranch(device: device)])
-        call.matter = .delivery(MessageDelivery(message: message.id, device: device, triedAt: now.instant))
+        call.purpose = .delivery(MessageDelivery(message: message.id, device: device, triedAt: now.instant))
         messages.sent(message, to: device, as: call)
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
@@ -457,7 +454,7 @@ extension ProxyEngine {
         }
         if !changes.isEmpty { act(.record(changes.map { .message($0) })) }
         if let (message, call) = messages.delivery(to: device, of: aor) {
-            guard wasAsleep || call.fork.branches.first?.way != target.way else { return }
+            guard wasAsleep || call.fork.branches.first?.routeHash != target.routeHash else { return }
             stop(call, now: now)
             _ = messages.came(back: message, from: device)
         }
@@ -483,17 +480,17 @@ extension ProxyEngine {
 /// An order of a fork that carries a message to a phone.
 struct EndedDelivery {
     let delivery: MessageDelivery
-    let call: Call
+    let call: ProxiedRequest
     let order: Fork.Order
 
-    init(_ delivery: MessageDelivery, of call: Call, _ order: Fork.Order) {
+    init(_ delivery: MessageDelivery, of call: ProxiedRequest, _ order: Fork.Order) {
         self.delivery = delivery
         self.call = call
         self.order = order
     }
 }
 
-/// Marks a ``Call`` that delivers a message to one device. It is a class, so that its place in every other call is
+/// Marks a ``ProxiedRequest`` that delivers a message to one device. It is a class, so that its place in every other call is
 /// small.
 final class MessageDelivery {
     let message: UInt64

@@ -31,7 +31,7 @@ extension ProxyEngine {
         heldCalls { key, _ in key.aor == aor || key.callID == callID }
     }
 
-    private func heldCalls(where isAsked: (OfferKey, Call) -> Bool) -> [StoredCall] {
+    private func heldCalls(where isAsked: (UserCallKey, ProxiedRequest) -> Bool) -> [StoredCall] {
         calls.offered(where: isAsked).compactMap(StoredCall.init).sorted { $0.id < $1.id }
     }
 
@@ -41,7 +41,7 @@ extension ProxyEngine {
     package func heldCalls(named text: String) -> [StoredCall] {
         if let id = UInt64(text), let call = calls[ForkID(id)].flatMap(StoredCall.init) { return [call] }
         let (callID, ref) = (ByteString(text), CallRef(text))
-        return heldCalls { key, call in key.callID == callID || (ref != nil && call.offer?.ref == ref) }
+        return heldCalls { key, call in key.callID == callID || (ref != nil && call.userCall?.ref == ref) }
     }
 
     /// Ends a held or ringing call for an operator. Devices that were not notified of the call get it as a missed call.
@@ -53,7 +53,7 @@ extension ProxyEngine {
     /// - Returns: whether the call existed.
     func end(_ id: UInt64, with status: Status, now: Moment) -> Bool {
         guard let call = calls[ForkID(id)], StoredCall(call) != nil else { return false }
-        change(call, now: now) { $0.dismissed(with: status) }
+        update(call, now: now) { $0.endedByOperator(with: status) }
         return true
     }
 
@@ -106,7 +106,7 @@ extension ProxyEngine {
     /// Applies the settings that may change at run time. The caller has checked that the other settings are unchanged.
     package func settingsChanged(_ changed: ProxySettings) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
-            flows.watchLife(changed)
+            flows.watchActivity(changed)
         }
         let isUpstreamChanged = settings.upstream != changed.upstream || settings.upstreamCheck != changed.upstreamCheck
         settings = changed

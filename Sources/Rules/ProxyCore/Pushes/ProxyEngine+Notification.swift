@@ -144,18 +144,18 @@ extension ProxyEngine {
     /// from its push on, and get an end push. So do other apps whose settings say `after-end: push`. Until the
     /// provider answers the call's push, nobody knows whether the phone shows the call. The end push then waits until
     /// the provider has accepted that push.
-    func stoppedWaiting(_ index: Int, of call: Call, now: Moment) {
+    func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
         ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, now: now, into: &actions)
-        if branch.wasWoken, let end, let device = branch.device, let aor = call.offer?.aor {
+        if branch.wasWoken, let end, let device = branch.device, let aor = call.userCall?.aor {
             tell(end, to: device, of: aor, now: now)
         }
     }
 
     /// The content of the end push for a phone; `nil` if its app wants no end push.
-    private func end(of call: Call, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
-        guard branch.end != .succeeded, let offer = call.offer, let device = branch.device,
+    private func end(of call: ProxiedRequest, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
+        guard branch.end != .succeeded, let userCall = call.userCall, let device = branch.device,
             let token = registrar.bindings.pushToken(of: device), afterEnd(of: token) == .push
         else { return nil }
         var outcome = EndedCallNotice.Outcome.missed
@@ -169,7 +169,7 @@ extension ProxyEngine {
         guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
         guard let incoming = revive(call) else { return nil }
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
-        return EndedCallNotice(IncomingCall(offer, from: caller), outcome)
+        return EndedCallNotice(IncomingCall(userCall, from: caller), outcome)
     }
 
     /// Sends the phone an end push, if the phone can still be pushed.

@@ -23,7 +23,7 @@ extension ProxyEngine {
     }
 
     private func callPushFinished(
-        _ push: AskedPush, _ branch: Int, of call: Call, _ outcome: PushOutcome, now: Moment
+        _ push: AskedPush, _ branch: Int, of call: ProxiedRequest, _ outcome: PushOutcome, now: Moment
     ) {
         call.fork.pushFinished(branch, isAccepted: outcome.isAccepted)
         journal(call)
@@ -46,10 +46,11 @@ extension ProxyEngine {
     /// Dates a dead token if its provider gives no time, with the arrival of the call. A phone that registered after
     /// that keeps its contact.
     private func dated(_ outcome: PushOutcome, by push: AskedPush) -> PushOutcome {
-        guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let offer = call.offer else {
+        guard outcome == .tokenDead(since: nil), case .call(let call, _) = push.purpose, let userCall = call.userCall
+        else {
             return outcome
         }
-        return .tokenDead(since: offer.receivedAt)
+        return .tokenDead(since: userCall.receivedAt)
     }
 
     private func missedCallsPushFinished(

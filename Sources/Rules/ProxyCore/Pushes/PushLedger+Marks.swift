@@ -20,10 +20,10 @@ extension PushLedger {
     }
 
     /// The call was answered, so its pushes no longer count in the badge of any phone.
-    mutating func answered(_ call: Call, now: Moment, into actions: inout [ProxyAction]) {
-        guard let offer = call.offer, unread.count > 0 else { return }
+    mutating func answered(_ call: ProxiedRequest, now: Moment, into actions: inout [ProxyAction]) {
+        guard let userCall = call.userCall, unread.count > 0 else { return }
         for branch in call.fork.branches {
-            if let device = branch.device { callIsNoNews(offer.ref, for: device, now: now, into: &actions) }
+            if let device = branch.device { callIsNoNews(userCall.ref, for: device, now: now, into: &actions) }
         }
     }
 

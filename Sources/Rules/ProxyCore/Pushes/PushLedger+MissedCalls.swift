@@ -18,34 +18,34 @@ extension PushLedger {
     }
 
     /// Updates the user's missed calls after the state of a call has changed (R20, R21, A21).
-    mutating func tellBucket(of call: Call, into actions: inout [ProxyAction]) {
-        guard let offer = call.offer, !call.wasAnswered else { return }
+    mutating func tellBucket(of call: ProxiedRequest, into actions: inout [ProxyAction]) {
+        guard let userCall = call.userCall, !call.wasAnswered else { return }
         if call.fork.isAnswered {
             call.wasAnswered = true
-            tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.callAnswered(offer.ref) }
+            tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callAnswered(userCall.ref) }
             return
         }
         let (isOver, knowing) = (call.fork.phase == .ended, call.fork.knowingDevices)
         guard isOver || knowing > Int(call.toldKnowing) else { return }
         call.toldKnowing = UInt8(clamping: knowing)
-        tellBucket(of: offer.aor, into: &actions) { bucket, _ in
+        tellBucket(of: userCall.aor, into: &actions) { bucket, _ in
             var changes: [BucketChange] = []
             for branch in call.fork.branches where branch.deviceKnows {
-                if let device = branch.device { changes += bucket.deviceReached(offer.ref, device) }
+                if let device = branch.device { changes += bucket.deviceReached(userCall.ref, device) }
             }
-            return isOver ? changes + bucket.callEnded(offer.ref) : changes
+            return isOver ? changes + bucket.callEnded(userCall.ref) : changes
         }
     }
 
     /// The call counts as missed for these devices until they are notified. While the call is active, only the
     /// journal has its entries, and no row is written.
     mutating func callOffered(
-        _ offer: Offer, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
+        _ userCall: UserCall, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
         into actions: inout [ProxyAction]
     ) {
-        tellBucket(of: offer.aor, into: &actions) { bucket, settings in
+        tellBucket(of: userCall.aor, into: &actions) { bucket, settings in
             bucket.callOffered(
-                offer.ref, caller: caller.remoteURI, by: offer.caller, at: date, devices: devices,
+                userCall.ref, caller: caller.remoteURI, by: userCall.caller, at: date, devices: devices,
                 settings: settings)
         }
     }
@@ -54,37 +54,37 @@ extension PushLedger {
     ///
     /// - Parameters:
     ///   - stored: the call from the journal.
-    ///   - offer: the call's offer from the journal.
+    ///   - userCall: the call of our user, from the journal.
     ///   - caller: the caller that the INVITE names.
     ///   - broughtBy: the caller in whose share the call counts.
     ///   - devices: the devices of its branches that can get lists of missed calls.
     ///   - actions: receives orders for the store.
     mutating func resumed(
-        _ stored: StoredCall, _ offer: StoredOffer, from caller: CallerIdentity, by broughtBy: Caller,
+        _ stored: StoredCall, _ userCall: StoredUserCall, from caller: CallerIdentity, by broughtBy: Caller,
         devices: Set<DeviceID>,
         into actions: inout [ProxyAction]
     ) {
         let branches = stored.branches.filter { $0.device.map(devices.contains) == true }
-        tellBucket(of: offer.aor, into: &actions) { bucket, settings in
+        tellBucket(of: userCall.aor, into: &actions) { bucket, settings in
             var changes = bucket.callResumed(
-                offer.callRef, caller: caller.remoteURI, by: broughtBy, at: stored.receivedAt,
+                userCall.callRef, caller: caller.remoteURI, by: broughtBy, at: stored.receivedAt,
                 devices: branches.compactMap(\.device),
                 settings: settings)
             for branch in branches where branch.deviceKnows {
-                if let device = branch.device { changes += bucket.deviceReached(offer.callRef, device) }
+                if let device = branch.device { changes += bucket.deviceReached(userCall.callRef, device) }
             }
             return changes
         }
     }
 
     /// A call of an earlier run is not resumed.
-    mutating func ended(_ offer: StoredOffer, into actions: inout [ProxyAction]) {
-        tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.callEnded(offer.callRef) }
+    mutating func ended(_ userCall: StoredUserCall, into actions: inout [ProxyAction]) {
+        tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
     }
 
     /// A device was notified of a call that is over.
-    mutating func deviceReached(_ device: DeviceID, by offer: Offer, into actions: inout [ProxyAction]) {
-        tellBucket(of: offer.aor, into: &actions) { bucket, _ in bucket.deviceReached(offer.ref, device) }
+    mutating func deviceReached(_ device: DeviceID, by userCall: UserCall, into actions: inout [ProxyAction]) {
+        tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.deviceReached(userCall.ref, device) }
     }
 
     // MARK: The list for a device

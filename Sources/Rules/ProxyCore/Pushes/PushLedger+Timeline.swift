@@ -14,24 +14,25 @@ extension PushLedger {
     /// Begins the record of a device that is called, whether the device is woken or not. `app` is the name of its
     /// provider, or empty if no push is asked for. `earlier` is the time at which an earlier run began the call.
     mutating func began(
-        _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ omission: TimelineRecord.Omission?,
+        _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID,
+        _ omission: TimelineRecord.Omission?,
         _ code: PushCode? = nil, app: String, since earlier: UnixTime? = nil, now: Moment
     ) {
-        guard timeline.isOn, keepsRecord(from: offer.caller, now: now.instant) else { return }
+        guard timeline.isOn, keepsRecord(from: userCall.caller, now: now.instant) else { return }
         let id = newRecordID()
         call.fork.recorded(branch, as: id)
         let date = min(earlier ?? now.date, now.date)
         timeline.began(
             TimelineRecord(
-                id: id, kind: .call, user: offer.aor.user, host: offer.aor.host, device: device,
-                callRef: offer.ref, callID: offer.key.callID, requestedAt: date, omission: omission, code: code,
+                id: id, kind: .call, user: userCall.aor.user, host: userCall.aor.host, device: device,
+                callRef: userCall.ref, callID: userCall.key.callID, requestedAt: date, omission: omission, code: code,
                 app: app),
             now: now.instant + (date - now.date))
     }
 
     /// Begins the record of a call that a phone makes through the upstream.
     mutating func began(
-        _ call: Call, of caller: AddressOfRecord, to peer: ByteString, _ incoming: IncomingRequest,
+        _ call: ProxiedRequest, of caller: AddressOfRecord, to peer: ByteString, _ incoming: IncomingRequest,
         since date: UnixTime,
         now: Moment
     ) {
@@ -144,14 +145,15 @@ extension PushLedger {
 
     /// Ends the record of a branch that is about to end for a reason that the fork does not know.
     mutating func ended(
-        _ branch: Int, of call: Call, _ end: TimelineRecord.End, now: Moment, into actions: inout [ProxyAction]
+        _ branch: Int, of call: ProxiedRequest, _ end: TimelineRecord.End, now: Moment,
+        into actions: inout [ProxyAction]
     ) {
         guard let id = call.fork.takeRecord(branch) else { return }
         keep(timeline.ended(id, end, now: now.instant), into: &actions)
     }
 
     /// Updates the records of a fork's branches after an event changed the fork.
-    mutating func changed(_ call: Call, now: Moment, into actions: inout [ProxyAction]) {
+    mutating func changed(_ call: ProxiedRequest, now: Moment, into actions: inout [ProxyAction]) {
         for index in call.fork.branches.indices {
             guard let id = call.fork.branches[index].record else { continue }
             if call.fork.branches[index].isEnded {
@@ -173,21 +175,22 @@ extension PushLedger {
         case .cancelled(.answeredElsewhere): (.answeredElsewhere, nil)
         case .cancelled(.declinedElsewhere): (.declinedElsewhere, nil)
         case .cancelled(.callerCancelled): (.callerGaveUp, nil)
-        case .cancelled(.dismissed): (.dismissed, nil)
+        case .cancelled(.endedByOperator): (.endedByOperator, nil)
         case .cancelled(.moved): (.unreachable, nil)
         }
     }
 
     /// Begins a new record for a call that an earlier run began. Only the journal says whether its push was accepted.
     mutating func resumed(
-        _ branch: Int, of call: Call, _ offer: Offer, _ device: DeviceID, _ code: PushCode?, app: String,
+        _ branch: Int, of call: ProxiedRequest, _ userCall: UserCall, _ device: DeviceID, _ code: PushCode?,
+        app: String,
         wasAccepted: Bool, now: Moment
     ) {
         began(
-            branch, of: call, offer, device, code == nil ? .ordinaryContact : nil, code, app: code == nil ? "" : app,
-            since: offer.receivedAt, now: now)
+            branch, of: call, userCall, device, code == nil ? .ordinaryContact : nil, code, app: code == nil ? "" : app,
+            since: userCall.receivedAt, now: now)
         guard let code else { return }
-        _ = unread.asked(code, .call(offer.ref), by: device, at: offer.receivedAt)
+        _ = unread.asked(code, .call(userCall.ref), by: device, at: userCall.receivedAt)
         guard let record = call.fork.branches[branch].record else { return }
         if wasAccepted {
             _ = timeline.noted(record, .finished(.accepted(nil)), now: now.instant)

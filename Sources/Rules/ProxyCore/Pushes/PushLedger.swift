@@ -18,7 +18,7 @@ package struct PushLedger: ~Copyable {
     package internal(set) var timeline: PushTimeline
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
-    var limits: PushLimits
+    var limits: PushRates
     /// How many timeline records each caller may cause (T32.5).
     var recordShares: RecordShares
     /// Devices whose list of missed calls waits for a retry.
@@ -37,7 +37,7 @@ package struct PushLedger: ~Copyable {
         timeline = PushTimeline(limit: settings.timelineLimit)
         unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
         buckets = BucketTable(settings: settings.sharedBucket, restoring: entries)
-        limits = PushLimits(settings)
+        limits = PushRates(settings)
         recordShares = RecordShares(settings)
         self.random = random
         self.log = log
@@ -137,7 +137,8 @@ package struct PushLedger: ~Copyable {
     ///   - now: both clocks.
     ///   - actions: receives orders for the shell.
     mutating func drop(
-        _ branch: Int, of call: Call, owing end: EndedCallNotice? = nil, now: Moment, into actions: inout [ProxyAction]
+        _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,
+        into actions: inout [ProxyAction]
     ) {
         guard let id = call.fork.takePush(branch) else { return }
         if let push = pushes[id] {
@@ -154,38 +155,39 @@ package struct PushLedger: ~Copyable {
     /// Sends the incoming-call push for a branch that waits (R11). If an earlier run already asked for this push,
     /// `old` is the code that it had.
     mutating func wake(
-        _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: Call, _ offer: Offer,
+        _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
         _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout [ProxyAction]
     ) {
-        guard old != nil || limits.admits(target.id, for: offer.caller, now: now.instant) else {
+        guard old != nil || limits.admits(target.id, for: userCall.caller, now: now.instant) else {
             let isOwn = !limits.device.isUsedUp(target.id, now: now.instant)
             log.warning(
                 isOwn
                     ? "caller has had its share of this phone's pushes, the phone is not woken"
                     : "phone gets too many pushes, it is not woken",
                 [
-                    .aor: .described(offer.aor), .device: .described(target.id),
-                    .caller: .bytes(caller.remoteURI), .callID: .bytes(offer.key.callID),
+                    .aor: .described(userCall.aor), .device: .described(target.id),
+                    .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),
                 ])
             return began(
-                branch, of: call, offer, target.id, isOwn ? .callerLimit : .deviceLimit, app: token.provider.rawValue,
+                branch, of: call, userCall, target.id, isOwn ? .callerLimit : .deviceLimit,
+                app: token.provider.rawValue,
                 now: now)
         }
         let code = old ?? newCode()
         began(
-            branch, of: call, offer, target.id, nil, code, app: token.provider.rawValue,
-            since: old == nil ? nil : offer.receivedAt, now: now)
+            branch, of: call, userCall, target.id, nil, code, app: token.provider.rawValue,
+            since: old == nil ? nil : userCall.receivedAt, now: now)
         let push = begin(
             AskedPush(
-                .call(call, branch: branch), code, device: target.id, aor: offer.aor,
+                .call(call, branch: branch), code, device: target.id, aor: userCall.aor,
                 record: call.fork.branches[branch].record))
         call.fork.pushAsked(branch, push)
-        let badge = unread.asked(code, .call(offer.ref), by: target.id, at: now.date)
+        let badge = unread.asked(code, .call(userCall.ref), by: target.id, at: now.date)
         send(
             PushRequest(
                 id: push, code: code, device: target.id, token: token,
-                message: .incomingCall(IncomingCall(offer, from: caller)), badge: badge,
-                deadline: max(offer.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
+                message: .incomingCall(IncomingCall(userCall, from: caller)), badge: badge,
+                deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
     }
 
     /// The shortest time for which a call's push is worth sending, when a phone is woken because it was lost while it
@@ -227,7 +229,7 @@ package struct PushLedger: ~Copyable {
 final class AskedPush {
     /// Why the push was asked for.
     enum Purpose {
-        case call(Call, branch: Int)
+        case call(ProxiedRequest, branch: Int)
         case missedCalls([CallRef])
         case notification
         /// Wakes the phone for messages that wait for it.
@@ -259,7 +261,7 @@ final class AskedPush {
 }
 
 /// Limits on the number of pushes (T11.2).
-struct PushLimits {
+struct PushRates {
     /// Pushes for calls, by device.
     private(set) var device: SharedRate<DeviceID>
     /// Pushes for anything else, by device.
@@ -315,9 +317,9 @@ struct FailedReport {
 
 extension IncomingCall {
     /// Describes the call as pushes announce it.
-    init(_ offer: Offer, from caller: CallerIdentity) {
+    init(_ userCall: UserCall, from caller: CallerIdentity) {
         self.init(
-            callRef: offer.ref, callerURI: caller.number, displayName: caller.displayName,
-            isAnonymous: caller.isAnonymous, receivedAt: offer.receivedAt, callID: offer.key.callID)
+            callRef: userCall.ref, callerURI: caller.number, displayName: caller.displayName,
+            isAnonymous: caller.isAnonymous, receivedAt: userCall.receivedAt, callID: userCall.key.callID)
     }
 }

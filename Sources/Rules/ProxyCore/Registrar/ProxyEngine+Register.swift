@@ -23,7 +23,8 @@ extension ProxyEngine {
             refusePath(incoming, for: aor, now: now)
             return
         }
-        guard authenticateRegister(incoming, for: aor, now: now), let incoming = begun(incoming, now: now) else {
+        guard authenticateRegister(incoming, for: aor, now: now), let incoming = startTransaction(incoming, now: now)
+        else {
             return
         }
         begin(.register(incoming), for: aor, now: now)

@@ -4,7 +4,7 @@ import Timekeeping
 /// The state of flows: when each flow last showed life, and which names its certificate proves.
 struct KnownFlows {
     /// When each flow last showed life. `nil` if `call.ring-live-flow-within` is zero.
-    var life: FlowLife?
+    var activity: FlowActivity?
     /// UDP flows that must send a keep-alive at intervals, with their deadlines.
     var timers = FlowTimers()
     /// Whether an engine timer is set for the next flow that may be overdue.
@@ -12,10 +12,10 @@ struct KnownFlows {
     /// Certificate names that the peers of open connections have proved, by connection number.
     var provedNames: [UInt64: [String]] = [:]
 
-    init(_ settings: ProxySettings) { watchLife(settings) }
+    init(_ settings: ProxySettings) { watchActivity(settings) }
 
-    mutating func watchLife(_ settings: ProxySettings) {
+    mutating func watchActivity(_ settings: ProxySettings) {
         let span = settings.call.ringLiveFlowWithin
-        life = span > .zero ? FlowLife(span: span) : nil
+        activity = span > .zero ? FlowActivity(span: span) : nil
     }
 }

@@ -6,9 +6,9 @@ import Timekeeping
 struct Lookups {
     enum Purpose {
         /// A branch of a call waits for the address of its next hop.
-        case branch(Int, of: Call, Request, NextHop)
+        case branch(Int, of: ProxiedRequest, Request, NextHop)
         /// The daemon calls a caller of an earlier run back.
-        case caller(Call)
+        case caller(ProxiedRequest)
         /// The daemon checks the health of the upstream at these addresses.
         case upstream
         /// The daemon sends OPTIONS to its own advertised name.

@@ -9,8 +9,10 @@ import Timekeeping
 extension ProxyEngine {
     /// Sends a request to a user's device by the way that its registration gave (T9.1 to T9.4). If a trusted peer put a
     /// further Route into the request, the request follows that Route (RFC 3261 section 16.6 item 6).
-    func sendToDevice(_ incoming: IncomingRequest, for branch: Int, of call: Call, to target: ForkTarget, now: Moment) {
-        call.fork.aimed(branch, way: target.way)
+    func sendToDevice(
+        _ incoming: IncomingRequest, for branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment
+    ) {
+        call.fork.aimed(branch, routeHash: target.routeHash)
         if registrar.bindings.hasFurtherFlows(target.binding) { armSilence(of: call, now: now) }
         var edits = RequestEdits(requestURI: target.requestURI, via: .empty, maxForwards: 70)
         edits.routes = target.path
@@ -49,7 +51,8 @@ extension ProxyEngine {
 
     /// Sends a request to a next hop. A host name is looked up first.
     func sendToHop(
-        _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: Call, to hop: NextHop, now: Moment
+        _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest, to hop: NextHop,
+        now: Moment
     ) {
         if let (transport, endpoint) = hop.numeric {
             let candidates = [
@@ -61,13 +64,13 @@ extension ProxyEngine {
         lookUp(hop, toSend: .new(edits), for: branch, of: call)
     }
 
-    func lookUp(_ hop: NextHop, toSend request: Lookups.Request, for branch: Int, of call: Call) {
+    func lookUp(_ hop: NextHop, toSend request: Lookups.Request, for branch: Int, of call: ProxiedRequest) {
         call.fork.resolving(branch, lookUp(hop, for: .branch(branch, of: call, request, hop)))
     }
 
     /// The look-up of a next hop has ended. The request goes to one of the hop's addresses.
     func found(
-        _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: Call, _ incoming: IncomingRequest,
+        _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ edits: RequestEdits, now: Moment
     ) {
         let named = upstreamWatch.health.preferred(hop.transport != nil ? hops.map(\.fixed) : hops)
@@ -77,7 +80,8 @@ extension ProxyEngine {
     /// Sends the request to the first address that we have a listener for. The other addresses are tried if that
     /// address does not answer.
     func transmit(
-        _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: Call, to hops: [ResolvedHop],
+        _ incoming: IncomingRequest, _ edits: RequestEdits, for branch: Int, of call: ProxiedRequest,
+        to hops: [ResolvedHop],
         device: DeviceID?, now: Moment
     ) {
         var others = withoutOurs(hops)
@@ -101,7 +105,7 @@ extension ProxyEngine {
 
     /// Sends the request on one flow, as RFC 3261 section 16.6 items 5 to 11 demand.
     func transmit(
-        _ incoming: IncomingRequest, _ given: RequestEdits, for branch: Int, of call: Call, on wished: Flow,
+        _ incoming: IncomingRequest, _ given: RequestEdits, for branch: Int, of call: ProxiedRequest, on wished: Flow,
         device: DeviceID?, alternatives: [ResolvedHop], mayUseTCP: Bool = false, now: Moment
     ) {
         guard !identity.isOurs(wished.transport, wished.remote) else {

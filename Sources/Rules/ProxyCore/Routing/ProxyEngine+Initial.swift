@@ -117,7 +117,9 @@ extension ProxyEngine {
                 incoming, .serviceUnavailable, because: .upstreamAway, fields: fields, now: now)
         }
         guard admits(incoming, from: caller, to: nil, now: now) else { return }
-        guard let (incoming, call) = proxied(incoming, to: [nil], parties: HeldShares.Parties(caller: caller), now: now)
+        guard
+            let (incoming, call) = startProxying(
+                incoming, to: [nil], parties: HeldShares.Parties(caller: caller), now: now)
         else {
             return
         }
@@ -127,7 +129,7 @@ extension ProxyEngine {
     }
 
     func send(
-        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: Call, upstream: NextHop, now: Moment
+        _ incoming: IncomingRequest, _ next: RouteSet.Next, of call: ProxiedRequest, upstream: NextHop, now: Moment
     ) {
         var edits = RequestEdits(requestURI: next.requestURI.text, via: .empty, maxForwards: 70)
         // A phone's own Route could lead the request past the PBX (T9.5).
@@ -218,7 +220,7 @@ extension ProxyEngine {
         }
         guard admits(incoming, from: caller, to: aor, now: now) else { return }
         guard
-            let (incoming, call) = proxied(
+            let (incoming, call) = startProxying(
                 incoming, to: reachable.map(\.id),
                 parties: HeldShares.Parties(caller: caller, callee: aor.shareNumber), now: now)
         else { return }

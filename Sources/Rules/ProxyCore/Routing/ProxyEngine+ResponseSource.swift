@@ -26,9 +26,9 @@ extension ProxyEngine {
         let aor: AddressOfRecord? =
             switch legs[client] {
             case .branch(let leg)?:
-                leg.call.offer?.aor
+                leg.call.userCall?.aor
                     ?? leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.binding($0)?.aor }
-            case .farewell(let farewell)?: farewell.offer.aor
+            case .farewell(let farewell)?: farewell.userCall.aor
             case .question?, nil: nil
             }
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false
@@ -36,7 +36,7 @@ extension ProxyEngine {
 
     /// The request of a branch was sent. A phone that has moved may answer its earlier transactions from the new flow,
     /// too.
-    func sent(_ branch: Int, of call: Call, as client: ClientTransactionID, on flow: Flow) {
+    func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }
         for former in call.fork.branches[branch].former { transactions.calledAnew(former, by: flow) }

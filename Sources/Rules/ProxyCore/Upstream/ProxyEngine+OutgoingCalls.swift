@@ -17,10 +17,11 @@ extension ProxyEngine {
 
     /// A phone's call to the upstream begins. A call of an earlier run keeps its original start.
     func outgoingBegan(
-        _ call: Call, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil, now: Moment
+        _ call: ProxiedRequest, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil,
+        now: Moment
     ) {
         let date = min(earlier ?? now.date, now.date)
-        call.matter = .outgoing(OutgoingCall(since: now.instant + (date - now.date)))
+        call.purpose = .outgoing(OutgoingCall(since: now.instant + (date - now.date)))
         if earlier == nil { counters.count(.outgoingCall) }
         guard let caller = callingUser(incoming) else { return }
         ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
@@ -34,7 +35,7 @@ extension ProxyEngine {
     }
 
     /// The caller of an outgoing call has got the final response.
-    func outgoingEnded(_ call: Call) {
+    func outgoingEnded(_ call: ProxiedRequest) {
         guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
         outgoing.isCounted = true
         counters.count(Counter(outgoing: call.fork.branches.first?.end))

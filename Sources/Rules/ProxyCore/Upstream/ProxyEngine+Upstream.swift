@@ -102,7 +102,7 @@ extension ProxyEngine {
         guard let leg = legs.branch(client) else { return }
         withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
         guard !retry(client, leg, .otherServers, now: now) else { return }
-        change(leg.call, now: now) { $0.givenUp(leg.branch) }
+        update(leg.call, now: now) { $0.givenUp(leg.branch) }
     }
 
     // MARK: Looking names up

@@ -61,7 +61,7 @@ package final class APNsApp: PushAppRules {
             authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile)
     }
 
-    package var limits: PushLimits { settings.limits }
+    package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
     /// By default an app with a VoIP token gets INVITE and CANCEL, because Apple ends apps that do not show a call

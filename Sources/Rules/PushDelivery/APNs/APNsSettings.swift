@@ -48,7 +48,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var sandboxEndpoint: String?
     package var caFile: String?
-    package var limits = PushLimits()
+    package var limits = ProviderLimits()
     package var feedback = FeedbackSettings()
     package var apps: [String: APNsSettings] = [:]
 

@@ -35,7 +35,7 @@ package final class AcrobitsApp: PushAppRules {
 
     package var baseURL: String? { settings.baseURL }
     package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
-    package var limits: PushLimits { settings.limits }
+    package var limits: ProviderLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
 
     /// Apps of Acrobits keep their own list of calls, so by default a late INVITE removes the call from our list.

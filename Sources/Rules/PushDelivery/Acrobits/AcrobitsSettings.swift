@@ -6,7 +6,7 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var endpoint = "https://pnm.cloudsoftphone.com"
     package var afterEnd = AfterEnd.push
     package var caFile: String?
-    package var limits = PushLimits()
+    package var limits = ProviderLimits()
 
     package init() {}
 

@@ -10,7 +10,7 @@ package struct NotificationGate: Sendable {
     private var queue = Queue<PushID>()
 
     /// A gate for a server with these limits. Notifications get a quarter of the parallel requests, and at least one.
-    package init(_ limits: PushLimits) { limit = max(1, limits.requests / 4) }
+    package init(_ limits: ProviderLimits) { limit = max(1, limits.requests / 4) }
 
     package var waiting: Int { queue.count }
 

@@ -57,7 +57,7 @@ extension PushDispatcher {
         entry.server.queue.left(health, now: now.instant)
         let isOpen = entry.server.queue.isBreakerOpen
         if isOpen != wasOpen {
-            journal.circuit(isOpen: isOpen, to: entry.server.app, entry.server.standing.report.problem)
+            journal.breaker(isOpen: isOpen, to: entry.server.app, entry.server.standing.report.problem)
         }
         drain(entry.server, now: now)
         leaveGate(entry, now: now)

@@ -90,7 +90,7 @@ package final class PushDispatcher {
     private let notificationLimit: Int
     var credentials: PushCredentials
     private var servers: PushServers
-    var journal: PushJournal
+    var journal: PushLog
     var chances: ChanceGenerator
 
     var actions: [Action] = []
@@ -119,7 +119,7 @@ package final class PushDispatcher {
         notificationLimit = setup.notificationLimit
         self.deviceCode = deviceCode
         servers = PushServers(setup.directory, plainLimit: setup.plainLimit)
-        journal = PushJournal(log)
+        journal = PushLog(log)
         chances = ChanceGenerator(seed: setup.seed)
     }
 

@@ -18,7 +18,7 @@ package struct PushQueue: Sendable {
         case probing
     }
 
-    package enum Admission: Hashable, Sendable {
+    package enum Verdict: Hashable, Sendable {
         case start
         case wait
         /// The queue is full.
@@ -40,7 +40,7 @@ package struct PushQueue: Sendable {
 
     package private(set) var breaker = Breaker.closed(failuresInARow: 0)
     package private(set) var inFlight = 0
-    private let settings: PushLimits
+    private let settings: ProviderLimits
     private var queue = Queue<PushID>()
 
     /// The number of failures in a row that opens the breaker.
@@ -50,7 +50,7 @@ package struct PushQueue: Sendable {
     /// How long the breaker stays open before the next probe.
     private static let pause: Duration = .seconds(5)
 
-    package init(_ settings: PushLimits) { self.settings = settings }
+    package init(_ settings: ProviderLimits) { self.settings = settings }
 
     /// Whether the provider probably cannot be reached.
     package var isBreakerOpen: Bool {
@@ -65,7 +65,7 @@ package struct PushQueue: Sendable {
     // MARK: What happened
 
     /// A push arrives.
-    package mutating func arrived(_ id: PushID, now: Instant) -> Admission {
+    package mutating func arrived(_ id: PushID, now: Instant) -> Verdict {
         if queued == 0, begin(now: now) { return .start }
         guard queued < settings.queue else { return .refuse }
         queue.append(id)

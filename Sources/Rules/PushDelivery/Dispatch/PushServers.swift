@@ -26,7 +26,7 @@ final class PushServer {
     /// How many pushes wait, in the queue and at the gate.
     var waiting: Int { queue.queued + gate.waiting }
 
-    fileprivate init(app: PushApp, _ standing: Standing, _ limits: PushLimits, number: Int? = nil) {
+    fileprivate init(app: PushApp, _ standing: Standing, _ limits: ProviderLimits, number: Int? = nil) {
         self.app = app
         self.standing = standing
         self.number = number

@@ -63,7 +63,7 @@ package final class FCMApp: PushAppRules {
 
     package var baseURL: String? { settings.baseURL }
     package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
-    package var limits: PushLimits { settings.limits }
+    package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
 
     /// By default Linphone gets INVITE and CANCEL, because Flexisip sends both.

@@ -22,7 +22,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var tokenEndpoint: String?
     package var caFile: String?
-    package var limits = PushLimits()
+    package var limits = ProviderLimits()
     package var apps: [String: FCMSettings] = [:]
 
     package init() {}

@@ -38,7 +38,7 @@ package final class HTTPPushApp: PushAppRules {
             secrets: [settings.secret, settings.previousSecret].compactMap(\.self))
     }
 
-    package var limits: PushLimits { settings.limits }
+    package var limits: ProviderLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { wish ?? .list }
 }

@@ -44,7 +44,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var caFile: String?
     package var certFile: String?
     package var certKeyFile: String?
-    package var limits = PushLimits()
+    package var limits = ProviderLimits()
 
     package init() {}
 

@@ -14,9 +14,9 @@ package enum PushMark: String, Hashable, Sendable, CaseIterable {
 
 /// The reports about one push on one device, with the time of each first report.
 package struct PushMarks: Hashable, Sendable {
-    @Packed package var received: UnixTime?
-    @Packed package var followed: UnixTime?
-    @Packed package var read: UnixTime?
+    @PackedOptional package var received: UnixTime?
+    @PackedOptional package var followed: UnixTime?
+    @PackedOptional package var read: UnixTime?
     /// Whether the push never counts in the badge, read or unread.
     package var isOutsideBadge = false
 

@@ -99,7 +99,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case unreachable
         case callerGaveUp = "caller-gave-up"
         /// An operator ended the call.
-        case dismissed
+        case endedByOperator = "dismissed"
         /// The phone did not register while the call waited.
         case timeOver = "time-over"
         case signedOut = "signed-out"
@@ -132,17 +132,17 @@ package struct TimelineRecord: Hashable, Sendable {
     /// The device; 0 if no phone was called.
     package let device: DeviceID
     /// The call; for a list of missed calls, the oldest one.
-    @Packed package private(set) var callRef: CallRef?
+    @PackedOptional package private(set) var callRef: CallRef?
     package let requestedAt: UnixTime
     /// The code of the push; `nil` if no push was requested.
-    @Packed package private(set) var code: PushCode?
+    @PackedOptional package private(set) var code: PushCode?
     /// The name of the app in logs and commands.
     package var app: String
-    private var details = Rare<Details>()
+    private var details = BoxedOptional<Details>()
     package var steps = Steps()
     // Small members are together to save memory, because a held call keeps its records in memory.
     private let callCount: Int32
-    @Packed private var httpStatus: Int32?
+    @PackedOptional private var httpStatus: Int32?
     private var tryCount: UInt16 = 0
     package var endStatus: UInt16?
     package let kind: Kind
@@ -158,10 +158,10 @@ package struct TimelineRecord: Hashable, Sendable {
     private struct Details: Hashable, Sendable {
         var reason = ""
         var providerID = ByteString.empty
-        @Packed var deadSince: UnixTime?
+        @PackedOptional var deadSince: UnixTime?
         var marks = PushMarks()
         // Each pushed call has details, and hardly any has an origin.
-        var origin = Rare<Origin>()
+        var origin = BoxedOptional<Origin>()
     }
 
     /// Values of refused requests and of calls that phones make.
@@ -256,15 +256,15 @@ package struct TimelineRecord: Hashable, Sendable {
     /// Times in milliseconds after ``TimelineRecord/requestedAt``, by the monotonic clock.
     package struct Steps: Hashable, Sendable {
         /// When the first try was sent.
-        @Packed package var sent: Int32?
+        @PackedOptional package var sent: Int32?
         /// When the last answer arrived.
-        @Packed package var answered: Int32?
+        @PackedOptional package var answered: Int32?
         /// When a REGISTER of the phone arrived.
-        @Packed package var registered: Int32?
-        @Packed package var invited: Int32?
+        @PackedOptional package var registered: Int32?
+        @PackedOptional package var invited: Int32?
         /// When the phone answered with 180 or a higher status.
-        @Packed package var rang: Int32?
-        @Packed package var ended: Int32?
+        @PackedOptional package var rang: Int32?
+        @PackedOptional package var ended: Int32?
 
         package init() {}
     }

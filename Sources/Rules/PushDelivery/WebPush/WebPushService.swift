@@ -25,7 +25,7 @@ package final class WebPushApp: PushAppRules {
     package var baseURL: String? { nil }
     package func origin(of token: PushToken) -> String? { WebPushToken(token, allowedAt: settings.hosts)?.origin }
     package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
-    package var limits: PushLimits { settings.limits }
+    package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
     package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { settings.payload.afterLateInvite(wish) }

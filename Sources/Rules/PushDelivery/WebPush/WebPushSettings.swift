@@ -10,7 +10,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package var keyFile: String?
     package var contact: String?
     package var caFile: String?
-    package var limits = PushLimits()
+    package var limits = ProviderLimits()
 
     package init() {}
 

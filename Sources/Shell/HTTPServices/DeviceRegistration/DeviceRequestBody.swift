@@ -1,4 +1,5 @@
 import HTTPClient
+import HTTPSemantics
 import HTTPServer
 import JSON
 import Persistence
@@ -134,7 +135,7 @@ struct RegistrationFields {
 
 /// The header fields that the sender of a registration wants in its webhook.
 struct WebhookFields {
-    let headers: [HTTPHeader]
+    let headers: [HTTPField]
 
     private static let limit = 32
     /// Fields that only the daemon sets, because they define the end and the target of a request.
@@ -153,10 +154,10 @@ struct WebhookFields {
         guard case .object(let members)? = try? JSONValue(Array(text.utf8)), members.count <= Self.limit else {
             return nil
         }
-        var headers: [HTTPHeader] = []
+        var headers: [HTTPField] = []
         for member in members {
             guard let value = member.value.string, Self.isName(member.key), Self.isValue(value) else { return nil }
-            if !Self.reserved.contains(member.key.lowercased()) { headers.append(HTTPHeader(member.key, value)) }
+            if !Self.reserved.contains(member.key.lowercased()) { headers.append(HTTPField(member.key, value)) }
         }
         self.headers = headers
     }

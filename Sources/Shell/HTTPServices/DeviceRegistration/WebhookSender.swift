@@ -2,6 +2,7 @@ import Addressing
 import Collections
 import HTTP1Connections
 import HTTPClient
+import HTTPSemantics
 import JSON
 import Persistence
 import Reactor
@@ -96,7 +97,7 @@ final class WebhookSender: @unchecked Sendable {
         var request = HTTPClientRequest(method: "POST", url: url.text, body: Self.body(webhook))
         request.headers = WebhookFields(webhook.callback.fields)?.headers ?? []
         if !request.headers.contains(where: { $0.name.lowercased() == "content-type" }) {
-            request.headers.append(HTTPHeader("Content-Type", "application/json"))
+            request.headers.append(HTTPField("Content-Type", "application/json"))
         }
         request.route.version = .http1
         request.timeout = timeout

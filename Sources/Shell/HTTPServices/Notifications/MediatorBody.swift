@@ -1,3 +1,4 @@
+import HTTPSemantics
 import Bytes
 import HTTPServer
 import JSON

@@ -1,4 +1,5 @@
 import Collections
+import HTTPSemantics
 import HTTPServer
 import JSON
 import Persistence

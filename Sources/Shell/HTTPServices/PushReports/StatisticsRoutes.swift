@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import HTTPSemantics
 import HTTPServer
 import Persistence
 import ProxyCore

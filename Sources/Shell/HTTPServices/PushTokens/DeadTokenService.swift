@@ -1,5 +1,6 @@
 import Bytes
 import Collections
+import HTTPSemantics
 import HTTPServer
 import JSON
 import Persistence

@@ -1,4 +1,5 @@
 import Bytes
+import HTTPSemantics
 import HTTPServer
 import ProxyCore
 import ProxyRuntime

@@ -86,21 +86,21 @@ extension ByteSink {
 
 extension ByteSink {
     mutating func append(_ call: StoredCall) {
-        let (sender, offer) = (call.sender, call.offer)
+        let (sender, userCall) = (call.sender, call.userCall)
         append(call.receivedAt)
-        append(JournalFlags(call.isTrusted, sender != nil, offer != nil, offer?.mayPush == true))
+        append(JournalFlags(call.isTrusted, sender != nil, userCall != nil, userCall?.mayPush == true))
         append(call.source)
         if let sender { append(sender) }
-        if let offer { append(offer) }
+        if let userCall { append(userCall) }
         append(counted: call.request)
         append(counted: call.final)
         append(call.branches) { $0.append($1) }
     }
 
-    private mutating func append(_ offer: StoredOffer) {
-        append(big: offer.callRef.rawValue)
-        append(offer.aor)
-        append(offer.holdUntil)
+    private mutating func append(_ userCall: StoredUserCall) {
+        append(big: userCall.callRef.rawValue)
+        append(userCall.aor)
+        append(userCall.holdUntil)
     }
 }
 
@@ -109,17 +109,17 @@ extension JournalReader {
         let (receivedAt, flags) = (date(), flags())
         guard let source = flow() else { return nil }
         let sender = flags[1] ? addressOfRecord() : nil
-        let offer = flags[2] ? offer(mayPush: flags[3]) : nil
+        let userCall = flags[2] ? userCall(mayPush: flags[3]) : nil
         let (request, final) = (bytes(), bytes())
         return StoredCall(
-            id: id, offer: offer, receivedAt: receivedAt, source: source, isTrusted: flags[0], sender: sender,
+            id: id, userCall: userCall, receivedAt: receivedAt, source: source, isTrusted: flags[0], sender: sender,
             request: request, final: final, branches: list { $0.branch() })
     }
 
     /// Call-ID and tag are read from the request again.
-    private mutating func offer(mayPush: Bool) -> StoredOffer {
+    private mutating func userCall(mayPush: Bool) -> StoredUserCall {
         let (callRef, aor, holdUntil) = (CallRef(rawValue: number()), addressOfRecord(), date())
-        return StoredOffer(
+        return StoredUserCall(
             aor: aor, callRef: callRef, callID: .empty, fromTag: .empty, holdUntil: holdUntil, mayPush: mayPush)
     }
 
@@ -216,7 +216,7 @@ extension ForkBranch.End {
         case .cancelled(.answeredElsewhere): (5, nil)
         case .cancelled(.declinedElsewhere(let status)): (6, status)
         case .cancelled(.callerCancelled): (7, nil)
-        case .cancelled(.dismissed(let status)): (8, status)
+        case .cancelled(.endedByOperator(let status)): (8, status)
         case .cancelled(.moved): (9, nil)
         }
     }
@@ -230,7 +230,7 @@ extension ForkBranch.End {
         case 5: self = .cancelled(.answeredElsewhere)
         case 6: self = .cancelled(.declinedElsewhere(status))
         case 7: self = .cancelled(.callerCancelled)
-        case 8: self = .cancelled(.dismissed(status))
+        case 8: self = .cancelled(.endedByOperator(status))
         case 9: self = .cancelled(.moved)
         default: return nil
         }

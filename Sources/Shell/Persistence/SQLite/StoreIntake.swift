@@ -25,20 +25,20 @@ struct StoreIntake {
     private var entries = Queue<Entry>()
     /// How many of the entries have a ticket, and how many such entries recent commits had.
     private var awaited = 0
-    private var company = 0
-    /// See ``StoreWriterSettings/companyLimit``.
-    private let companyLimit: Int
+    private var groupSize = 0
+    /// See ``StoreWriterSettings/groupSizeLimit``.
+    private let groupSizeLimit: Int
     /// How many changes wait, without lazy rows.
     private(set) var count = 0
     private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
     /// The last notice to the writer's thread about waiting entries.
-    private var announced = Call.none
+    private var announced = Notice.none
     /// Whether the writer's thread will check for entries later by itself, see ``gatheringEnded()``.
     private var isGathering = false
 
     /// The notices to the writer's thread.
-    enum Call: Comparable {
+    enum Notice: Comparable {
         case none
         /// Entries wait, all without a ticket. More may gather.
         case soon
@@ -49,29 +49,29 @@ struct StoreIntake {
         case atOnce
     }
 
-    init(companyLimit: Int) { self.companyLimit = companyLimit }
+    init(groupSizeLimit: Int) { self.groupSizeLimit = groupSizeLimit }
 
     var lazyCount: Int { lazyRows.count }
     /// As many entries with a ticket wait as recent commits had.
-    var isInCompany: Bool { company >= companyLimit && awaited >= company }
+    var isGroupComplete: Bool { groupSize >= groupSizeLimit && awaited >= groupSize }
 
     /// - Parameters:
     ///   - entry: the changes to write.
     ///   - limit: how many changes may wait.
     ///   - gatherLimit: how many may gather without a notice.
     /// - Returns: `nil` if the queue is full, otherwise the notice for the writer's thread.
-    mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Call? {
+    mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Notice? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
         // An older lazy row must not be written after this change.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
         if entry.ticket != nil { awaited += 1 }
-        let wanted: Call =
+        let wanted: Notice =
             entry.ticket != nil
-            ? (isInCompany ? .atOnce : .now)
+            ? (isGroupComplete ? .atOnce : .now)
             : count >= gatherLimit ? .now : isGathering ? .none : .soon
-        guard wanted > announced else { return Call.none }
+        guard wanted > announced else { return Notice.none }
         announced = wanted
         if wanted == .soon { isGathering = true }
         return wanted
@@ -117,7 +117,7 @@ struct StoreIntake {
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
         // The average grows immediately and shrinks slowly. Otherwise small commits would lower it too fast.
-        company = max(tickets, company - (company + 7) / 8)
+        groupSize = max(tickets, groupSize - (groupSize + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
         while taken < limit, let (id, row) = lazyRows.first {

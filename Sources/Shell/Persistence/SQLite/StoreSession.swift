@@ -100,9 +100,9 @@ actor StoreSession {
     }
 
     /// As many changes wait as recent commits had: the commit begins without waiting for more.
-    func companyArrived() {
+    func groupArrived() {
         // A turn may have come since this notice was sent.
-        if intake.withLock({ $0.isInCompany }) { writeNext() } else { changesArrived() }
+        if intake.withLock({ $0.isGroupComplete }) { writeNext() } else { changesArrived() }
     }
 
     /// Writes one batch, and posts another call if more changes wait.

@@ -29,7 +29,7 @@ package final class StoreWriter: Sendable {
         onResults: @escaping @Sendable ([StoreResult]) -> Void
     ) throws(SQLiteFailure) {
         self.settings = settings
-        intake = Locked(StoreIntake(companyLimit: settings.companyLimit))
+        intake = Locked(StoreIntake(groupSizeLimit: settings.groupSizeLimit))
         _ = try Connection.openStore(path, mayCreate: true)
         do throws(SystemError) {
             loop = try EventLoop()
@@ -78,7 +78,7 @@ package final class StoreWriter: Sendable {
         case .none: break
         case .soon: loop.post { [session] in session.assumeIsolated { $0.changesGather() } }
         case .now: loop.post { [session] in session.assumeIsolated { $0.changesArrived() } }
-        case .atOnce: loop.post { [session] in session.assumeIsolated { $0.companyArrived() } }
+        case .atOnce: loop.post { [session] in session.assumeIsolated { $0.groupArrived() } }
         }
         return true
     }

@@ -7,11 +7,11 @@ package struct StoreWriterSettings: Hashable, Sendable {
     /// How long changes without a ticket gather before they are written, and how many may gather.
     package var gatherInterval: Duration = .milliseconds(200)
     package var gatherLimit = 250
-    /// The time between the starts of commits under load, that is while at least ``companyLimit`` entries waited for
+    /// The time between the starts of commits under load, that is while at least ``groupSizeLimit`` entries waited for
     /// the previous one. The loop's clock extends it to up to four milliseconds. A commit begins immediately when as
     /// many entries wait as recent commits had.
     package var commitInterval: Duration = .microseconds(1500)
-    package var companyLimit = 4
+    package var groupSizeLimit = 4
     /// How long lazy rows may wait.
     package var lazyInterval: Duration = .seconds(5)
     /// How many lazy rows may wait. Beyond it ``StoreWriter/refresh(_:)`` refuses.

@@ -1,5 +1,6 @@
 package import Addressing
 package import Crypto
+import HTTPSemantics
 package import HTTPServer
 package import Reactor
 package import Settings

@@ -12,15 +12,16 @@ struct AnsweredCallsTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
     private let dialog = AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1)
 
-    private func call(_ journalling: Journalling = .open) throws -> Call {
+    private func call(_ journalling: Journalling = .open) throws -> ProxiedRequest {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let call = calls.begin(
-            try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [], matter: .offer(scene.offer()))
+            try MachineScene.invite(), ServerTransactionID(rawValue: 1), branches: [], purpose: .userCall(scene.offer())
+        )
         call.journalling = journalling
         return call
     }
 
-    private func due(_ calls: inout AnsweredCalls, after seconds: Int) -> Call? {
+    private func due(_ calls: inout AnsweredCalls, after seconds: Int) -> ProxiedRequest? {
         calls.popDue(now: start + .seconds(seconds))
     }
 

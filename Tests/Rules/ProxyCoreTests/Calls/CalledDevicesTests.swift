@@ -8,11 +8,11 @@ import Timekeeping
 @testable import ProxyCore
 
 /// The tables that calls are found by, made alone. The calls themselves come from ``Calls``.
-private func makeCalls(_ names: String...) throws -> [Call] {
+private func makeCalls(_ names: String...) throws -> [ProxiedRequest] {
     var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
     let scene = MachineScene()
     return try names.map { name in
-        calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+        calls.begin(try MachineScene.invite(name), nil, branches: [], purpose: .userCall(scene.offer(name)))
     }
 }
 
@@ -65,7 +65,7 @@ struct EndedCallsTests {
     private func ended(_ name: String, _ devices: [DeviceID]) throws -> EndedCall {
         let call = try makeCalls(name)[0]
         return EndedCall(
-            offer: MachineScene().offer(name), request: call.request, source: call.source,
+            userCall: MachineScene().offer(name), request: call.request, source: call.source,
             until: Instant(nanoseconds: 60_000_000_000),
             reasons: Dictionary(uniqueKeysWithValues: devices.map { ($0, []) }), rings: [:])
     }
@@ -77,7 +77,7 @@ struct EndedCallsTests {
         calls.append(two)
         #expect(calls.bytes == one.request.count + two.request.count)
         #expect(calls.nextEnd == one.until)
-        #expect(calls.take(for: second).map(\.offer.key) == [one.offer.key])
+        #expect(calls.take(for: second).map(\.userCall.key) == [one.userCall.key])
         #expect(calls.take(for: second).count == 0)
         // The first device waits for the other call.
         #expect(calls.dropOldest() == [])

@@ -18,14 +18,14 @@ struct CallsTests {
 
     @Test func `a call is found by its number, its transaction, what makes it the same call, and its devices`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
-        let offer = scene.offer()
+        let userCall = scene.offer()
         let call = calls.begin(
-            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(offer),
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), purpose: .userCall(userCall),
             parties: HeldShares.Parties(callee: MachineScene.bob.shareNumber))
         for branch in devices.indices { calls.list(branch, of: call) }
         #expect(calls[call.id] === call)
         #expect(calls.call(of: server) === call)
-        #expect(calls.isOffered(offer.key) && calls.offered == 1)
+        #expect(calls.isOffered(userCall.key) && calls.offered == 1)
         #expect(devices.allSatisfy { calls.devices.calls(of: $0).first === call })
         #expect(calls.shares[callee: MachineScene.bob.shareNumber].calls == 1)
         #expect(calls.bytes == call.request.count && calls.bytes > 0)
@@ -37,7 +37,8 @@ struct CallsTests {
     {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let call = calls.begin(
-            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
+            try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), purpose: .userCall(scene.offer())
+        )
         for branch in devices.indices { calls.list(branch, of: call) }
         _ = call.fork.cancelReceived()
         calls.unlistEnded(call)
@@ -50,23 +51,24 @@ struct CallsTests {
 
     @Test func `the requests of the last thousand calls are kept as they were read, until the call is over`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
-        let first = calls.begin(try MachineScene.invite("c0"), server, branches: [], matter: .offer(scene.offer("c0")))
-        let over = calls.begin(try MachineScene.invite("c1"), nil, branches: [], matter: .offer(scene.offer("c1")))
+        let first = calls.begin(
+            try MachineScene.invite("c0"), server, branches: [], purpose: .userCall(scene.offer("c0")))
+        let over = calls.begin(try MachineScene.invite("c1"), nil, branches: [], purpose: .userCall(scene.offer("c1")))
         #expect(first.recent?.callID == ByteString("c0") && over.recent != nil)
         _ = over.fork.cancelReceived()
         calls.finish(over)
         #expect(over.recent == nil && over.isForgotten)
         // It stands where that one was, and is not taken for it.
-        let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], matter: .offer(scene.offer("c2")))
+        let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], purpose: .userCall(scene.offer("c2")))
         #expect(next.place == over.place)
         for number in 3..<1025 {
             let name = "c\(number)"
-            _ = calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+            _ = calls.begin(try MachineScene.invite(name), nil, branches: [], purpose: .userCall(scene.offer(name)))
         }
         #expect(first.recent == nil && !first.request.isEmpty)
         #expect(next.recent?.callID == ByteString("c2"))
         let name = "c1025"
-        _ = calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+        _ = calls.begin(try MachineScene.invite(name), nil, branches: [], purpose: .userCall(scene.offer(name)))
         #expect(next.recent?.callID == ByteString("c2"))
     }
 
@@ -77,7 +79,7 @@ struct CallsTests {
                 for number in 0..<count {
                     let name = "\(prefix)\(number)"
                     _ = bench.engine.calls.begin(
-                        try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+                        try MachineScene.invite(name), nil, branches: [], purpose: .userCall(scene.offer(name)))
                 }
             }
             try hold(first, "before")
@@ -99,7 +101,7 @@ struct CallsTests {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let kept = try (0..<3000).map { number in
             let name = "c\(number)"
-            return calls.begin(try MachineScene.invite(name), nil, branches: [], matter: .offer(scene.offer(name)))
+            return calls.begin(try MachineScene.invite(name), nil, branches: [], purpose: .userCall(scene.offer(name)))
         }
         let (sample, packed, late) = (kept[0].request, kept[1].request, kept[2999].request)
         #expect(!sample.isPacked && packed.isPacked && !late.isPacked)
@@ -114,10 +116,11 @@ struct CallsTests {
 
     @Test func `a call that is offered anew is not hidden by the end of the one before`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
-        let before = calls.begin(try MachineScene.invite(), server, branches: [], matter: .offer(scene.offer()))
+        let before = calls.begin(try MachineScene.invite(), server, branches: [], purpose: .userCall(scene.offer()))
         calls.finish(before)
         let after = calls.begin(
-            try MachineScene.invite(), ServerTransactionID(rawValue: 2), branches: [], matter: .offer(scene.offer()))
+            try MachineScene.invite(), ServerTransactionID(rawValue: 2), branches: [], purpose: .userCall(scene.offer())
+        )
         calls.finish(before)
         #expect(calls.isOffered(scene.offer().key) && calls.offered == 1)
         calls.finish(after)
@@ -138,14 +141,16 @@ struct CallsTests {
     @Test func `a call as a value says all that is kept of it, until it is over`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let invite = try MachineScene.invite()
-        let call = calls.begin(invite, server, branches: devices.map(ForkBranch.init), matter: .offer(scene.offer()))
+        let call = calls.begin(
+            invite, server, branches: devices.map(ForkBranch.init), purpose: .userCall(scene.offer()))
         call.fork.waits(0)
         call.fork.pushLeft(0)
         call.fork.sent(1, as: ClientTransactionID(rawValue: 5), on: MachineScene.phone)
         let stored = try #require(StoredCall(call))
         #expect(stored.waiting == [devices[0]] && stored.ringing == [devices[1]])
         #expect(stored.source == MachineScene.pbx)
-        #expect(stored.offer?.callID == ByteString("c1") && stored.offer?.holdUntil == scene.now.date + .seconds(30))
+        #expect(
+            stored.userCall?.callID == ByteString("c1") && stored.userCall?.holdUntil == scene.now.date + .seconds(30))
         #expect(stored.branches.map(\.wasPushed) == [true, false])
         call.fork.diverted(1, to: devices[0])
         #expect(StoredCall(call)?.ringing == [devices[0]])

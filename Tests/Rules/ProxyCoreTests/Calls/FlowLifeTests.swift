@@ -11,7 +11,7 @@ struct FlowLifeTests {
     private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 0) + .seconds(seconds) }
 
     @Test func `a sign of life counts for its time`() {
-        var life = FlowLife(span: .seconds(10))
+        var life = FlowActivity(span: .seconds(10))
         #expect(!life.wasAlive(phone, now: at(0)))
         life.noted(on: phone, now: at(0))
         #expect(life.wasAlive(phone, now: at(9)) && !life.wasAlive(pbx, now: at(9)))
@@ -19,7 +19,7 @@ struct FlowLifeTests {
     }
 
     @Test func `it counts as long where the tables change over meanwhile`() {
-        var life = FlowLife(span: .seconds(10))
+        var life = FlowActivity(span: .seconds(10))
         life.noted(on: pbx, now: at(0))
         life.noted(on: phone, now: at(9))
         life.noted(on: pbx, now: at(11))
@@ -30,7 +30,7 @@ struct FlowLifeTests {
     }
 
     @Test func `a flow whose connection has ended is forgotten, in both tables`() {
-        var life = FlowLife(span: .seconds(10))
+        var life = FlowActivity(span: .seconds(10))
         life.noted(on: phone, now: at(5))
         life.noted(on: pbx, now: at(15))
         life.noted(on: phone, now: at(16))

@@ -108,8 +108,9 @@ struct ForkTests {
 
     @Test func `an operator's status goes up before the phones are cancelled, and nothing follows it`() {
         var fork = fork()
-        let orders = fork.dismissed(with: 486)
-        #expect(text(orders) == ["respond 486", "cancel 1 dismissed(486)", "cancel 2 dismissed(486)", "drop 2"])
+        let orders = fork.endedByOperator(with: 486)
+        #expect(
+            text(orders) == ["respond 486", "cancel 1 endedByOperator(486)", "cancel 2 endedByOperator(486)", "drop 2"])
         #expect(text(fork.failed(0, with: 487, response: response(487))).isEmpty)
         #expect(text(fork.successReceived(response(200), on: 1, from: Self.second)) == ["hang up 1 after 200"])
         #expect(fork.phase == .ended && !fork.isAnswered)

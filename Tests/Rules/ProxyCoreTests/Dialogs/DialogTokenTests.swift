@@ -104,7 +104,7 @@ struct DialogLivesTests {
     private let start = UnixTime(seconds: 1000)
 
     @Test func `the table keeps to its size, and what ends first gives way`() {
-        var lives = DialogLives(limit: 100)
+        var lives = DialogRenewals(limit: 100)
         for number in 0..<1000 {
             let now = start + .seconds(Int64(number))
             lives.renew(UInt64(number) << 48, until: now + .seconds(5000), now: now)
@@ -114,7 +114,7 @@ struct DialogLivesTests {
     }
 
     @Test func `one dialog that is renewed a million times takes one place`() {
-        var lives = DialogLives(limit: 100)
+        var lives = DialogRenewals(limit: 100)
         for number in 0..<1000 {
             let now = start + .seconds(Int64(number))
             lives.renew(7, until: now + .seconds(5000), now: now)

@@ -38,9 +38,9 @@ struct HeldMessagesTests {
             now: scene.now.date)
     }
 
-    private func delivery() throws -> Call {
+    private func delivery() throws -> ProxiedRequest {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
-        return calls.begin(try MachineScene.invite(), nil, branches: [], matter: .plain)
+        return calls.begin(try MachineScene.invite(), nil, branches: [], purpose: .plain)
     }
 
     @Test func `a phone gets one after the other, the oldest first`() throws {

@@ -17,10 +17,10 @@ struct OperatorOrderTests {
         let bench = EngineBench.registered()
         bench.invite()
         let call = try #require(bench.engine.heldCalls.first)
-        #expect(bench.engine.callDismissed(call.id, with: 486, now: bench.now))
+        #expect(bench.engine.callEndedByOperator(call.id, with: 486, now: bench.now))
         #expect(story(bench.take()).contains("486 invite > pbx"))
         #expect(bench.engine.heldCalls.isEmpty)
-        #expect(!bench.engine.callDismissed(call.id, with: 486, now: bench.now))
+        #expect(!bench.engine.callEndedByOperator(call.id, with: 486, now: bench.now))
         #expect(story(bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
     }
 
@@ -30,7 +30,7 @@ struct OperatorOrderTests {
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         bench.receive(SIPText.response(180, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
         let call = try #require(bench.engine.heldCalls.first)
-        #expect(bench.engine.callDismissed(call.id, with: 480, now: bench.now))
+        #expect(bench.engine.callEndedByOperator(call.id, with: 480, now: bench.now))
         #expect(story(bench.take()) == ["480 invite > pbx", "cancel > phone"])
         let end = bench.receive(SIPText.response(487, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
         #expect(story(end) == ["ack > phone"])
@@ -41,7 +41,7 @@ struct OperatorOrderTests {
         bench.invite()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         let call = try #require(bench.engine.heldCalls.first)
-        #expect(bench.engine.callDismissed(call.id, with: 603, now: bench.now))
+        #expect(bench.engine.callEndedByOperator(call.id, with: 603, now: bench.now))
         #expect(story(bench.take()) == ["603 invite > pbx"])
         let answer = SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@10.1.1.1")
             .replacing("Record-Route: ", with: "Record-Route: <sip:edge.example.net;lr>\r\nRecord-Route: ")
@@ -63,7 +63,7 @@ struct OperatorOrderTests {
             while let after = next {
                 let page = bench.engine.heldCalls(after: after, limit: limit)
                 #expect(page.elements.count <= limit)
-                found += page.elements.compactMap(\.offer?.callID.string)
+                found += page.elements.compactMap(\.userCall?.callID.string)
                 next = page.next
             }
             #expect(found == (1...7).map { "call\($0)" })
@@ -76,7 +76,7 @@ struct OperatorOrderTests {
         let bench = EngineBench.registered()
         for number in 1...3 { bench.invite(callID: "call\(number)", branch: "i\(number)") }
         let call = try #require(bench.engine.heldCalls.dropFirst().first)
-        for text in ["\(call.id)", try #require(call.offer?.callRef.description), "call2"] {
+        for text in ["\(call.id)", try #require(call.userCall?.callRef.description), "call2"] {
             #expect(bench.engine.heldCalls(named: text).map(\.id) == [call.id], "\(text)")
         }
         for text in ["", "call", "0123456789abcdef", "99999999999999999999"] {
@@ -105,7 +105,7 @@ struct OperatorOrderTests {
         #expect(bench.engine.figures[.pushBindings] == 1)
         _ = bench.take()
         let call = bench.engine.heldCalls.first
-        if let call { _ = bench.engine.callDismissed(call.id, with: 480, now: bench.now) }
+        if let call { _ = bench.engine.callEndedByOperator(call.id, with: 480, now: bench.now) }
         bench.register(cseq: 3, expires: 0)
         figures = bench.engine.figures
         #expect(figures[.heldCalls] == 0 && figures[.bindings] == 1 && figures[.pushBindings] == 0)

@@ -17,7 +17,7 @@ struct PushLedgerTests {
     /// A ledger, and a call that waits for one phone, whose push was asked for.
     private func woken(
         _ change: (inout ProxySettings) -> Void = { _ in },
-        _ body: (inout PushLedger, Call, inout [ProxyAction]) throws -> Void
+        _ body: (inout PushLedger, ProxiedRequest, inout [ProxyAction]) throws -> Void
     ) throws {
         var settings = ProxySettings()
         settings.dispatch = EngineFixture.dispatch
@@ -33,15 +33,16 @@ struct PushLedgerTests {
         let target = try #require(registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let invite = try MachineScene.invite()
-        let offer = scene.offer()
+        let userCall = scene.offer()
         let call = calls.begin(
-            invite, ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: target.id)], matter: .offer(offer))
+            invite, ServerTransactionID(rawValue: 1), branches: [ForkBranch(device: target.id)],
+            purpose: .userCall(userCall))
         call.fork.waits(0)
         var actions: [ProxyAction] = []
         let caller = CallerIdentity(invite.request, format: .user)
-        ledger.callOffered(offer, from: caller, at: scene.now.date, to: [target.id], into: &actions)
+        ledger.callOffered(userCall, from: caller, at: scene.now.date, to: [target.id], into: &actions)
         ledger.wake(
-            target, try #require(target.pushToken), for: 0, of: call, offer, caller, now: scene.now, into: &actions)
+            target, try #require(target.pushToken), for: 0, of: call, userCall, caller, now: scene.now, into: &actions)
         try body(&ledger, call, &actions)
     }
 
@@ -164,13 +165,13 @@ struct PushLedgerTests {
             let target = try #require(
                 registrar.bindings.forkTargets(for: MachineScene.bob, now: scene.now.instant).first)
             let caller = CallerIdentity(try MachineScene.invite().request, format: .user)
-            let offer = scene.offer("c2")
+            let userCall = scene.offer("c2")
             var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
             let other = calls.begin(
                 try MachineScene.invite("c2"), ServerTransactionID(rawValue: 2),
-                branches: [ForkBranch(device: target.id)], matter: .offer(offer))
+                branches: [ForkBranch(device: target.id)], purpose: .userCall(userCall))
             ledger.wake(
-                target, try #require(target.pushToken), for: 0, of: other, offer, caller, now: scene.now,
+                target, try #require(target.pushToken), for: 0, of: other, userCall, caller, now: scene.now,
                 into: &actions)
             #expect(before == 1 && actions.pushes.count == 1 && other.fork.branches[0].push == nil)
             ledger.ended(0, of: other, .timeOver, now: scene.now, into: &actions)

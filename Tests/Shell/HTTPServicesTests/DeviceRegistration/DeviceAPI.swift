@@ -3,6 +3,7 @@ import Bytes
 import Crypto
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import JSON
 import LoopTesting
 import Persistence
@@ -169,7 +170,7 @@ actor DeviceAPI {
     // MARK: A client
 
     nonisolated func post(
-        _ path: String, _ body: String, org: String = "org-1", headers: [HTTPHeader] = []
+        _ path: String, _ body: String, org: String = "org-1", headers: [HTTPField] = []
     ) async throws -> HTTPClientResponse {
         let (session, endpoint) = await (client, endpoint)
         let base = "http://\(endpoint)/api/v1.0/orgs/\(org)/pushdeviceregistration"
@@ -213,7 +214,7 @@ actor DeviceAPI {
         fcm: String, apiToken: String = apiToken, callback: String, at place: SourceLocation = #_sourceLocation
     ) async throws {
         let status = try await post(
-            "/devices", Self.body(fcm: fcm, apiToken: apiToken), headers: [HTTPHeader("x-ms-callback-url", callback)]
+            "/devices", Self.body(fcm: fcm, apiToken: apiToken), headers: [HTTPField("x-ms-callback-url", callback)]
         ).status
         #expect(status == 202, sourceLocation: place)
     }
@@ -297,8 +298,8 @@ enum Outcome {
     }
 }
 
-extension HTTPHeader {
-    static let tracked = HTTPHeader("X-MS-Track-Registration", "true")
+extension HTTPField {
+    static let tracked = HTTPField("X-MS-Track-Registration", "true")
 }
 
 extension HTTPClientResponse {

@@ -1,6 +1,7 @@
 import Bytes
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import PushDelivery
 import Storage
@@ -24,7 +25,7 @@ struct DeviceRegistrationTests {
             await api.expect(["fcm:my-project:f1"], of: "alice")
             for value in ["false", "", "1"] {
                 let response = try await api.post(
-                    "/devices", DeviceAPI.body(fcm: "f2"), headers: [HTTPHeader("x-ms-track-registration", value)])
+                    "/devices", DeviceAPI.body(fcm: "f2"), headers: [HTTPField("x-ms-track-registration", value)])
                 #expect(response.status == 202)
                 #expect(response.body.isEmpty)
             }
@@ -34,7 +35,7 @@ struct DeviceRegistrationTests {
     @Test func `with tracking the answer holds an id whose status is told`() async throws {
         try await withDeviceAPI { api in
             let response = try await api.post(
-                "/devices", DeviceAPI.body(apns: "aabb"), headers: [HTTPHeader("x-ms-track-registration", "TRUE")])
+                "/devices", DeviceAPI.body(apns: "aabb"), headers: [HTTPField("x-ms-track-registration", "TRUE")])
             #expect(response.status == 202)
             #expect(response.header("content-type") == "application/json")
             let id = try #require(response.registrationID)
@@ -459,8 +460,8 @@ struct DeviceRegistrationTests {
             _ = try await api.post(
                 "/devices", DeviceAPI.body(fcm: "dead-\(secret)"),
                 headers: [
-                    .tracked, HTTPHeader("x-ms-callback-url", "http://192.0.2.1/\(secret)"),
-                    HTTPHeader("x-ms-callback-url-headers", #"{"x":"\#(secret)"}"#),
+                    .tracked, HTTPField("x-ms-callback-url", "http://192.0.2.1/\(secret)"),
+                    HTTPField("x-ms-callback-url-headers", #"{"x":"\#(secret)"}"#),
                 ])
             try await api.idle()
             #expect(!api.logSink.lines.contains { $0.contains(secret) || $0.contains(DeviceAPI.apiToken) })

@@ -1,6 +1,7 @@
 import Addressing
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import JSON
 import LoopTesting
 import ProviderTesting
@@ -51,7 +52,7 @@ struct DeviceWebhookTests {
         try await withReceiver { api, receiver, url in
             let callback = "\(url)/cb?x=1"
             for (token, outcome) in [("f1", "Success"), ("dead", "Failed")] {
-                _ = try await api.post("/devices", DeviceAPI.body(fcm: token), headers: [HTTPHeader(name, callback)])
+                _ = try await api.post("/devices", DeviceAPI.body(fcm: token), headers: [HTTPField(name, callback)])
                 let request = try await receiver.requests.next()
                 #expect(request.path == "/cb?x=1")
                 #expect(request.headers["content-type"] == "application/json")
@@ -71,8 +72,8 @@ struct DeviceWebhookTests {
             _ = try await api.post(
                 "/devices", DeviceAPI.body(fcm: "f"),
                 headers: [
-                    HTTPHeader("x-ms-status-callback-url", "\(url)/second"),
-                    HTTPHeader("x-ms-callback-url", "\(url)/first"),
+                    HTTPField("x-ms-status-callback-url", "\(url)/second"),
+                    HTTPField("x-ms-callback-url", "\(url)/first"),
                 ])
             let request = try await receiver.requests.next()
             #expect(request.path == "/first")
@@ -91,7 +92,7 @@ struct DeviceWebhookTests {
             _ = try await api.post(
                 "/devices", DeviceAPI.body(fcm: "f"),
                 headers: [
-                    HTTPHeader("x-ms-callback-url", url), HTTPHeader("x-ms-callback-url-headers", fields),
+                    HTTPField("x-ms-callback-url", url), HTTPField("x-ms-callback-url-headers", fields),
                 ])
             let request = try await receiver.requests.next()
             #expect(request.headers["x-one"] == "1")
@@ -117,8 +118,8 @@ struct DeviceWebhookTests {
             let response = try await api.post(
                 "/devices", DeviceAPI.body(fcm: "f"),
                 headers: [
-                    HTTPHeader("x-ms-callback-url", "https://hooks.example.net/"),
-                    HTTPHeader("x-ms-callback-url-headers", fields),
+                    HTTPField("x-ms-callback-url", "https://hooks.example.net/"),
+                    HTTPField("x-ms-callback-url-headers", fields),
                 ])
             #expect(response.status == 400)
         }
@@ -128,7 +129,7 @@ struct DeviceWebhookTests {
         try await withReceiver { api, receiver, url in
             let items = (0..<40).map { DeviceAPI.body(user: "u\($0)", fcm: $0 == 0 ? "dead" : "t") }
             _ = try await api.post(
-                "/devices/batch", "[\(items.joined(separator: ","))]", headers: [HTTPHeader("x-ms-callback-url", url)])
+                "/devices/batch", "[\(items.joined(separator: ","))]", headers: [HTTPField("x-ms-callback-url", url)])
             var failures = 0
             for _ in items where try await receiver.requests.next().body.contains("Failed") { failures += 1 }
             #expect(failures == 1)
@@ -176,7 +177,7 @@ struct DeviceWebhookTests {
             await first.resolving { host, _ in asked.put(host) }
             try await first.start()
             func register(_ user: String, at api: DeviceAPI) async throws {
-                let callback = HTTPHeader("x-ms-callback-url", "http://hooks.example.com:\(port)/\(user)")
+                let callback = HTTPField("x-ms-callback-url", "http://hooks.example.com:\(port)/\(user)")
                 _ = try await api.post("/devices", DeviceAPI.body(user: user, fcm: "f"), headers: [callback])
             }
             try await register("told", at: first)

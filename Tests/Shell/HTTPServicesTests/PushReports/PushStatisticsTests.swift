@@ -1,3 +1,4 @@
+import HTTPSemantics
 import Addressing
 import Bytes
 import Collections

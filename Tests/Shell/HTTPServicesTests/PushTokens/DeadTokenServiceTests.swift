@@ -4,6 +4,7 @@ import Collections
 import Crypto
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import Persistence
 import ProxyCore
@@ -42,8 +43,8 @@ struct DeadTokenServiceTests {
         let kept: Kept
 
         func get(_ target: String, accept: String? = nil, key: String? = nil) async throws -> HTTPClientResponse {
-            var headers = [HTTPHeader("Authorization", "Bearer \(key ?? self.key)")]
-            if let accept { headers.append(HTTPHeader("Accept", accept)) }
+            var headers = [HTTPField("Authorization", "Bearer \(key ?? self.key)")]
+            if let accept { headers.append(HTTPField("Accept", accept)) }
             return try await session.response(
                 to: HTTPClientRequest(url: "http://\(endpoint)\(target)", headers: headers))
         }

@@ -1,4 +1,5 @@
 import Bytes
+import HTTPSemantics
 import HTTPServer
 import PushDelivery
 import Testing

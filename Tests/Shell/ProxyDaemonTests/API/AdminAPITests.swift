@@ -2,6 +2,7 @@ import Addressing
 import Bytes
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import JSON
 import LoopTesting
 import Persistence
@@ -106,8 +107,8 @@ struct AdminAPITests {
             var request = HTTPClientRequest(
                 url: "http://\(admin)/v1/users?after=u10009@example.net",
                 headers: [
-                    HTTPHeader("Accept", "application/x-ndjson"),
-                    HTTPHeader("Authorization", "Bearer \(RunningDaemon.adminKey)"),
+                    HTTPField("Accept", "application/x-ndjson"),
+                    HTTPField("Authorization", "Bearer \(RunningDaemon.adminKey)"),
                 ])
             request.responseLimit = 1 << 20
             let response = try await session.response(to: request)

@@ -1,6 +1,7 @@
 import Addressing
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import JSON
 import LoopTesting
 import ProxyCore
@@ -97,7 +98,7 @@ extension RunningDaemonSuites {
                         try await session.response(
                             to: HTTPClientRequest(
                                 method: "GET", url: "http://\(daemon.api)/v1/dead-tokens",
-                                headers: [HTTPHeader("Authorization", "Bearer \(text)")])
+                                headers: [HTTPField("Authorization", "Bearer \(text)")])
                         ).status
                     }
                     #expect(try await status() == 200)

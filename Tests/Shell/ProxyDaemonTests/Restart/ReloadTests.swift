@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import StoreTesting
 import Testing
@@ -60,7 +61,7 @@ struct ReloadTests {
             func isServed(_ name: String) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(daemon.api)/healthz")
                 request.route.authorityFile = "\(folder.folder)/\(name)"
-                request.headers = [HTTPHeader("Connection", "close")]
+                request.headers = [HTTPField("Connection", "close")]
                 return (try? await session.response(to: request).status) == 200
             }
             #expect(try await isServed("first.pem"))

@@ -1,4 +1,5 @@
 import Addressing
+import ProxyRuntime
 import Testing
 
 @Suite("STUN Binding requests")

@@ -1,4 +1,5 @@
 import Addressing
+import Reactor
 import Testing
 
 @Suite("The PROXY header")

@@ -1,3 +1,5 @@
+package import Addressing
+
 /// A load balancer's description of a connection before its first byte: the PROXY protocol, versions 1 and 2.
 ///
 /// Its sender can claim any address. Therefore it is accepted only from listed balancers, and required from them.

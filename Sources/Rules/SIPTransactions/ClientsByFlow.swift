@@ -2,7 +2,7 @@ import Addressing
 
 /// The client transactions of each flow. When a connection closes, they are found here. The lists are linked through
 /// the records themselves.
-struct FlowChains: Sendable {
+struct ClientsByFlow: Sendable {
     private var heads = [Int32](repeating: -1, count: 4096)
 
     mutating func insert(_ slot: Int, on flow: Flow, in records: inout [ClientRecord]) {

@@ -3,7 +3,7 @@ import Timekeeping
 
 /// Records the outcomes of pushes in counters and in the log. A failing provider could cause a message for every push,
 /// so such messages are logged at a limited rate.
-struct PushJournal {
+struct PushLog {
     var figures = CounterSet()
     private let log: Log
     private var limit = LogRateLimit()
@@ -67,7 +67,7 @@ struct PushJournal {
     }
 
     /// The breaker of a provider opened or closed. A breaker opens at most once in five seconds.
-    mutating func circuit(isOpen: Bool, to app: PushApp, _ problem: String?) {
+    mutating func breaker(isOpen: Bool, to app: PushApp, _ problem: String?) {
         if isOpen {
             log.warning(
                 "push provider cannot be reached, one push in five seconds probes it",

@@ -1,3 +1,5 @@
+package import Addressing
+
 /// Answers to STUN Binding requests (RFC 5389), which phones send to keep a NAT mapping open and to detect a new
 /// address (RFC 5626 section 4.4.2).
 ///

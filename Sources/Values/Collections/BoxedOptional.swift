@@ -2,7 +2,7 @@
 ///
 /// It has value semantics: a copy of the record has its own copy of it.
 @usableFromInline
-package struct Rare<Value> {
+package struct BoxedOptional<Value> {
     /// Empty, or with one element.
     @usableFromInline var values: [Value] = []
 
@@ -19,6 +19,6 @@ package struct Rare<Value> {
     }
 }
 
-extension Rare: Equatable where Value: Equatable {}
-extension Rare: Hashable where Value: Hashable {}
-extension Rare: Sendable where Value: Sendable {}
+extension BoxedOptional: Equatable where Value: Equatable {}
+extension BoxedOptional: Hashable where Value: Hashable {}
+extension BoxedOptional: Sendable where Value: Sendable {}

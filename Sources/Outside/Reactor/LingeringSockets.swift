@@ -6,13 +6,13 @@ import Timekeeping
 /// If a socket is closed while received bytes are unread, or receives bytes afterwards, the kernel discards the output
 /// that was sent last. Therefore the daemon first ends its own side, and drops further input until the peer ends its
 /// side.
-final class Farewells {
-    private struct Farewell {
+final class LingeringSockets {
+    private struct LingeringSocket {
         let watch: FileWatch
         let end: Instant
     }
 
-    private var sockets: [UInt64: Farewell] = [:]
+    private var sockets: [UInt64: LingeringSocket] = [:]
     /// All wait equally long, so the first one added is the first to expire.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
@@ -36,7 +36,7 @@ final class Farewells {
             drop(number, descriptor, loop)
         }
         guard let watch, (try? watch.watch(for: .read)) != nil else { return armTimer() }
-        sockets[number] = Farewell(watch: watch, end: SystemClock.now + Self.patience)
+        sockets[number] = LingeringSocket(watch: watch, end: SystemClock.now + Self.patience)
         order.append(number)
         armTimer()
     }

@@ -3,7 +3,7 @@ import Timekeeping
 
 /// When each flow last showed life. Two tables take turns: the older table is dropped as a whole, so that old entries
 /// need not be searched for.
-struct FlowLife: Sendable {
+struct FlowActivity: Sendable {
     private let span: Duration
     private var recent: [Flow: Instant] = [:]
     private var older: [Flow: Instant] = [:]

@@ -6,7 +6,7 @@ package import Timekeeping
 ///
 /// Only renewals are remembered, in tables of fixed size. When a table is full, the renewal that ends first is
 /// forgotten.
-package struct DialogLives {
+package struct DialogRenewals {
     package let limit: Int
     private var ends: [UInt64: UnixTime] = [:]
     /// The renewals in the order in which they end. If a dialog is renewed again, its old entry stays and is ignored.

@@ -6,7 +6,7 @@ package protocol Absentable: Equatable {
 
 /// An optional value in the space of the value, for records that are kept by the hundred thousand.
 @usableFromInline @propertyWrapper
-package struct Packed<Value: Absentable> {
+package struct PackedOptional<Value: Absentable> {
     @usableFromInline var value: Value
 
     @inlinable
@@ -18,9 +18,9 @@ package struct Packed<Value: Absentable> {
     }
 }
 
-extension Packed: Equatable {}
-extension Packed: Hashable where Value: Hashable {}
-extension Packed: Sendable where Value: Sendable {}
+extension PackedOptional: Equatable {}
+extension PackedOptional: Hashable where Value: Hashable {}
+extension PackedOptional: Sendable where Value: Sendable {}
 
 /// The smallest number means "absent".
 extension Int32: Absentable { @inlinable package static var absent: Int32 { .min } }

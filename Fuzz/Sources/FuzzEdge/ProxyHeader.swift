@@ -1,0 +1,1 @@
+../../../Sources/Outside/Reactor/ProxyHeader.swift

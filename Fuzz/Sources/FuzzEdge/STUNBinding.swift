@@ -1,0 +1,1 @@
+../../../Sources/Shell/ProxyRuntime/Transports/STUNBinding.swift

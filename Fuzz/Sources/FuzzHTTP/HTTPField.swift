@@ -1,0 +1,1 @@
+../../../Sources/Values/HTTPSemantics/HTTPField.swift

@@ -1,0 +1,12 @@
+/// One field of a request or response (RFC 9110 section 5).
+///
+/// Server and client use this type. Neither checks the characters here: the one that writes a message does.
+package struct HTTPField: Hashable, Sendable {
+    package let name: String
+    package let value: String
+
+    package init(_ name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+}
