@@ -1,0 +1,64 @@
+import Settings
+import Testing
+import Timekeeping
+
+@testable import PushDelivery
+
+@Suite("Servers of push providers")
+struct PushServersTests {
+    private let now = Instant(nanoseconds: 1_000_000_000)
+
+    private func servers(requests: Int = 10, queue: Int = 20) throws -> (PushServers, PushApp.ID) {
+        let yaml = """
+            webpush: {enabled: true, vapid-key-file: /k.pem, vapid-contact: "mailto:a@example.net", limits: {requests: \(requests), queue: \(queue)}}
+            """
+        let directory = PushDirectory(try PushSettings(yaml: Array(yaml.utf8), file: "f"))
+        let app = try #require(directory.apps.first)
+        return (PushServers(directory, plainLimit: 4), app.id)
+    }
+
+    @Test func `a token without a server uses the app's own`() throws {
+        var (servers, app) = try servers()
+        #expect(servers.server(of: app, at: nil) === servers.server(of: app))
+        #expect(servers.server(of: app).number == nil && servers.all.count == 1 && servers.limit == 60)
+    }
+
+    @Test func `each server that tokens name has a queue of its own`() throws {
+        var (servers, app) = try servers()
+        let first = servers.server(of: app, at: "https://a.example")
+        #expect(servers.server(of: app, at: "https://a.example") === first)
+        #expect(servers.server(of: app, at: "https://b.example") !== first)
+        #expect(servers.all.count == 3 && servers.limit == 180)
+        // All servers of an app share its standing: a push that one of them accepts proves the credentials.
+        #expect(servers.server(of: app, at: "https://b.example").standing === first.standing)
+    }
+
+    @Test func `the sixty-fifth server takes the place of an idle one, one that is down last`() throws {
+        var (servers, app) = try servers()
+        let named = (0..<64).map { servers.server(of: app, at: "https://\($0).example") }
+        for server in named { server.pushes = 1 }
+        #expect(servers.server(of: app, at: "https://late.example") === servers.server(of: app))
+
+        // Servers 5 and 9 are idle, and 5 is down.
+        named[5].pushes = 0
+        named[9].pushes = 0
+        for second in 1...5 { named[5].queue.left(.failed, now: now + .seconds(second)) }
+        #expect(named[5].queue.isBreakerOpen)
+        let late = servers.server(of: app, at: "https://late.example")
+        #expect(late.number == named[9].number && servers.all.count == 65)
+        late.pushes = 1
+        #expect(servers.server(of: app, at: "https://later.example").number == named[5].number)
+        // The place of server 9 was taken, so its name uses the app's own server.
+        #expect(servers.server(of: app, at: "https://9.example") === servers.server(of: app))
+    }
+
+    @Test func `an app can be reached as long as one of its servers can`() throws {
+        var (servers, app) = try servers()
+        let first = servers.server(of: app, at: "https://a.example")
+        let second = servers.server(of: app, at: "https://b.example")
+        for time in 1...5 { first.queue.left(.failed, now: now + .seconds(time)) }
+        #expect(servers.reports.first?.report.isReachable == true)
+        for time in 1...5 { second.queue.left(.failed, now: now + .seconds(time)) }
+        #expect(servers.reports.first?.report.isReachable == false)
+    }
+}
