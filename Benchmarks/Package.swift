@@ -1,9 +1,9 @@
 // swift-tools-version: 6.2
-// The benchmarks; etc/benchmarks builds and runs them.
+// The benchmarks. etc/benchmarks builds and runs them.
 //
-// They are a package of their own, so that no build of the daemon waits for them. `Main` is a link to the main package's
-// sources, and `TestSupport` to the world that its tests simulate. Their modules are compiled here once more: `package`
-// declarations are visible within one package only.
+// They are a package of their own, so that they do not slow down builds of the daemon. `Main` is a link to the sources
+// of the main package, and `TestSupport` to the simulated world of its tests. Their modules are compiled here a second
+// time, because `package` declarations are visible only within one package.
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -14,11 +14,11 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
-    // As in the daemon, since it is what is measured.
+    // The daemon is built with the same flag, and the benchmarks must measure the same code.
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 
-/// A module of the main package; its dependencies are those that it has there.
+/// A module of the main package. It has the same dependencies as there.
 func module(_ name: String, on floor: Floor, _ dependencies: [Target.Dependency] = []) -> Target {
     .target(name: name, dependencies: dependencies, path: "Main/\(floor.rawValue)/\(name)", swiftSettings: strict)
 }
@@ -98,7 +98,7 @@ let package = Package(
                 "HTTPServer",
                 "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ], swiftSettings: strict),
-        // Not a library at all: a malloc that counts. Only the benchmarks' program may link it.
+        // Not a library, but a malloc that counts allocations. Only the program of the benchmarks may link it.
         .target(name: "CAllocationCount"),
         .executableTarget(
             name: "run-benchmarks", dependencies: ["Benchmarks", "CAllocationCount"], swiftSettings: strict),

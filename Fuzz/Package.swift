@@ -1,13 +1,14 @@
 // swift-tools-version: 6.2
-// Fuzz targets for what reads bytes from the network; README.md says how they are run.
+// Fuzzers for the code that reads bytes from the network. README.md explains how to run them.
 //
-// A package of its own, since the flag below would keep the main one from being a dependency. Its modules are links to
-// the main package's folders: `package` declarations are visible within one package only.
+// They are a package of their own, because a package with the flags below cannot be a dependency of the main package.
+// Its modules are links to the main package's folders, because `package` declarations are visible only within one
+// package.
 import PackageDescription
 
-// Both sanitizers in one flag: of two, swiftc heeds the last only, and `swift build --sanitize=fuzzer --sanitize=address`
-// gives them in random order, so that either the coverage or the memory checks are missing. `--sanitize=fuzzer` alone is
-// still needed on the command line: it keeps `main` for libFuzzer.
+// Both sanitizers are in one flag, because swiftc uses only the last of two flags. `swift build --sanitize=fuzzer
+// --sanitize=address` gives the flags in random order, so that either the coverage or the memory checks would be
+// missing. `--sanitize=fuzzer` alone is still needed on the command line, because it leaves `main` to libFuzzer.
 let sanitized = "-sanitize=fuzzer,address"
 
 let strict: [SwiftSetting] = [
@@ -24,7 +25,7 @@ func module(_ name: String, _ dependencies: [Target.Dependency] = []) -> Target 
     .target(name: name, dependencies: dependencies, swiftSettings: strict)
 }
 
-/// libFuzzer brings `main`.
+/// Declares a fuzzer. libFuzzer has the function `main`.
 func fuzzer(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
     .executableTarget(
         name: name, dependencies: dependencies,

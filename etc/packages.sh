@@ -1,18 +1,18 @@
-# Sourced by etc/run and etc/check: which Debian packages are needed, and how they get here.
+# Sourced by etc/run and etc/check: the Debian packages that are needed, and how they are installed.
 
-# What the package links with: the names in Package.swift, and the parser, which has a C target of its own there.
+# The libraries of the program: the names in Package.swift, and the SIP parser, which has its own C target there.
 build_packages() {
     echo pkg-config libosip2-dev
     sed -n 's/.*debian: "\([^"]*\)".*/\1/p' Package.swift | LC_ALL=C sort -u
 }
 
-# What etc/run needs besides.
+# The packages that etc/run needs in addition.
 run_packages() { echo sip-tester curl openssl; }
 
-# What etc/package needs besides.
+# The packages that etc/package needs in addition.
 package_packages() { echo dpkg-dev debhelper; }
 
-# What the checks need besides, and what they only use when it is there.
+# The packages that the checks need in addition, and packages that they use only if they are installed.
 check_packages() { echo openssl curl sqlite3 sip-tester python3-venv valgrind binutils cmark-gfm; }
 optional_check_packages() { echo nghttp2-client nghttp2-server baresip-core linphone-cli kamailio chromium strace $(package_packages) mmdebstrap lintian mandoc zsh fish umoci; }
 
@@ -23,7 +23,7 @@ missing_packages() {
     done
 }
 
-# The same where there is dpkg; elsewhere install_packages says what is taken to be here.
+# All packages, if dpkg exists. Elsewhere install_packages only names the packages that it assumes to be installed.
 missing_packages_here() { if command -v dpkg-query >/dev/null; then missing_packages "$@"; else echo "$@"; fi; }
 
 as_root() {
@@ -45,7 +45,7 @@ apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "$@"
 }
 
-# install_packages PACKAGE...: installs those that are missing; says which when that is not possible.
+# install_packages PACKAGE...: installs the packages that are missing. If that is not possible, names them.
 install_packages() {
     local missing
     if ! command -v dpkg-query >/dev/null; then
@@ -60,7 +60,7 @@ install_packages() {
     return 1
 }
 
-# install_optional PACKAGE...: each by itself, since a name may be unknown to this release.
+# install_optional PACKAGE...: installs each package on its own, because this release may not have a package of some name.
 install_optional() {
     local package
     command -v dpkg-query >/dev/null || return 0
@@ -75,8 +75,8 @@ require_swift() {
     return 1
 }
 
-# promtool_program FOLDER: prints the path of promtool. Only this program is taken out of Debian's package prometheus and put
-# into FOLDER: installing the package would start a server.
+# promtool_program FOLDER: prints the path of promtool. Only this program is extracted from Debian's package prometheus into
+# FOLDER, because installing the package would start a server.
 promtool_program() {
     local folder=$1 package=prometheus
     command -v promtool && return 0

@@ -1,7 +1,7 @@
-# Sourced by etc/run, etc/check and sip-scenarios/replay: long work without its many lines.
+# Sourced by etc/run, etc/check and sip-scenarios/replay: runs long commands without printing all of their output.
 
-# quietly TITLE LOG COMMAND...: runs it with its output in LOG. A terminal sees one line that moves, anything else the title
-# and how it ended. When it fails, what it said last is shown, and where all of it is.
+# quietly TITLE LOG COMMAND...: runs the command with its output in LOG. On a terminal it shows one line that moves; otherwise
+# it prints the title and the result. If the command fails, it prints the end of the output and the path of LOG.
 quietly() {
     local title=$1 log=$2 start=$SECONDS status=0 ticker=
     shift 2
@@ -13,7 +13,7 @@ quietly() {
     else
         echo "$title ..."
     fi
-    # Descriptor 9 is the lock of etc/run, which nothing that a build leaves behind may keep.
+    # Descriptor 9 is the lock of etc/run. It is closed, because processes that a build leaves behind must not keep the lock.
     "$@" >"$log" 2>&1 9>&- || status=$?
     if [ -n "$ticker" ]; then
         kill "$ticker" 2>/dev/null || true
@@ -25,13 +25,13 @@ quietly() {
         return 0
     fi
     echo "$title: FAILED after $((SECONDS - start)) s" >&2
-    # The lines that tell what is wrong may stand far above the end.
+    # The lines with the errors may be far before the end of the log.
     { grep -E '(error:|^E: )' "$log" | head -20 || true; tail -5 "$log"; } | sed 's/^/    | /' >&2
     echo "    | all of it: $log" >&2
     return $status
 }
 
-# The line that moves, until it is killed or the script is gone. SwiftPM says how far it is as [12/470].
+# Shows the moving line, until it is killed or the script has ended. SwiftPM prints its progress as [12/470].
 tick() {
     local start=$SECONDS step
     while kill -0 $$ 2>/dev/null; do

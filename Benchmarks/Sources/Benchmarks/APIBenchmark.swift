@@ -1,7 +1,9 @@
-/// How many token reports a second the HTTP API takes, each on the disk before its 200, and whether calls feel it.
+/// Measures how many token reports per second the HTTP API accepts, each persisted before its 200. Also measures
+/// whether calls become slower meanwhile.
 ///
-/// The same calls without reports, beside reports that another daemon takes, and beside reports to their own, in turns:
-/// what the second adds is the machine's, which all of them share; what the third adds to it is the daemon's.
+/// Calls are measured in three ways, in turns: without reports, while another daemon gets reports, and while their own
+/// daemon gets reports. The difference between the first two comes from the machine, which both daemons share. The rest
+/// comes from the daemon.
 enum APIBenchmark {
     private static let calls = 1000
     private static let rate = 200.0
@@ -18,7 +20,7 @@ enum APIBenchmark {
         var rates: [Double] = []
         var costs: [Double] = []
         var latency = Samples()
-        // The first round warms up.
+        // The first round only warms up.
         for round in 0...options.rounds {
             let before = try bench.daemon.figures()
             load.start(connections: options.connections)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// How much each step may take: lines of `NAME NUMBER`, comments after `#`.
+/// The limits of steps, from lines such as `NAME NUMBER`. Comments follow a `#`.
 package struct AgreedLimits: Hashable, Sendable {
     package let limits: [String: Double]
 
@@ -17,7 +17,7 @@ package struct AgreedLimits: Hashable, Sendable {
         self.limits = limits
     }
 
-    /// Those of a file.
+    /// Reads the limits from a file.
     init(contentsOf file: String) throws(BenchmarkError) {
         guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
             throw BenchmarkError("\(file) cannot be read")
@@ -25,7 +25,7 @@ package struct AgreedLimits: Hashable, Sendable {
         try self.init(text)
     }
 
-    /// What is wrong with these counts of such things: too many, without a limit, or missing.
+    /// Compares counts with the limits. Complains about a count that exceeds its limit, has no limit, or is missing.
     package func complaints(about counts: [(name: String, count: Double)], of unit: String) -> [String] {
         var complaints: [String] = []
         for (name, count) in counts {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What was asked for on the command line.
+/// The options of the command line.
 package struct BenchmarkOptions: Sendable {
     package enum Name: String, CaseIterable, Sendable {
         case register, hold, slow, api, tls, idle, storm, overload, memory, allocations, instructions, push, days
@@ -8,35 +8,38 @@ package struct BenchmarkOptions: Sendable {
 
     package var names: [Name] = []
     package var isJSON = false
-    /// This program, and the one under load.
+    /// The path of this program, and the path of the daemon under load.
     package let program: String
     package var daemon: String
     package var limits: String?
-    /// REGISTERs of each kind in each round, and how many of them are under way.
+    /// The number of REGISTERs of each kind in each round, and how many of them may be unanswered at a time.
     package var requests = 30_000
     package var window = 256
     package var rounds = 3
-    /// Calls held at once, and their rate; then some at a low rate.
+    /// The number of calls that are held at the same time and the rate at which they begin, followed by the low rate
+    /// for latencies.
     package var calls = 10_000
     package var bulkRate = 2000.0
     package var lowRate = 100.0
     package var bindings = 300_000
-    /// Connections to the API, each with one report under way.
+    /// The number of connections to the API. Each has one unanswered report at a time.
     package var connections = 64
-    /// Phones on connections of their own, all at once.
+    /// The number of phones, which all have a connection of their own.
     package var phones = 5000
-    /// Where pushes go, whose certificate authority is in the file, how many in each round.
+    /// The destination of pushes, the file with its certificate authority, and the number of pushes in each round.
     package var url: String?
     package var authority: String?
     package var pushes = 100_000
-    /// Simulated days to play.
+    /// The seeds of the simulated days to play.
     package var seeds: Range<UInt64> = 0..<1000
     package var tellsStory = false
 
+    /// Reads the command line.
+    ///
     /// - Parameters:
     ///   - words: the command line without the program's name.
-    ///   - program: the path of the program, beside which the daemon is looked for.
-    /// - Throws: ``BenchmarkError`` with what is not understood.
+    ///   - program: the path of the program. The daemon is expected in the same folder.
+    /// - Throws: ``BenchmarkError`` with the argument that is not understood.
     package init(_ words: [String], program: String) throws(BenchmarkError) {
         self.program = program
         daemon = URL(filePath: program).deletingLastPathComponent().appending(path: "sippushd").path
@@ -77,7 +80,8 @@ package struct BenchmarkOptions: Sendable {
             throw BenchmarkError(
                 "--limits is for allocations, for instructions or for idle: each has a file of its own")
         }
-        // Pushes need somebody who takes them, counting needs valgrind, and days measure nothing.
+        // Three benchmarks are left out by default: pushes need a receiver, counting instructions needs valgrind, and
+        // simulated days measure nothing.
         if names.isEmpty {
             names = Name.allCases.filter { $0 != .days && $0 != .instructions && ($0 != .push || url != nil) }
         }

@@ -1,10 +1,12 @@
-/// The benchmarks, in the order of their names.
+/// Runs the benchmarks, in the order of their names.
 package enum BenchmarkRun {
+    /// Runs the selected benchmarks.
+    ///
     /// - Parameters:
-    ///   - options: what to measure.
-    ///   - allocationCount: how often this thread has asked for memory so far.
-    /// - Returns: what was found.
-    /// - Throws: ``BenchmarkError`` when a benchmark could not be run to its end.
+    ///   - options: which benchmarks to run, and how.
+    ///   - allocationCount: returns how many allocations this thread has made so far.
+    /// - Returns: the results.
+    /// - Throws: ``BenchmarkError`` if a benchmark could not be finished.
     package static func run(
         _ options: BenchmarkOptions, allocationCount: @escaping () -> UInt64
     ) throws(BenchmarkError) -> Report {

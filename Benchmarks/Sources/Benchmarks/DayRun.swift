@@ -1,6 +1,7 @@
 import TestSupport
 
-/// Many simulated days: a net for changes of the rules, wider than the tests' sixteen.
+/// Plays many simulated days. They find errors in changes of the rules that the tests, which play only sixteen days,
+/// can miss.
 enum DayRun {
     static func run(_ options: BenchmarkOptions, into report: inout Report) {
         var all = SimulatedWorld.Statistics()
@@ -13,7 +14,7 @@ enum DayRun {
             for violation in world.violations { report.complain("day \(seed): \(violation)") }
         }
         report.add("days", "days", "", Double(options.seeds.count))
-        report.add("days", "days with what must never happen", "", Double(faulty))
+        report.add("days", "days with a violated invariant", "", Double(faulty))
         report.add("days", "calls answered", "", Double(all.answered))
         report.add("days", "calls refused", "", Double(all.refused))
         report.add("days", "calls given up", "", Double(all.cancelled))
@@ -22,6 +23,6 @@ enum DayRun {
         report.add("days", "missed calls told", "", Double(all.reports))
         report.add("days", "calls pushed", "", Double(all.pushes))
         report.add("days", "records", "", Double(all.records))
-        report.add("days", "digest of what happened", "", Double(all.digest % 1_000_000_007))
+        report.add("days", "digest of all events", "", Double(all.digest % 1_000_000_007))
     }
 }

@@ -1,7 +1,7 @@
-/// Whether every call that waits for its phone reaches it, and how fast pushes and woken calls are.
+/// Checks that every held call reaches its phone, and measures how fast pushes and woken calls are.
 enum HoldBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
-        // The calm load lasts two seconds.
+        // The load at the low rate lasts two seconds.
         let calm = max(20, Int(options.lowRate * 2))
         let bench = try Workbench(options, calls: calm + options.calls)
         _ = try bench.registers.run(0..<(calm + options.calls), cseq: 1, window: options.window)
@@ -18,8 +18,8 @@ enum HoldBenchmark {
         let before = try bench.daemon.figures()
         let held = try bench.calls.hold(users, rate: rate)
         let pushes = bench.calls.pushLatencies
-        // Where the system allows too few descriptors, the others share sockets: they are all let out by the first of them
-        // that registers, which is no measure of anything.
+        // Only phones with their own sockets are measured. If the system allows too few descriptors, the other phones
+        // share sockets, and the first REGISTER on a socket releases the calls of all of its phones.
         let alone = users.clamped(to: bench.alone)
         try bench.calls.wake(alone, rate: rate)
         let (wakes, again, completed) = (bench.calls.wakeLatencies, bench.calls.sentAgain, bench.calls.completed)

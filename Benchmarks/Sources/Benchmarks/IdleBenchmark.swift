@@ -1,8 +1,9 @@
-/// What an idle connection adds to the daemon's resident memory.
+/// Measures how much resident memory an idle connection adds to the daemon.
 ///
-/// Over thousands of connections the pages that the allocator has asked for in advance are a few bytes for each.
+/// It opens thousands of connections. Pages that the allocator reserves in advance then count only a few bytes for each
+/// connection.
 enum IdleBenchmark {
-    /// Connections on their way.
+    /// How many connections may be in the process of opening.
     private static let window = 64
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
@@ -21,7 +22,7 @@ enum IdleBenchmark {
         let bench = try Workbench(options, servesStreams: true)
         let load = try ConnectionLoad(at: bench.daemon, isSecure: isSecure)
         defer { load.close() }
-        // What all of them share is there then.
+        // The first connections allocate the memory that all connections share.
         _ = try load.open(window, window: window)
         let empty = try bench.daemon.figures().residentBytes
         _ = try load.open(options.phones, window: window, keeps: true)

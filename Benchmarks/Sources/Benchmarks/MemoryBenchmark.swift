@@ -1,4 +1,4 @@
-/// What a contact and a held call add to the daemon's resident memory.
+/// Measures how much resident memory a contact and a held call add to the daemon.
 enum MemoryBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let calls = min(options.calls, options.bindings)

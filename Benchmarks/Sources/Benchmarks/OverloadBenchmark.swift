@@ -1,13 +1,14 @@
 import Reactor
 import Timekeeping
 
-/// What the daemon still does when ten times as much comes as usual: REGISTERs that refresh, and calls to phones that are
-/// awake. Each first at the usual rate, then at the tenfold, then at the usual again.
+/// Measures how much the daemon still does under ten times the usual load. The load is either REGISTERs that refresh,
+/// or calls to phones that are awake. Each kind is measured at the usual rate, at ten times this rate, and at the usual
+/// rate again.
 enum OverloadBenchmark {
     private static let users = 20_000
     private static let phones = 500
     private static let time: Duration = .seconds(5)
-    /// How long the rate after the load is looked at, second by second.
+    /// The number of seconds after the load for which the rate is measured.
     private static let recovery = 10
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
@@ -71,7 +72,8 @@ enum OverloadBenchmark {
             let usual = try load(at: rate, "at the usual \(Int(rate))/s", into: &report)
             let tenfold = try load(at: rate * 10, "at ten times that", into: &report)
             report.add("overload", "\(name): goodput at ten times, of the usual", "ratio", tenfold / max(usual, 1))
-            // The usual rate at once after the load: how long until nine of ten are served.
+            // After the load, the usual rate continues. The number of seconds is counted until nine of ten requests are
+            // served.
             var seconds = 0
             while seconds < recovery, try load(at: rate, nil, for: .seconds(1), into: &report) < 0.9 * rate {
                 seconds += 1

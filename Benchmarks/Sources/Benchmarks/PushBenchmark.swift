@@ -5,7 +5,8 @@ import HTTPSemantics
 import Reactor
 import Timekeeping
 
-/// How many pushes a second one connection carries, and what each costs this process.
+/// Measures how many pushes per second one connection carries, and how much processor time each push costs this
+/// process.
 enum PushBenchmark {
     static func run(
         _ options: BenchmarkOptions, _ allocationCount: @escaping () -> UInt64, into report: inout Report
@@ -22,7 +23,7 @@ enum PushBenchmark {
             var costs: [Double] = []
             var allocations: [Double] = []
             var latency = Samples()
-            // The first round warms up.
+            // The first round only warms up.
             for round in 0...options.rounds {
                 let load = PushLoad(on: loop, url, outstanding, options)
                 let count = round == 0 ? max(1, options.pushes / 10) : options.pushes
@@ -46,7 +47,7 @@ enum PushBenchmark {
     }
 }
 
-/// Pushes to one server, each answer followed by the next push.
+/// Sends pushes to one server. Each answer is followed by the next push.
 final class PushLoad {
     private let loop: EventLoop
     private let session: HTTPSession
@@ -87,6 +88,8 @@ final class PushLoad {
         template.route.authorityFile = options.authority
     }
 
+    /// Sends the pushes.
+    ///
     /// - Returns: how long it took, and the CPU time of this process.
     func run(_ count: Int) throws(BenchmarkError) -> (time: Duration, cpu: Duration) {
         left = count

@@ -1,4 +1,4 @@
-/// How many REGISTERs a second the daemon takes, and what each costs it.
+/// Measures how many REGISTERs per second the daemon handles, and how much each of them costs.
 enum RegisterBenchmark {
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let bench = try Workbench(options)

@@ -1,15 +1,15 @@
-/// How soon after its INVITE a push leaves, and what the daemon's share in that is; and whether a provider that takes its
-/// time delays the pushes of other apps. The same calls to the ``Relay``, to the daemon, and with the slow provider, in
-/// turns.
+/// Measures how soon after its INVITE a push leaves, and which part of this time the daemon needs. Also measures
+/// whether a slow provider delays the pushes of other apps. The same calls go, in turns, to the ``Relay``, to the
+/// daemon, and to the daemon with the slow provider.
 enum SlowProviderBenchmark {
     private static let calls = 5000
     private static let rate = 1000.0
-    /// Every sixth call is for the slow app.
+    /// One in six calls is for the slow app.
     private static let share = 6
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let mixed = calls * share / (share - 1)
-        // In each round those for the relay, those without, and those with the slow app.
+        // Each round has three parts: calls for the relay, calls without the slow app, and calls with the slow app.
         let round = calls + calls + mixed
         let bench = try Workbench(options, calls: round * options.rounds, wakesPhones: false) { user in
             let place = user % round - 2 * calls

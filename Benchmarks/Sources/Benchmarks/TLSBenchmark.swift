@@ -1,10 +1,10 @@
-/// What connections cost: TLS handshakes, full and resumed, TCP connections, REGISTERs over many of them, and whether calls
-/// feel it when all phones connect at once.
+/// Measures the costs of connections: full and resumed TLS handshakes, TCP connections, and REGISTERs over many of
+/// them. Also measures whether calls become slower when all phones connect at the same time.
 enum TLSBenchmark {
-    /// Connections on their way.
+    /// How many connections may be in the process of opening.
     private static let window = 64
-    /// The same in a storm: always more than the daemon gets done, and few enough that no handshake takes longer than it
-    /// may, on a machine that plays all phones, too.
+    /// The same number in a storm. It always exceeds what the daemon can finish, but is small enough that no handshake
+    /// exceeds its time limit, although this machine also plays all phones.
     private static let stormWindow = 500
     private static let calls = 500
     private static let rate = 200.0
@@ -25,7 +25,7 @@ enum TLSBenchmark {
         var full = Rounds()
         var resumed = Rounds()
         var accepted = Rounds()
-        // The first round warms up.
+        // The first round only warms up.
         for round in 0...options.rounds {
             let long = try measure(bench) { () throws(BenchmarkError) in
                 try secure.open(options.phones, window: window)
@@ -40,7 +40,7 @@ enum TLSBenchmark {
             let tcp = try measure(bench) { () throws(BenchmarkError) in
                 try plain.open(2 * options.phones, window: window)
             }
-            // The kernel keeps the ports of connections that have ended for a second.
+            // The kernel keeps the ports of ended connections for a second.
             try bench.pause(.seconds(1))
             guard round > 0 else { continue }
             full.add(long)
@@ -99,11 +99,14 @@ enum TLSBenchmark {
 
     // MARK: All at once
 
-    /// The phones of the storm are machines of their own, so the thread that plays them has what the others leave of the two
-    /// processors; and the one that measures the calls, which stand for others again, asks for a turn as soon as one has come.
+    /// Measures calls while many phones connect.
     ///
-    /// The same calls alone, beside a storm on another daemon, and beside a storm on their own, in turns: what the second
-    /// adds is the machine's, which all of them share.
+    /// The phones of a storm would be other machines. Therefore the thread that plays them gets only the processor time
+    /// that the others leave. The thread that measures calls plays other machines too, so it runs as soon as an event
+    /// arrives.
+    ///
+    /// The same calls are measured in three ways, in turns: alone, during a storm on another daemon, and during a storm
+    /// on their own daemon. The difference between the first two comes from the machine, which both daemons share.
     static func storm(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
         let users = 4 * calls * options.rounds
         let bench = try Workbench(options, calls: users, servesStreams: true)
@@ -165,8 +168,8 @@ enum TLSBenchmark {
             wakes.append(bench.calls.wakeLatencies.percentile(99).milliseconds)
         }
 
-        /// The connections end in the same moment, a fifth of a second after the first call. There are few calls, so that most
-        /// come while the connections end.
+        /// Measures calls while all connections end. They end at the same moment, a fifth of a second after the first
+        /// call. There are few calls, so that most of them arrive while the connections end.
         mutating func add(
             _ bench: Workbench, _ users: Range<Int>, besideEndsOf load: ConnectionLoad, _ options: BenchmarkOptions
         ) throws(BenchmarkError) {
@@ -196,7 +199,8 @@ enum TLSBenchmark {
             guard let load else { return }
             storms.append(try load.finish().time.seconds)
             try load.closeAll()
-            // So many ends at once are a storm as well, but not this one.
+            // The many ends of connections are a storm of their own, so the next measurement waits until they are
+            // handled.
             try bench.pause(.seconds(1))
         }
 

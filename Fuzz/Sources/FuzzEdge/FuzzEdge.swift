@@ -1,7 +1,8 @@
 import Addressing
 import WebSocket
 
-/// What stands before or around SIP on the wire: STUN, the PROXY header, WebSocket frames. The first byte says which.
+/// Fuzzes the protocols before and around SIP: STUN, the PROXY header, and WebSocket frames. The first byte selects one
+/// of them.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzEdge(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -20,19 +21,19 @@ private func checkSTUN(_ bytes: [UInt8]) {
     precondition((answer?.count ?? 0) <= 3 * bytes.count, "a long answer")
 }
 
-/// What was decided of some bytes stays so when more come.
+/// Checks that the result for some bytes does not change when more bytes follow.
 private func checkProxyHeader(_ bytes: [UInt8]) {
     let whole = ProxyHeader(bytes.span)
     for end in 0..<bytes.count {
         switch ProxyHeader(bytes.span.extracting(0..<end)) {
         case .incomplete: break
-        case let earlier: precondition(earlier == whole, "more bytes change what was decided")
+        case let earlier: precondition(earlier == whole, "more bytes change the result")
         }
     }
-    if case .header(let length, _) = whole { precondition(length <= bytes.count, "longer than what came") }
+    if case .header(let length, _) = whole { precondition(length <= bytes.count, "longer than the input") }
 }
 
-/// Messages are the same in whatever pieces their bytes come.
+/// Checks that messages do not depend on the pieces in which their bytes arrive.
 private func checkFrames(_ bytes: [UInt8], seed: UInt8) {
     let whole = messages(in: bytes) { bytes.count }
     var state = UInt32(seed) &+ 1

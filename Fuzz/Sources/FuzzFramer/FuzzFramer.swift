@@ -2,11 +2,12 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// A stream comes out the same in whatever pieces it arrives, and the reader ends each message where the framer did.
+/// Checks that the frames of a stream do not depend on the pieces in which it arrives. Also checks that the reader and
+/// the framer agree on the end of each message.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzFramer(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // The first byte says how the rest is split.
+    // The first byte determines how the rest is split into pieces.
     guard let seed = input.first else { return 0 }
     let stream = Array(input.dropFirst())
     let whole = frames(stream) { stream.count }
@@ -29,7 +30,7 @@ private enum Piece: Equatable {
 private func frames(_ stream: [UInt8], size: () -> Int) -> [Piece] {
     var framer = StreamFramer()
     var found: [Piece] = []
-    // What stands before `taken` is done, what stands behind `arrived` has not come yet.
+    // Bytes before `taken` are used. Bytes from `arrived` on have not arrived yet.
     var taken = 0
     var arrived = 0
     while true {

@@ -1,9 +1,9 @@
-/// A stream of requests comes out the same in whatever pieces it arrives, nothing traps, and what a request is made of
-/// holds to what its head says. The reader's files are links: they are no module by themselves.
+/// Checks that HTTP requests do not depend on the pieces in which a stream arrives, that nothing traps, and that each
+/// request matches its head. The reader's files are links here, because they are not a module of their own.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzHTTP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // The first byte says how the rest is split.
+    // The first byte determines how the rest is split into pieces.
     guard let seed = input.first else { return 0 }
     let stream = Array(input.dropFirst())
     let whole = pieces(stream) { stream.count }
@@ -40,7 +40,7 @@ private func pieces(_ stream: [UInt8], size: () -> Int) -> [Piece] {
                 precondition(position == slice.count, "bytes were left")
                 break reading
             case .wantsContinue:
-                // Whether the body was there already depends on the pieces.
+                // Whether the client is asked for the body depends on the pieces, so this step is not compared.
                 break
             case .request(let head, let body):
                 check(head, body)
@@ -68,7 +68,7 @@ private func check(_ head: HTTPRequestHead, _ body: [UInt8]) {
     for field in request.fields {
         precondition(!field.name.isEmpty && !field.value.utf8.contains(0x0a) && !field.value.utf8.contains(0x0d))
     }
-    // Decoded twice is another matter, decoded once must be all that is needed.
+    // The names and values are decoded only once, so their length has a limit.
     for item in request.query + FormText.items(body[...]) {
         precondition(item.name.utf8.count <= head.target.utf8.count * 3 + body.count * 3)
     }

@@ -1,7 +1,7 @@
 import JSON
 
-/// Whatever comes in: nothing traps, limits hold, what is taken is UTF-8, and what was read and written again reads the
-/// same.
+/// Checks that nothing traps, that the limits hold, that accepted texts are UTF-8, and that a text that was read and
+/// written again gives the same value.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -10,22 +10,22 @@ public func fuzzJSON(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     limits.values = 500
     let tokens = depth(of: bytes, limits)
     guard let value = try? JSONValue(bytes, limits: limits) else {
-        precondition(tokens == nil, "token by token it was taken")
+        precondition(tokens == nil, "accepted token by token, but not as a value")
         return 0
     }
-    guard let tokens else { fatalError("token by token it was not taken") }
+    guard let tokens else { fatalError("accepted as a value, but not token by token") }
     precondition(tokens <= limits.depth, "deeper than allowed")
     precondition(String(validating: bytes, as: UTF8.self) != nil, "no UTF-8")
     var written: [UInt8] = []
     append(value, to: &written)
-    // Escapes may make it longer.
+    // Escapes may make the written text longer.
     limits.bytes = 100_000
     guard let again = try? JSONValue(written, limits: limits) else { fatalError("not read again") }
     precondition(again == value, "another value")
     return 0
 }
 
-/// The greatest depth on the way; `nil` when the text is not taken.
+/// The greatest nesting depth in the text; `nil` if the text is refused.
 private func depth(of bytes: [UInt8], _ limits: JSONReader.Limits) -> Int? {
     guard var reader = try? JSONReader(bytes, limits: limits) else { return nil }
     var deepest = 0

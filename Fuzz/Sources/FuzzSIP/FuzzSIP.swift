@@ -3,7 +3,8 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// Whatever comes in: nothing traps, and what was taken goes out as a message that says the same.
+/// Checks that nothing traps, and that each accepted message, when it is written again, is a message with the same
+/// content.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzSIP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
@@ -19,7 +20,7 @@ public func fuzzSIP(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private let source = Endpoint(IPAddress(v4: 0x0a00_0009), 40_000)
 
-/// A message that must be readable, unless our additions made it too large.
+/// Reads a message that was written. It must be readable, unless the additions made it too large.
 private func reread(_ bytes: [UInt8]) -> ReadMessage? {
     let message = MessageReader().read(bytes.span, isStream: true)
     guard case .unusable(let unusable) = message else { return message }
@@ -67,7 +68,7 @@ private func check(_ response: SIPResponse) {
     touch(response.to)
     let bytes = response.withoutTopVia()
     guard response.viaCount > 1 else { return }
-    // The next Via was not looked at before: it may be malformed.
+    // The second Via was not read before, and may be malformed.
     guard case .response(let relayed) = MessageReader().read(bytes.span, isStream: true) else { return }
     precondition(relayed.viaCount == response.viaCount - 1, "Via values lost or made")
     precondition(relayed.callID == response.callID && relayed.cseq == response.cseq, "another response")

@@ -2,12 +2,12 @@ import Bytes
 import SIPGrammar
 @testable import SIPMessage
 
-/// A value that our own reading calls plain is taken without asking libosip2: it must be one that libosip2 takes too, and
-/// whose parts it finds in the same places.
+/// Checks values that `SIPGrammar` calls plain. They are accepted without asking libosip2. Therefore libosip2 must
+/// accept them too, and find their parts in the same places.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: count))
-    // A message with control bytes is refused before its values are looked at; folds and tabs are white space here.
+    // A message with control bytes is refused before its values are read. Folds and tabs are white space here.
     guard let kind = bytes.first, !bytes.contains(where: { $0 < 0x20 && !$0.isLinearSpace || $0 == 0x7f }) else {
         return 0
     }
@@ -26,16 +26,17 @@ public func fuzzValues(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
 
 private func checkURI(_ reader: ValueReader, _ range: Range<Int>) {
     guard let uri = SIPURI(reader.memory.slice(range)), uri.isPlain else { return }
-    precondition(reader.isAcceptable(uri, range), "libosip2 reads a plain URI otherwise")
+    precondition(reader.isAcceptable(uri, range), "libosip2 reads a plain URI differently")
     precondition(uri.scheme == .sip || uri.scheme == .sips, "a plain URI of another scheme")
 }
 
 private func checkVia(_ reader: ValueReader, _ range: Range<Int>) {
     guard let via = Via(reader.memory.slice(range)), via.isPlain else { return }
-    precondition(reader.isAcceptable(via, range), "libosip2 reads a plain Via otherwise")
+    precondition(reader.isAcceptable(via, range), "libosip2 reads a plain Via differently")
 }
 
-/// Without brackets the parameters are the field's, and with them the URI's: what is read again must be the same.
+/// Checks an address. Without brackets, parameters belong to the field; with brackets, to the URI. The URI alone must
+/// be readable too.
 private func checkAddress(_ reader: ValueReader, _ range: Range<Int>) {
     guard let address = reader.nameAddress(range) else { return }
     precondition(

@@ -1,27 +1,29 @@
 package import Bytes
 import CLZ4
 
-/// Compresses bytes that are similar to a sample: an LZ4 block with the sample as its dictionary.
+/// Compresses bytes that are similar to a sample. The result is an LZ4 block with the sample as its dictionary.
 ///
-/// Decompressing the block needs exactly the same sample, and the number of bytes.
+/// Decompressing a block needs exactly the same sample, and the number of original bytes.
 @safe package final class SampleCompressor {
-    /// How much of a sample is used: its first bytes.
+    /// How many bytes of a sample are used, from its beginning.
     package static let sampleLimit = 4096
 
-    /// `nil` if memory was lacking; nothing is compressed then.
+    /// The state of LZ4. It is `nil` if memory was lacking; then nothing is compressed.
     private let stream: UnsafeMutablePointer<LZ4_stream_t>?
-    /// Blocks are written here, because their length is known only afterwards.
+    /// The memory into which a block is written first, because its length is known only afterwards.
     private var room: [UInt8] = []
 
     package init() { unsafe stream = LZ4_createStream() }
 
     deinit { unsafe LZ4_freeStream(stream) }
 
+    /// Compresses bytes.
+    ///
     /// - Parameters:
     ///   - bytes: the bytes to compress.
-    ///   - sample: may be empty.
+    ///   - sample: bytes that are similar; may be empty.
     ///   - limit: the maximum length of the block.
-    /// - Returns: `nil` if the block would be longer.
+    /// - Returns: the block; `nil` if it would be longer.
     package func block(of bytes: ByteString, like sample: ByteString, limit: Int) -> ByteString? {
         guard let stream = unsafe stream, limit > 0, limit <= Int32.max, !bytes.isEmpty else { return nil }
         if room.count < limit { room = [UInt8](repeating: 0, count: limit) }
@@ -30,7 +32,7 @@ import CLZ4
                 unsafe sample.withUnsafeBytes { sample in
                     unsafe bytes.withUnsafeBytes { bytes in
                         unsafe room.withUnsafeMutableBytes { room in
-                            // Drops the state of its previous use.
+                            // Loading the dictionary also drops the state of the previous block.
                             unsafe LZ4_loadDict(stream, Self.text(sample), Self.used(sample))
                             return unsafe LZ4_compress_fast_continue(
                                 stream, Self.text(bytes), room.baseAddress?.assumingMemoryBound(to: CChar.self),
@@ -45,13 +47,13 @@ import CLZ4
         return ByteString(copying: written.span.extracting(0..<Int(length)))
     }
 
-    /// Reads a block.
+    /// Decompresses a block.
     ///
     /// - Parameters:
     ///   - block: the result of ``block(of:like:limit:)``.
     ///   - count: the number of the original bytes.
-    ///   - sample: the same sample.
-    /// - Returns: `nil` if it is not such a block.
+    ///   - sample: the sample with which the block was made.
+    /// - Returns: the original bytes; `nil` if the block is not valid.
     package static func bytes(of block: ByteString, count: Int, like sample: ByteString) -> ByteString? {
         guard count > 0, count <= Int32.max else { return nil }
         let storage = ByteStorage.make(capacity: count)

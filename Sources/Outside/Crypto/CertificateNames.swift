@@ -1,16 +1,19 @@
 import COpenSSL
 
-/// The names that a certificate has, in lower case.
+/// The names in a certificate, in lower case.
 struct CertificateNames {
-    /// The domains of its `sip:` URIs.
+    /// The domains of the certificate's `sip:` URIs.
     private(set) var domains: [String] = []
-    /// Its DNS names, or its common name if it has no alternative names.
+    /// The certificate's DNS names. If it has no alternative names, the common name.
     private(set) var hosts: [String] = []
 
-    /// The identities that it certifies in SIP (RFC 5922 section 7.1).
+    /// The identities of the certificate's owner in SIP (RFC 5922 section 7.1): the SIP domains if there are any,
+    /// otherwise the DNS names.
     var forSIP: [String] { domains.isEmpty ? hosts : domains }
 
-    /// - Parameter each: called with each name from OpenSSL.
+    /// Collects the names that OpenSSL reports.
+    ///
+    /// - Parameter each: calls the function with each name of the certificate.
     /// - Returns: the names.
     @unsafe
     static func collected(_ each: (tls_name_function, UnsafeMutableRawPointer) -> Void) -> CertificateNames {
@@ -29,11 +32,12 @@ struct CertificateNames {
     }
 
     private mutating func note(_ bytes: UnsafeBufferPointer<UInt8>, isURI: Bool) {
-        // A NUL, or any other invalid character, could hide the rest of the name from a comparison.
+        // A name with a NUL or another invalid character is left out, because the character could hide the rest from a
+        // comparison.
         let text = unsafe String(decoding: bytes, as: UTF8.self).lowercased()
         guard text.utf8.allSatisfy({ $0 > 32 && $0 < 127 }) else { return }
         guard isURI else { return hosts.append(text) }
-        // With a user part it would be the certificate of that user.
+        // A URI with a user part would certify only that user, not the domain.
         if text.hasPrefix("sip:"), !text.contains("@") { domains.append(String(text.dropFirst(4))) }
     }
 }

@@ -2,24 +2,24 @@ import COpenSSL
 import Glibc
 package import Timekeeping
 
-/// The contents of a server's certificate, and the faults that its clients would find.
+/// The contents of a server's certificate, and the reasons for which clients would refuse it.
 package struct CertificateReport: Hashable, Sendable {
-    /// Its DNS names and SIP domains, in lower case.
+    /// The certificate's DNS names and SIP domains, in lower case.
     package let names: [String]
     package let begins: UnixTime
     package let ends: UnixTime
-    /// The fault of the certificate or its chain for a client that trusts the authorities, in OpenSSL's words; `nil` if
-    /// none.
+    /// Why a client that trusts the authorities would refuse the certificate or its chain, in OpenSSL's words. `nil` if
+    /// it would not.
     package let chainFault: String?
-    /// The requested names that it does not cover.
+    /// The requested names that the certificate does not cover.
     package let missingNames: [String]
 
     /// Reads the certificate, and checks that the key belongs to it.
     ///
     /// - Parameters:
-    ///   - identity: certificate with chain, and key.
-    ///   - names: the names that it must cover: host names or addresses.
-    ///   - authorities: a file of trusted authorities; `nil` for the system's.
+    ///   - identity: the certificate with its chain, and the key.
+    ///   - names: the host names or addresses that the certificate must cover.
+    ///   - authorities: a file of trusted authorities; `nil` for the authorities of the system.
     /// - Throws: if a file cannot be read, or the key belongs to another certificate.
     package init(_ identity: TLSIdentity, for names: [String], authorities: String?) throws(TLSError) {
         _ = try TLSContext.server(identities: [identity])

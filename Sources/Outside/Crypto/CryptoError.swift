@@ -1,22 +1,22 @@
-/// Why a hash, a key or a signature could not be made, as a sentence on which an operator can act.
+/// Why a hash, a key or a signature could not be made. The description is a sentence on which an operator can act.
 package struct CryptoError: Error, Hashable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         /// The file or text contains no PEM private key, or an encrypted one.
         case unreadableKey
-        /// The signature needs another kind of key.
+        /// The algorithm needs another kind of key.
         case unsuitableKey
         /// The salt or secret has the wrong length for the algorithm.
         case wrongLength
         /// The text does not fit in one message.
         case tooLong
-        /// The text was not encrypted for this key and secret, was modified, or has another form.
+        /// The text was not encrypted for this key and secret, was modified, or does not have the expected form.
         case undecryptable
-        /// OpenSSL failed, for lack of memory or randomness, or because a policy forbids the algorithm.
+        /// OpenSSL failed: memory or randomness is lacking, or a policy forbids the algorithm.
         case failed
     }
 
     package let code: Code
-    /// Never contains key material.
+    /// A sentence for operators. It never contains key material.
     package let description: String
 
     init(_ code: Code, _ description: String) {
@@ -24,7 +24,7 @@ package struct CryptoError: Error, Hashable, CustomStringConvertible {
         self.description = description
     }
 
-    /// The failed operation, with OpenSSL's own reason. Empties its error queue.
+    /// Makes an error from the failed operation and OpenSSL's own reason. It also empties OpenSSL's error queue.
     static func library(_ what: String) -> CryptoError {
         CryptoError(.failed, "\(what): \(TLSError.pendingReason()).")
     }

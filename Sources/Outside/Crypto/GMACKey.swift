@@ -1,9 +1,9 @@
 import COpenSSL
 
-/// A key for GMAC (NIST SP 800-38D: AES-256-GCM with only associated data), set up once. It authenticates large amounts
+/// A key for GMAC (NIST SP 800-38D: AES-256-GCM with only associated data), set up once. GMAC authenticates many bytes
 /// cheaply: 1,000 bytes cost some 1,500 instructions, a twentieth of HMAC-SHA256.
 ///
-/// A key may never use a nonce twice for different bytes. Each value of this type generates its own nonces.
+/// A key must never use one nonce for two different texts. Each value of this type generates its own nonces.
 @safe
 package struct GMACKey: ~Copyable {
     private let aes: OpaquePointer
@@ -11,8 +11,10 @@ package struct GMACKey: ~Copyable {
     /// The next nonce: 8 bytes that are random at first, then a counter.
     private var nonce: (start: UInt64, count: UInt32)
 
+    /// Sets up the key.
+    ///
     /// - Parameter key: 32 random bytes.
-    /// - Throws: also if the key has another length.
+    /// - Throws: if the key has another length, or OpenSSL fails.
     package init(_ key: [UInt8]) throws(CryptoError) {
         guard key.count == Self.byteCount else { throw CryptoError(.wrongLength, "A GMAC key has 32 bytes.") }
         let nonce = try RandomBytes.make(8).reduce(0) { $0 << 8 | UInt64($1) }
@@ -33,13 +35,15 @@ package struct GMACKey: ~Copyable {
         unsafe EVP_CIPHER_CTX_free(aes)
     }
 
-    /// Writes a nonce and the tag of all bytes from `start` on into the reserved places before them.
+    /// Writes the seal into the reserved bytes directly before `start`: a nonce, and the tag of all bytes from `start`
+    /// on.
     package mutating func seal(_ bytes: inout [UInt8], from start: Int) {
         precondition(start >= Self.sealCount && start < bytes.count, "there is something, and room before it")
         let gcm = unsafe gcm
         let place = start - Self.sealCount
         nonce.count &+= 1
-        // After 4 billion seals the counter overflows into the random part, which is as good as a new one.
+        // After 4 billion seals the counter carries into the random part. The result is as unique as a new random
+        // number.
         if nonce.count == 0 { nonce.start &+= 1 }
         let nonce = nonce
         let isDone = unsafe bytes.withUnsafeMutableBufferPointer { buffer in
@@ -53,7 +57,7 @@ package struct GMACKey: ~Copyable {
         precondition(isDone, "a keyed GMAC takes any bytes")
     }
 
-    /// Whether the seal directly before the range was made with this key for the bytes of the range.
+    /// Whether the seal directly before the range is valid for the bytes in the range and this key.
     package func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool {
         guard range.lowerBound >= Self.sealCount, range.upperBound <= bytes.count, !range.isEmpty else { return false }
         let gcm = unsafe gcm
@@ -67,6 +71,6 @@ package struct GMACKey: ~Copyable {
 
     package static let byteCount = 32
     private static let nonceCount = 12
-    /// The length of the seal before the sealed bytes: a nonce, and a tag of 16 bytes.
+    /// The length of a seal: a nonce, and a tag of 16 bytes.
     package static let sealCount = nonceCount + 16
 }

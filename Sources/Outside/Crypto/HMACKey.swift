@@ -1,11 +1,12 @@
 import COpenSSL
 
-/// A key for HMAC-SHA256 (RFC 2104), set up once. It is for nonces, dialog tokens and webhook signatures.
+/// A key for HMAC-SHA256 (RFC 2104), set up once. It authenticates nonces and device codes, signs webhooks, and derives
+/// the keys of web pushes.
 @safe
 package struct HMACKey: ~Copyable {
     private let raw: OpaquePointer
 
-    /// A key of any length. Use at least 16 random bytes.
+    /// Sets up a key of any length. Use at least 16 random bytes.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard let algorithm = unsafe FetchedMAC.hmac.pointer, let raw = unsafe EVP_MAC_CTX_new(algorithm) else {
             throw .library("HMAC")
@@ -20,9 +21,9 @@ package struct HMACKey: ~Copyable {
 
     deinit { unsafe EVP_MAC_CTX_free(raw) }
 
-    /// The 32 bytes that only the key's owner can compute for these bytes.
+    /// The HMAC of the bytes: 32 bytes that only an owner of the key can compute.
     package mutating func code(for bytes: Span<UInt8>) -> [UInt8] {
-        // Without a key the context restarts with its current one.
+        // With a NULL key, OpenSSL restarts with the key that is already set.
         let started = unsafe EVP_MAC_init(raw, nil, 0, nil)
         let updated = unsafe bytes.withUnsafeBufferPointer { unsafe EVP_MAC_update(raw, $0.baseAddress, $0.count) }
         precondition(started == 1 && updated == 1, "a keyed HMAC takes any bytes")
@@ -37,7 +38,7 @@ package struct HMACKey: ~Copyable {
     package static let byteCount = 32
 }
 
-/// An `EVP_MAC`, fetched once and kept for the life of the process.
+/// An algorithm object (`EVP_MAC`) of OpenSSL, fetched once and kept for the life of the process.
 ///
 /// - `@unchecked Sendable` because a fetched `EVP_MAC` is never written again.
 @safe

@@ -1,19 +1,19 @@
 import COpenSSL
 
-/// The digests of SIP authentication (RFC 7616, RFC 8760).
+/// The digest algorithms of SIP authentication (RFC 7616, RFC 8760).
 package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     case md5, sha256
-    /// SHA-512 with its own initial values, cut to 256 bits (FIPS 180-4 section 5.3.6.2).
+    /// SHA-512 with its own initial values, shortened to 256 bits (FIPS 180-4 section 5.3.6.2).
     case sha512_256
 
-    /// The digest in binary.
+    /// The digest of the bytes, in binary.
     package func digest(of bytes: Span<UInt8>) -> [UInt8] {
         var context = HashContext(self)
         context.update(bytes)
         return context.finish()
     }
 
-    /// The digest in lower-case hexadecimal, as digest authentication compares it.
+    /// The digest of the bytes in lower-case hexadecimal, as digest authentication compares it.
     package func hexDigest(of bytes: Span<UInt8>) -> [UInt8] {
         var context = HashContext(self)
         context.update(bytes)
@@ -23,7 +23,8 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     package func digest(of bytes: [UInt8]) -> [UInt8] { digest(of: bytes.span) }
     package func hexDigest(of bytes: [UInt8]) -> [UInt8] { hexDigest(of: bytes.span) }
 
-    /// Fetched once for the whole process: a fetch walks OpenSSL's providers under a lock.
+    /// OpenSSL's object for the algorithm. It is fetched once for the whole process, because a fetch searches OpenSSL's
+    /// providers under a lock.
     var implementation: FetchedDigest {
         switch self {
         case .md5: .md5
@@ -33,7 +34,7 @@ package enum HashAlgorithm: Hashable, Sendable, CaseIterable {
     }
 }
 
-/// One `EVP_MD`, kept for the life of the process.
+/// An algorithm object (`EVP_MD`) of OpenSSL, kept for the life of the process.
 ///
 /// - `@unchecked Sendable` because a fetched `EVP_MD` is never written again.
 @safe

@@ -1,8 +1,8 @@
 import COpenSSL
 
-/// A public key on the curve P-256: a point, in the uncompressed form of 65 bytes (`04`, X, Y).
+/// A public key on the curve P-256: a point in the uncompressed form of 65 bytes (`04`, X, Y).
 ///
-/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks what it caches in it.
+/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its internal caches.
 @safe
 package final class P256PublicKey: @unchecked Sendable {
     package let point: [UInt8]
@@ -10,6 +10,8 @@ package final class P256PublicKey: @unchecked Sendable {
 
     package static let pointLength = 65
 
+    /// Reads a point.
+    ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` for another length or form, or a point that is not on the curve.
     package init(point: [UInt8]) throws(CryptoError) {
         guard point.count == Self.pointLength, point.first == 4 else {
@@ -26,16 +28,17 @@ package final class P256PublicKey: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// Whether the private key's owner made this ES256 signature, r and s in sequence, for these bytes.
+    /// Whether the ES256 signature was made for these bytes with the matching private key. A signature is r followed by
+    /// s.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = ECDSASignature.encoded(signature) else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 }
 
-/// A private key on P-256 with its public key, for agreeing on secrets with the owner of another pair.
+/// A private key on P-256 with its public key. It agrees on secrets with the owner of another pair.
 ///
-/// - `@unchecked Sendable` for the reason of ``P256PublicKey``.
+/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its internal caches.
 @safe
 package final class P256KeyPair: @unchecked Sendable {
     /// The public key, 65 bytes.
@@ -52,8 +55,10 @@ package final class P256KeyPair: @unchecked Sendable {
         publicKey = try unsafe publicPoint(of: raw)
     }
 
-    /// - Throws: ``CryptoError/Code/unsuitableKey`` for a length other than 32 bytes or a number outside the curve's
-    ///   range.
+    /// Makes a pair from a private key.
+    ///
+    /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key does not have 32 bytes, or is a number outside the
+    ///   curve's range.
     package init(privateKey: [UInt8]) throws(CryptoError) {
         var point = [UInt8](repeating: 0, count: P256PublicKey.pointLength)
         guard privateKey.count == Self.privateKeyLength, unsafe p256_multiply(privateKey, &point) == 1 else {
@@ -68,8 +73,8 @@ package final class P256KeyPair: @unchecked Sendable {
 
     deinit { unsafe EVP_PKEY_free(raw) }
 
-    /// The secret that both owners compute from their own private key and the other's public key (ECDH): 32 bytes, the
-    /// shared point's X.
+    /// The shared secret of this pair and another owner's pair (ECDH): the X of the shared point, 32 bytes. Each owner
+    /// computes it from the own private key and the other's public key.
     func sharedSecret(with other: P256PublicKey) throws(CryptoError) -> [UInt8] {
         ERR_clear_error()
         guard let context = unsafe EVP_PKEY_CTX_new_from_pkey(nil, raw, nil) else { throw .library("ECDH") }
@@ -83,6 +88,8 @@ package final class P256KeyPair: @unchecked Sendable {
     }
 }
 
+/// The public key as an uncompressed point of 65 bytes.
+///
 /// - Precondition: the key is on P-256.
 func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
     var point = [UInt8](repeating: 0, count: P256PublicKey.pointLength)
@@ -90,7 +97,7 @@ func publicPoint(of key: OpaquePointer) throws(CryptoError) -> [UInt8] {
     return point
 }
 
-/// `signature` in OpenSSL's form: DER for a key on a curve.
+/// Whether the signature was made for the message. `signature` has OpenSSL's form: DER for a key on a curve.
 func isSHA256Signature(_ signature: [UInt8], for message: [UInt8], by key: OpaquePointer) -> Bool {
     guard let context = unsafe EVP_MD_CTX_new() else { return false }
     defer {

@@ -2,7 +2,7 @@ import COpenSSL
 import Glibc
 package import Timekeeping
 
-/// The source of certificates or a key in PEM form.
+/// The source of certificates or a key in PEM form: a file or bytes.
 package enum PEM: Hashable, Sendable {
     case file(String)
     case bytes([UInt8])
@@ -14,7 +14,7 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// The certificates in their order; at least one.
+    /// Reads the certificates, and calls `body` with them in their order. There is at least one.
     func withCertificates<Result>(
         _ body: ([OpaquePointer]) throws(TLSError) -> Result
     ) throws(TLSError) -> Result {
@@ -24,7 +24,7 @@ package enum PEM: Hashable, Sendable {
         while let certificate = unsafe PEM_read_bio_X509(source.bio, nil, nil, nil) {
             unsafe certificates.append(certificate)
         }
-        // OpenSSL reports the end of the file as an error too.
+        // The loop ends with an error in OpenSSL's queue, because the end of the file counts as an error.
         ERR_clear_error()
         guard unsafe !certificates.isEmpty else {
             throw .unreadable(source: name, reason: "no certificate in PEM form")
@@ -32,7 +32,7 @@ package enum PEM: Hashable, Sendable {
         return try unsafe body(certificates)
     }
 
-    /// The expiry of each of the certificates.
+    /// The expiry date of each certificate, in their order.
     package func certificateEnds() throws(TLSError) -> [UnixTime] {
         try unsafe withCertificates { certificates throws(TLSError) in
             unsafe certificates.map { certificate in
@@ -43,7 +43,7 @@ package enum PEM: Hashable, Sendable {
         }
     }
 
-    /// A digest of each of the certificates.
+    /// The digest of each certificate, in their order.
     func certificateDigests() throws(TLSError) -> [[UInt8]] {
         try unsafe withCertificates { certificates throws(TLSError) in
             var digests: [[UInt8]] = []
@@ -61,7 +61,8 @@ package enum PEM: Hashable, Sendable {
 
     func withPrivateKey<Result>(_ body: (OpaquePointer) throws(TLSError) -> Result) throws(TLSError) -> Result {
         let source = try PEMReader(self)
-        // No pass phrase callback: a daemon cannot ask anybody, and OpenSSL's default would read the terminal.
+        // The callback refuses to give a pass phrase. OpenSSL's default would read it from the terminal, and a daemon
+        // has none.
         guard let key = unsafe PEM_read_bio_PrivateKey(source.bio, nil, { _, _, _, _ in 0 }, nil) else {
             ERR_clear_error()
             throw .unreadable(source: name, reason: "no private key in PEM form that is not encrypted")
@@ -71,7 +72,7 @@ package enum PEM: Hashable, Sendable {
     }
 }
 
-/// Sole owner of a BIO that reads a file or a copy of the bytes.
+/// An object of OpenSSL (BIO) that reads a file or a copy of the bytes. This value is its only owner.
 @safe
 private struct PEMReader: ~Copyable {
     let bio: OpaquePointer
@@ -80,7 +81,7 @@ private struct PEMReader: ~Copyable {
         ERR_clear_error()
         switch source {
         case .file(let path):
-            // A folder can be opened, too, and would be reported as an empty file.
+            // A folder can be opened like a file, and would be reported as an empty file.
             guard unsafe access(path + "/", F_OK) != 0 else {
                 throw .unreadable(source: path, reason: unsafe String(cString: strerror(EISDIR)))
             }

@@ -3,13 +3,14 @@ import COpenSSL
 
 /// A private key that signs JSON web tokens for a push provider.
 ///
-/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks what it caches in it.
+/// - `@unchecked Sendable` because nothing changes the `EVP_PKEY` after `init`, and OpenSSL locks its internal caches.
 @safe
 package final class ProviderKey: @unchecked Sendable {
     package enum Algorithm: Sendable {
-        /// ECDSA over P-256 with SHA-256. The signature is r and s, 32 bytes each (RFC 7518 section 3.4). APNs.
+        /// ECDSA over P-256 with SHA-256, for APNs and web push. The signature is r followed by s, 32 bytes each (RFC
+        /// 7518 section 3.4).
         case es256
-        /// RSASSA-PKCS1-v1_5 with SHA-256 (RFC 7518 section 3.3). Google's token service.
+        /// RSASSA-PKCS1-v1_5 with SHA-256, for Google's token service (RFC 7518 section 3.3).
         case rs256
 
         /// The name of the algorithm in the header of a token.
@@ -24,13 +25,13 @@ package final class ProviderKey: @unchecked Sendable {
     package let algorithm: Algorithm
     private let raw: OpaquePointer
 
-    /// Reads an unencrypted private key (PKCS#8, or the older forms of OpenSSL) and checks that it suits the algorithm:
-    /// the curve P-256, or RSA with at least 2048 bits.
+    /// Reads an unencrypted private key: PKCS#8, or one of OpenSSL's older forms. The key must suit the algorithm: it
+    /// is on the curve P-256, or is an RSA key of at least 2048 bits.
     package init(_ pem: PEM, for algorithm: Algorithm) throws(CryptoError) {
         let raw: OpaquePointer
         do throws(TLSError) {
             unsafe raw = try unsafe pem.withPrivateKey { key throws(TLSError) in
-                // The reader frees its own reference at the end of the closure.
+                // This reference stays when the reader frees its own at the end of the closure.
                 guard unsafe EVP_PKEY_up_ref(key) == 1 else { throw .library(TLSError.pendingReason()) }
                 return unsafe key
             }
@@ -90,14 +91,14 @@ package final class ProviderKey: @unchecked Sendable {
         }
     }
 
-    /// Whether the owner of this key made the signature for these bytes.
+    /// Whether this key made the signature for these bytes.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let encoded = algorithm == .es256 ? ECDSASignature.encoded(signature) : signature else { return false }
         return unsafe isSHA256Signature(encoded, for: message, by: raw)
     }
 
-    /// The public key's point, 65 bytes uncompressed: `k` of a web push's authorization (RFC 8292 section 3.2) and the
-    /// value of `+sip.vapid`, both in base64url.
+    /// The public key as a point of 65 bytes, uncompressed. In base64url it is the `k` of a web push's authorization
+    /// (RFC 8292 section 3.2) and the value of `+sip.vapid`.
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey`` if the key is not on a curve.
     package func publicPoint() throws(CryptoError) -> [UInt8] {
@@ -105,7 +106,7 @@ package final class ProviderKey: @unchecked Sendable {
         return try unsafe Crypto.publicPoint(of: raw)
     }
 
-    /// A JSON web token in compact form (RFC 7515 section 7.1): both parts are JSON text.
+    /// A signed JSON web token in compact form (RFC 7515 section 7.1). Header and claims are JSON texts.
     package func token(header: [UInt8], claims: [UInt8]) throws(CryptoError) -> [UInt8] {
         var token = Base64.url.encode(header)
         token.append(UInt8(ascii: "."))
@@ -117,11 +118,11 @@ package final class ProviderKey: @unchecked Sendable {
     }
 }
 
-/// The two forms of an ECDSA signature over P-256: OpenSSL's DER, and r and s in sequence.
+/// Converts ECDSA signatures over P-256 between two forms: OpenSSL's DER, and r followed by s.
 package enum ECDSASignature {
     private static let half = 32
 
-    /// Pads r and s on the left: DER omits their leading zero bytes.
+    /// Converts from DER. r and s are padded on the left, because DER omits leading zero bytes.
     package static func joined(_ der: [UInt8]) -> [UInt8]? {
         unsafe der.withUnsafeBufferPointer { der in
             var position = der.baseAddress
@@ -142,7 +143,7 @@ package enum ECDSASignature {
         defer { unsafe ECDSA_SIG_free(signature) }
         let r = unsafe BN_bin2bn(Array(joined[..<half]), Int32(half), nil)
         let s = unsafe BN_bin2bn(Array(joined[half...]), Int32(half), nil)
-        // From here on the signature owns both numbers.
+        // From here on the signature owns both numbers, and frees them.
         guard unsafe ECDSA_SIG_set0(signature, r, s) == 1 else { return nil }
         var start: UnsafeMutablePointer<UInt8>?
         let count = unsafe i2d_ECDSA_SIG(signature, &start)

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Unpredictable bytes.
+/// Bytes that nobody can predict.
 package enum RandomBytes {
     package static func make(_ count: Int) throws(CryptoError) -> [UInt8] {
         var code: Int32 = 0

@@ -1,11 +1,11 @@
 import COpenSSL
 
-/// A key for AES-128-SIV (RFC 5297): encrypts and authenticates without a nonce, so that the same text with the same
-/// associated data always becomes the same bytes and nothing has to be counted or stored.
+/// A key for AES-128-SIV (RFC 5297). It encrypts and authenticates without a nonce: one text with the same associated
+/// data always gives the same bytes. Thus nothing needs to be counted or stored.
 ///
-/// OpenSSL has this mode and CMAC, too, but sets up their contexts anew for each message. Here both are made of OpenSSL's
-/// AES, whose contexts keep their keys, so that a message needs neither a set-up nor an allocation. User instructions of
-/// OpenSSL 3.0.19 for 48 bytes with 36 and 10 associated ones, by callgrind:
+/// OpenSSL offers this mode and CMAC too, but sets up their contexts for each message. This type builds both from
+/// OpenSSL's AES, whose contexts keep their keys. A message then needs neither a set-up nor an allocation. The table
+/// has user instructions with OpenSSL 3.0.19 for 48 bytes with 36 and 10 associated bytes, measured by callgrind:
 ///
 /// | | instructions |
 /// |---|---|
@@ -15,21 +15,25 @@ import COpenSSL
 /// | a code of 36 bytes by this type; by `CMAC_Final`; by `EVP_MAC` | 1,000; 1,750; 2,150 |
 /// | counter mode of 48 bytes by this type; by `EVP` | 840; 1,200 |
 ///
-/// AES-GCM with a kept context takes 3,200 by `EVP` and 1,800 by `CRYPTO_gcm128`, but a nonce makes each token 16 letters
-/// longer, and the same token never comes twice. AES-GCM-SIV begins with OpenSSL 3.2.
+/// AES-GCM with a kept context takes 3,200 instructions by `EVP` and 1,800 by `CRYPTO_gcm128`. But its nonce makes each
+/// token 16 letters longer, and a text never gives the same token twice. OpenSSL has AES-GCM-SIV only from version 3.2
+/// on.
 package struct SIVKey: ~Copyable {
     package static let byteCount = 32
-    /// By how many bytes a sealed text is longer.
+    /// How many bytes longer a sealed text is than the plain text.
     package static let overhead = 16
 
     private let mac: BlockCode
     private let cipher: AESContext
-    /// The code of sixteen zeros, with which each message begins.
+    /// The code of sixteen zeros. The computation for each message begins with it.
     private let start: Block
-    /// What has been associated with the next message.
+    /// The code of the data that was associated with the next message so far.
     private var chain: Block
 
-    /// - Throws: ``CryptoError/Code/wrongLength`` unless the key has 32 bytes: the halves for the code and for the cipher.
+    /// Sets up the key.
+    ///
+    /// - Throws: ``CryptoError/Code/wrongLength`` unless the key has 32 bytes: one half for the code, one for the
+    ///   cipher.
     package init(_ key: Span<UInt8>) throws(CryptoError) {
         guard key.count == Self.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(Self.byteCount) bytes, not \(key.count).")
@@ -42,7 +46,7 @@ package struct SIVKey: ~Copyable {
         self.cipher = cipher
     }
 
-    /// Adds a piece of associated data to the next message, which opens only with the same pieces in the same order.
+    /// Associates data with the next message. Opening the message needs the same pieces of data in the same order.
     package mutating func associate(_ data: Span<UInt8>) {
         chain = chain.doubled ^ mac.code(of: data)
     }
@@ -56,9 +60,9 @@ package struct SIVKey: ~Copyable {
         apply(tag, to: &out, from: begin)
     }
 
-    /// Appends the opened text to `plain`, or nothing if it was not sealed in this way.
+    /// Opens a sealed text and appends the plain text to `plain`. If the seal is invalid, nothing is appended.
     ///
-    /// - Returns: whether it was sealed with this key and the same associated data.
+    /// - Returns: whether the text was sealed with this key and the same associated data.
     package mutating func open(_ sealed: Span<UInt8>, into plain: inout [UInt8]) -> Bool {
         guard sealed.count >= Self.overhead else {
             chain = start
@@ -68,25 +72,28 @@ package struct SIVKey: ~Copyable {
         let begin = plain.count
         unsafe sealed.extracting(Self.overhead...).withUnsafeBufferPointer { unsafe plain.append(contentsOf: $0) }
         apply(given, to: &plain, from: begin)
-        // Two numbers are compared in the same time wherever they differ.
+        // The comparison of two numbers takes the same time wherever they differ.
         if tag(of: plain.span.extracting(begin...)) == given { return true }
         plain.removeLast(plain.count - begin)
         return false
     }
 
-    /// S2V of RFC 5297 section 2.4: the synthetic initialisation vector. The next message begins anew.
+    /// The synthetic initialisation vector of a message (S2V, RFC 5297 section 2.4). Afterwards no data are associated
+    /// with the next message.
     private mutating func tag(of plain: Span<UInt8>) -> Block {
         defer { chain = start }
         guard plain.count < 16 else { return mac.code(of: plain, addingToEnd: chain) }
         return mac.code(of: chain.doubled ^ Block(padding: plain))
     }
 
-    /// Counter mode, from the vector without the two bits that let implementations count in 32 bits (section 2.5).
+    /// Encrypts or decrypts in counter mode. The counter starts with the vector without two bits, so that
+    /// implementations can count in 32 bits (section 2.5).
     private func apply(_ tag: Block, to bytes: inout [UInt8], from begin: Int) {
         var counter = tag & ~(1 << 63 | 1 << 31)
         unsafe bytes.withUnsafeMutableBytes { raw in
             for index in stride(from: begin, to: raw.count, by: 64) {
-                // Four blocks, as many as most texts have, since a call of OpenSSL costs ten times what a block does.
+                // Four blocks are encrypted in one call, because a call of OpenSSL costs ten times as much as a block.
+                // Most texts have four blocks.
                 var stream = [4 of Block] { (counter &+ Block($0)).bigEndian }
                 counter &+= 4
                 unsafe withUnsafeMutableBytes(of: &stream) { stream in
@@ -100,12 +107,15 @@ package struct SIVKey: ~Copyable {
     }
 }
 
-/// Sixteen bytes in, sixteen other ones out, which nobody without the key can tell from random ones or turn into others of
-/// use: for small values that carry their own check, such as numbers that must be known here. A fifteenth of the cost of ``SIVKey``.
+/// A key that encrypts sixteen bytes into sixteen bytes. Without the key, nobody can tell the result from random bytes
+/// or change it into another useful value.
+///
+/// The sixteen bytes must contain their own check, such as a number that is known here. It costs a fifteenth of
+/// ``SIVKey``.
 package struct BlockKey: ~Copyable {
     private let forward, backward: AESContext
 
-    /// Makes a key of its own from one for ``SIVKey``, so that neither says anything of the other.
+    /// Derives a key from a key of ``SIVKey``. Neither of the two keys reveals anything about the other.
     package init(derivedFrom key: Span<UInt8>) throws(CryptoError) {
         guard key.count == SIVKey.byteCount else {
             throw CryptoError(.wrongLength, "A key for AES-128-SIV has \(SIVKey.byteCount) bytes, not \(key.count).")
@@ -128,10 +138,10 @@ package struct BlockKey: ~Copyable {
     }
 }
 
-/// The code of RFC 4493 (AES-CMAC) for messages of any length.
+/// The message authentication code of RFC 4493 (AES-CMAC), for messages of any length.
 private struct BlockCode: ~Copyable {
     private let cipher: AESContext
-    /// Added to a last block that is whole, and to one that was filled up (section 2.3).
+    /// Added to the last block of a message: `whole` if the block is complete, `filled` if it was padded (section 2.3).
     private let whole, filled: Block
 
     init(_ key: Span<UInt8>) throws(CryptoError) {
@@ -141,16 +151,16 @@ private struct BlockCode: ~Copyable {
         self.cipher = cipher
     }
 
-    /// The code of sixteen bytes.
+    /// The code of a message of sixteen bytes.
     func code(of block: Block) -> Block { cipher.encrypted(block ^ whole) }
 
-    /// The code of the bytes, to whose last sixteen, of which there must be so many then, the addend was added (`xorend`
-    /// of RFC 5297 section 2.1).
+    /// The code of the bytes. First the addend is added to their last sixteen bytes (`xorend` of RFC 5297 section 2.1).
+    /// With an addend there must be at least sixteen bytes.
     func code(of bytes: Span<UInt8>, addingToEnd addend: Block = 0) -> Block {
         var state: Block = 0
         var rest = bytes
         while rest.count > 16 {
-            // The addend's bytes lie over the last two blocks, unless the bytes are whole blocks.
+            // The addend covers parts of the last two blocks, unless the bytes are whole blocks.
             state = cipher.encrypted(state ^ Block(first: rest) ^ addend >> (8 * (rest.count - 16)))
             rest = rest.extracting(droppingFirst: 16)
         }
@@ -159,9 +169,10 @@ private struct BlockCode: ~Copyable {
     }
 }
 
-/// OpenSSL's context of AES-128 for single blocks (ECB), which keeps its key.
+/// OpenSSL's context of AES-128 for single blocks (ECB). It keeps its key.
 ///
-/// Counter mode is made of it as well: to give OpenSSL's own another vector costs more than a token's three blocks.
+/// Counter mode is built from single blocks too, because setting another vector in OpenSSL's own counter mode costs
+/// more than the three blocks of a token.
 @safe
 private struct AESContext: ~Copyable {
     let raw: OpaquePointer
@@ -182,14 +193,14 @@ private struct AESContext: ~Copyable {
 
     deinit { unsafe EVP_CIPHER_CTX_free(raw) }
 
-    /// The block, encrypted, or decrypted where the context is made for that.
+    /// Encrypts the block, or decrypts it if the context was made for decryption.
     func encrypted(_ block: Block) -> Block {
         var bytes = block.bigEndian
         unsafe withUnsafeMutableBytes(of: &bytes) { unsafe encrypt($0) }
         return Block(bigEndian: bytes)
     }
 
-    /// The same of some blocks in place.
+    /// Encrypts or decrypts several blocks in place.
     func encrypt(_ blocks: UnsafeMutableRawBufferPointer) {
         guard let place = unsafe blocks.bindMemory(to: UInt8.self).baseAddress else { return }
         var written: Int32 = 0
@@ -198,7 +209,7 @@ private struct AESContext: ~Copyable {
     }
 }
 
-/// Sixteen bytes as a number, most significant first.
+/// A block of sixteen bytes as a number. The first byte is the most significant one.
 private typealias Block = UInt128
 
 extension Block {
@@ -208,18 +219,18 @@ extension Block {
         (UInt64(truncatingIfNeeded: self >> 64), UInt64(truncatingIfNeeded: self))
     }
 
-    /// The first sixteen bytes.
+    /// The first sixteen bytes as a block.
     fileprivate init(first bytes: Span<UInt8>) {
         self = unsafe Block(bigEndian: bytes.bytes.unsafeLoadUnaligned(as: Block.self))
     }
 
-    /// Fewer than sixteen bytes, followed by a one bit and zeros (RFC 5297 section 2.1).
+    /// Fewer than sixteen bytes as a block, followed by a one bit and zeros (RFC 5297 section 2.1).
     fileprivate init(padding bytes: Span<UInt8>) {
         self = 0
         for index in bytes.indices { self = self << 8 | Block(bytes[index]) }
         self = (self << 8 | 0x80) << (8 * (15 - bytes.count))
     }
 
-    /// The number doubled in the field of 2 to the 128 elements (RFC 5297 section 2.3).
+    /// The double of the number in the field with 2 to the power of 128 elements (RFC 5297 section 2.3).
     fileprivate var doubled: Block { self << 1 ^ (self >> 127) * 0x87 }
 }

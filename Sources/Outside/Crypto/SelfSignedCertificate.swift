@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// A new P-256 key and a certificate that it signed itself, for sandboxes and tests. It can also be used as its own
+/// A new P-256 key and a certificate that it signed itself, for sandboxes and tests. The certificate is also its own
 /// authority.
 package struct SelfSignedCertificate: Sendable {
     package let certificate: [UInt8]
     package let key: [UInt8]
 
-    /// Creates a certificate for `hosts`, which are host names and IP addresses. All become alternative names, and the
-    /// first also becomes the common name. A certificate for no days has already expired when it is created.
+    /// Creates a certificate for host names and IP addresses. All `hosts` become alternative names, and the first one
+    /// also the common name. With `validDays` 0 the certificate has already expired when it is created.
     package init(hosts: [String], validDays: Int = 3650) throws(TLSError) {
         ERR_clear_error()
         guard let key = unsafe tls_make_p256_key() else { throw .library(TLSError.pendingReason()) }
@@ -19,7 +19,7 @@ package struct SelfSignedCertificate: Sendable {
         let days = min(max(validDays, 0), 36_500)
         guard unsafe X509_set_version(certificate, 2) == 1,
             unsafe ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate), serial >> 1) == 1,
-            // One day earlier, for clocks that differ.
+            // The certificate begins one day earlier, because clocks differ.
             unsafe X509_gmtime_adj(X509_getm_notBefore(certificate), -86_400) != nil,
             unsafe X509_gmtime_adj(X509_getm_notAfter(certificate), days * 86_400) != nil,
             unsafe X509_set_pubkey(certificate, key) == 1

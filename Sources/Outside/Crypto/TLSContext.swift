@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A certificate with its chain, the own one first, and its private key.
+/// A certificate with its chain, and its private key. The own certificate is the first of the chain.
 package struct TLSIdentity: Hashable, Sendable {
     package let certificate: PEM
     package let key: PEM
@@ -11,10 +11,10 @@ package struct TLSIdentity: Hashable, Sendable {
     }
 }
 
-/// Certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression, no
-/// renegotiation.
+/// The certificates and rules for TLS sessions: TLS 1.2 and 1.3 with Mozilla's "intermediate" ciphers, no compression,
+/// no renegotiation.
 ///
-/// A changed certificate needs a new context. Sessions keep their old one.
+/// A changed certificate needs a new context. Existing sessions keep the old context.
 ///
 /// - `@unchecked Sendable` because nothing changes it after its creation, and OpenSSL locks its reference counts.
 @safe
@@ -22,14 +22,14 @@ package final class TLSContext: @unchecked Sendable {
     private let raw: OpaquePointer
     private let isServer: Bool
     private let verifiesPeer: Bool
-    /// Kept alive for the ALPN callback, which holds it unretained.
+    /// The ALPN names. They are stored here, because the ALPN callback holds them unretained.
     private let protocols: ProtocolList
-    /// Kept alive for their callbacks, like the contexts of the other names.
+    /// Ticket keys and contexts of other names. They are stored here, because OpenSSL's callbacks hold them unretained.
     private var tickets: TicketKeys?
     private var choice: CertificateChoice?
     private var others: [TLSContext] = []
 
-    // TLS 1.3 has its own list, whose defaults are Mozilla's.
+    // The ciphers of TLS 1.2. TLS 1.3 has a list of its own, whose defaults are Mozilla's.
     private static let ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
         + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:"
@@ -50,8 +50,8 @@ package final class TLSContext: @unchecked Sendable {
         unsafe tls_use_automatic_dh(raw)
         unsafe tls_release_idle_buffers(raw)
         unsafe tls_keep_no_sessions(raw)
-        // A peer that closes TCP without close_notify is treated as closed. SIP and HTTP detect missing bytes by their
-        // lengths.
+        // If a peer closes TCP without close_notify, the connection counts as closed. SIP and HTTP detect missing bytes
+        // by their lengths.
         unsafe tls_set_strict_options(raw)
     }
 
@@ -59,9 +59,9 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Servers
 
-    /// A context for accepting. `certificate` has the chain, the server's own certificate first. `protocols` are ALPN
-    /// names in our order of preference; a client that supports none of them is served without ALPN. With
-    /// `clientAuthority`, clients must present a certificate from it.
+    /// A context for accepting connections. `certificate` has the chain, and the server's own certificate is the first.
+    /// `protocols` are ALPN names in our order of preference. A client that supports none of them is served without
+    /// ALPN. With `clientAuthority`, clients must present a certificate that this authority issued.
     package static func server(
         certificate: PEM, key: PEM, protocols: [String] = [], clientAuthority: PEM? = nil
     ) throws(TLSError) -> TLSContext {
@@ -70,8 +70,8 @@ package final class TLSContext: @unchecked Sendable {
             clients: clientAuthority.map { .mustShow($0) } ?? .unknown)
     }
 
-    /// A context for accepting under several names. A client that asks for a name gets the first identity whose
-    /// certificate covers it, else the first identity (RFC 6066 section 3).
+    /// A context for accepting connections under several names. A client that asks for a name gets the first identity
+    /// whose certificate covers the name. If none does, it gets the first identity (RFC 6066 section 3).
     package static func server(
         identities: [TLSIdentity], protocols: [String] = [], clients: ClientCertificates = .unknown,
         tickets: TicketKeys? = nil
@@ -90,14 +90,14 @@ package final class TLSContext: @unchecked Sendable {
         return first
     }
 
-    /// The certificates that clients present.
+    /// Which certificates clients must or may present.
     package enum ClientCertificates: Hashable, Sendable {
-        /// Nothing.
+        /// Clients are not asked for a certificate.
         case unknown
-        /// An optional certificate, which identifies the client if the authority issued it. Any other certificate is
-        /// treated like none.
+        /// Clients may present a certificate. If the authority issued it, it identifies the client. Any other
+        /// certificate is treated like none.
         case mayShow(PEM)
-        /// A certificate from the authority.
+        /// Clients must present a certificate that the authority issued.
         case mustShow(PEM)
     }
 
@@ -106,17 +106,17 @@ package final class TLSContext: @unchecked Sendable {
         case .unknown: break
         case .mayShow(let authority):
             try trust(authority)
-            // Accepts any certificate; the error stays in the session.
+            // The handshake accepts any certificate. The session keeps the result of the verification.
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER, { _, _ in 1 })
         case .mustShow(let authority):
             try trust(authority)
             unsafe SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         }
-        // A ticket opens only with the authorities under which it was made.
+        // A ticket is valid only with the authorities under which it was made.
         let name = try clients.sessionContext()
         unsafe SSL_CTX_set_session_id_context(raw, name, UInt32(name.count))
-        // A client that presented a certificate is checked again: its dates and those of its chain are examined each
-        // time.
+        // A client that presented a certificate cannot resume its session: the dates of its chain are checked at each
+        // handshake.
         unsafe tls_open_tickets(raw, mayResume)
     }
 
@@ -140,8 +140,9 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// A context for connecting. `authority` replaces the system's list of certificate authorities. `certificate` and
-    /// `key` are for servers that ask for a client certificate. Without `verifiesPeer` anybody can pose as the server.
+    /// A context for connecting to servers. `authority` replaces the system's list of certificate authorities.
+    /// `certificate` and `key` are for servers that ask for a client certificate. Without `verifiesPeer` anybody can
+    /// pose as the server.
     package static func client(
         authority: PEM? = nil, certificate: PEM? = nil, key: PEM? = nil, protocols: [String] = [],
         verifiesPeer: Bool = true
@@ -158,7 +159,7 @@ package final class TLSContext: @unchecked Sendable {
         unsafe SSL_CTX_set_verify(context.raw, verifiesPeer ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
         if !protocols.isEmpty {
             let wire = context.protocols.wire
-            // The only function of its family that returns 0 for success.
+            // This function returns 0 for success, unlike the others of its kind.
             guard unsafe SSL_CTX_set_alpn_protos(context.raw, wire, UInt32(wire.count)) == 0 else {
                 throw .library("bad ALPN list")
             }
@@ -197,14 +198,14 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: Sessions
 
-    /// The accepting side of one connection.
+    /// Starts the accepting side of one connection.
     package func makeServerSession() throws(TLSError) -> TLSSession {
         precondition(isServer, "a client context cannot accept")
         return try unsafe TLSSession(SSL_new(raw), context: self, isServer: true)
     }
 
-    /// The client side of one connection to `host`, a name or an IP address. It is sent as the server name, and the
-    /// server's certificate must cover it.
+    /// Starts the client side of one connection to `host`, a name or an IP address. The host is sent as the server
+    /// name, and the server's certificate must cover it.
     package func makeClientSession(host: String) throws(TLSError) -> TLSSession {
         precondition(!isServer, "a server context cannot connect")
         let session = try unsafe TLSSession(SSL_new(raw), context: self, isServer: false)
@@ -213,7 +214,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 }
 
-/// ALPN names in the form of RFC 7301 section 3.1: each preceded by its length.
+/// ALPN names in the form of RFC 7301 section 3.1: each name follows a byte with its length.
 private final class ProtocolList: Sendable {
     let wire: [UInt8]
 
@@ -226,8 +227,8 @@ private final class ProtocolList: Sendable {
 }
 
 extension TLSContext.ClientCertificates {
-    /// Identifies the configuration of a session: a digest of the requirements for clients, and of the trusted
-    /// authorities.
+    /// A digest of the requirements for clients and of the trusted authorities. It identifies the configuration under
+    /// which a session was made.
     fileprivate func sessionContext() throws(TLSError) -> [UInt8] {
         let (kind, authority): (UInt8, PEM?) =
             switch self {
@@ -241,7 +242,7 @@ extension TLSContext.ClientCertificates {
     }
 }
 
-/// Whether a client may resume the session of its ticket.
+/// Whether a client may resume the session of its ticket: only if it presented no certificate.
 private func mayResume(_ session: OpaquePointer?) -> Int32 {
     guard let session = unsafe session else { return 0 }
     return unsafe SSL_SESSION_get0_peer(session) == nil ? 1 : 0
@@ -261,13 +262,13 @@ private func selectProtocol(
         let code = unsafe SSL_select_next_proto(
             &result, selectedLength, ours.baseAddress, UInt32(ours.count), offered, offeredLength)
         guard code == OPENSSL_NPN_NEGOTIATED else { return SSL_TLSEXT_ERR_NOACK }
-        // Points into our list, which outlives the handshake.
+        // The pointer leads into our list, which outlives the handshake.
         unsafe selected.pointee = unsafe UnsafePointer(result)
         return SSL_TLSEXT_ERR_OK
     }
 }
 
-/// The contexts of a server with several names.
+/// The contexts of a server with several names, from which each handshake chooses one.
 @safe
 private final class CertificateChoice {
     private let contexts: [OpaquePointer]

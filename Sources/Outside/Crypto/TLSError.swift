@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// Why a TLS context or session could not be created. The text is OpenSSL's and contains no key material.
+/// Why a TLS context or session could not be created. The text comes from OpenSSL and contains no key material.
 package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A certificate, key or authority that cannot be read. `source` is a file name or "PEM bytes".
     case unreadable(source: String, reason: String)
@@ -17,7 +17,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// OpenSSL's oldest pending error as text. Empties the queue.
+    /// The text of OpenSSL's oldest pending error. Empties the error queue.
     static func pendingReason() -> String {
         let code = ERR_get_error()
         ERR_clear_error()
@@ -28,7 +28,7 @@ package enum TLSError: Error, Hashable, Sendable, CustomStringConvertible {
 
     static func reason(for code: UInt) -> String {
         guard code != 0 else { return "unknown TLS error" }
-        // Errors of system calls carry errno and have no reason string.
+        // Errors of system calls contain an errno, and OpenSSL has no text for them.
         if code & systemErrorFlag != 0 {
             return unsafe String(cString: strerror(Int32(truncatingIfNeeded: code & (systemErrorFlag - 1))))
         }

@@ -1,10 +1,10 @@
 import COpenSSL
 import Glibc
 
-/// The TLS state of one connection. The C library that transports the bytes holds its own reference, see
+/// The TLS state of one connection. The C library that transports the bytes holds a reference of its own, see
 /// ``retainedHandle()``.
 ///
-/// - `@unchecked Sendable` because only the connection's loop uses it once the connection has it.
+/// - `@unchecked Sendable` because after the handover to a connection only the connection's loop uses it.
 @safe
 package final class TLSSession: @unchecked Sendable {
     private let raw: OpaquePointer
@@ -30,15 +30,16 @@ package final class TLSSession: @unchecked Sendable {
         guard unsafe SSL_set1_host(raw, host) == 1 else { throw .library("not a host name") }
     }
 
-    /// Offers the server to resume an earlier session whose tickets have arrived: TLS 1.3 sends them after the
-    /// handshake. Call before the handshake.
+    /// Offers the server to resume an earlier session. The earlier session must have received its tickets, which TLS
+    /// 1.3 sends after the handshake. Call before the handshake.
     package func resume(_ earlier: TLSSession) throws(TLSError) {
         guard let ticket = unsafe SSL_get_session(earlier.raw), unsafe SSL_set_session(raw, ticket) == 1 else {
             throw .library(TLSError.pendingReason())
         }
     }
 
-    /// The `SSL` object with one reference, which the caller owns and a C library releases by `SSL_free`.
+    /// The `SSL` object with one more reference. The caller owns this reference, and a C library releases it with
+    /// `SSL_free`.
     @unsafe
     package func retainedHandle() -> UnsafeMutableRawPointer {
         unsafe SSL_up_ref(raw)
@@ -47,20 +48,20 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: The handshake of a server
 
-    /// The next step of a handshake.
+    /// The result of the last step of a handshake.
     package enum HandshakeStep: Hashable, Sendable {
         case done
         case wantsInput
         case wantsOutput
         /// The client closed the connection.
         case ended
-        /// The connection failed with that `errno`.
+        /// The connection failed with this `errno`.
         case broken(Int32)
-        /// Client and server do not agree; the text is OpenSSL's reason.
+        /// Client and server could not agree. The text is OpenSSL's reason.
         case failed(String)
     }
 
-    /// Before the first ``shakeHands()``: uses a connected socket, which still belongs to its owner.
+    /// Uses a connected socket, which still belongs to its owner. Call before the first ``shakeHands()``.
     ///
     /// - Returns: false if memory is lacking.
     package func accept(on socket: Int32) -> Bool {
@@ -68,7 +69,7 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe SSL_set_fd(raw, socket) == 1
     }
 
-    /// Continues as far as the client's input and output allow. Call again when the socket is ready.
+    /// Continues the handshake as far as the socket allows. Call again when the socket is ready.
     package func shakeHands() -> HandshakeStep {
         ERR_clear_error()
         errno = 0
@@ -89,7 +90,7 @@ package final class TLSSession: @unchecked Sendable {
 
     // MARK: After the handshake
 
-    /// The ALPN name on which both sides agreed.
+    /// The ALPN name on which both sides agreed; `nil` if they agreed on none.
     package var applicationProtocol: String? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
@@ -98,18 +99,19 @@ package final class TLSSession: @unchecked Sendable {
         return unsafe String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
-    /// "TLSv1.3"
+    /// The version of TLS, such as "TLSv1.3".
     package var version: String { unsafe String(cString: SSL_get_version(raw)) }
 
-    /// Why the peer's certificate was refused; `nil` if it was not.
+    /// Why the peer's certificate was refused; `nil` if it was accepted.
     package var verificationFailure: String? {
         let code = unsafe SSL_get_verify_result(raw)
         guard code != X509_V_OK else { return nil }
         return unsafe String(cString: X509_verify_cert_error_string(code))
     }
 
-    /// The peer's identity by its certificate, in lower case (RFC 5922 section 7.1): the domains of its `sip:` URIs,
-    /// else its DNS names, else its common name. Empty without a trusted certificate.
+    /// The peer's identities by its certificate, in lower case (RFC 5922 section 7.1). They are the domains of its
+    /// `sip:` URIs. Without these, they are its DNS names; without both, its common name. Empty without a trusted
+    /// certificate.
     package var peerNames: [String] {
         guard verificationFailure == nil else { return [] }
         return unsafe CertificateNames.collected { found, context in
@@ -117,18 +119,18 @@ package final class TLSSession: @unchecked Sendable {
         }.forSIP
     }
 
-    /// Whether the handshake was abbreviated, because the client had a ticket.
+    /// Whether the client resumed an earlier session with a ticket, so that the handshake was short.
     package var isResumed: Bool { unsafe SSL_session_reused(raw) == 1 }
 
-    /// A text for an error code from OpenSSL; `nil` if it is not an error.
+    /// The text for an error code of OpenSSL; `nil` if the code means no error.
     package func reason(for code: UInt) -> String? {
         verificationFailure.map { "certificate not trusted: \($0)" } ?? (code == 0 ? nil : TLSError.reason(for: code))
     }
 
-    /// Tells the peer that no more data follows (close_notify), without waiting for its answer.
+    /// Notifies the peer that no more data follow (close_notify), without waiting for its answer.
     package func shutDown() {
         ERR_clear_error()
-        // SSL_shutdown during the handshake is an error and would send nothing.
+        // During the handshake, SSL_shutdown would fail and send nothing.
         guard unsafe SSL_is_init_finished(raw) == 1 else { return }
         unsafe SSL_set_shutdown(raw, SSL_RECEIVED_SHUTDOWN)
         unsafe SSL_shutdown(raw)

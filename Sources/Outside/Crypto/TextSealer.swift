@@ -1,12 +1,12 @@
 package import Bytes
 
-/// Seals short texts into URIs, so that nobody else can read, change or make them, and opens them again.
+/// Seals short texts for use in URIs, and opens them again. Nobody else can read, change or make a sealed text.
 ///
-/// A sealed text is base64url of the key's number and the AES-SIV ciphertext. It opens only with the two texts to which
-/// it was bound. The newest key seals; older keys open the texts that they sealed. After the first use it allocates
-/// only its return values.
+/// A sealed text is base64url of the key's number and the AES-SIV ciphertext. It opens only together with the two texts
+/// to which it was bound. The newest key seals new texts; older keys open the texts that they sealed. After the first
+/// use, only return values are allocated.
 ///
-/// - `@unchecked Sendable` because one thread uses it: its shard's.
+/// - `@unchecked Sendable` because only its shard's thread uses it.
 package final class TextSealer: @unchecked Sendable {
     package struct Opened {
         package let plain: [UInt8]
@@ -14,7 +14,7 @@ package final class TextSealer: @unchecked Sendable {
         package let digest: UInt64
     }
 
-    /// A longer text was not sealed here.
+    /// The maximum length of a sealed text. A longer text was not sealed by this type.
     package static let maximumLength = 240
 
     private var keys: [Key] = []
@@ -39,17 +39,19 @@ package final class TextSealer: @unchecked Sendable {
 
     package init() {}
 
-    /// Seals with that key from now on. It replaces a key of the same number.
+    /// Uses this key for sealing from now on. A key with the same number is replaced.
     package func use(_ key: [UInt8], number: UInt8) throws(CryptoError) {
         let new = try Key(number, key.span)
         forget(number)
         keys.insert(new, at: 0)
     }
 
-    /// Drops the key. Its sealed texts can no longer be opened.
+    /// Drops a key. The texts that it sealed can no longer be opened.
     package func forget(_ number: UInt8) { keys.removeAll { $0.number == number } }
 
-    /// - Precondition: it has a key.
+    /// Seals a text and binds it to two other texts.
+    ///
+    /// - Precondition: a key was set by ``use(_:number:)``.
     package func seal(_ plain: [UInt8], with first: ByteString, _ second: ByteString) -> [UInt8] {
         guard let key = keys.first else { preconditionFailure("nothing is sealed before there is a key") }
         var bytes = takeScratch()
@@ -60,7 +62,7 @@ package final class TextSealer: @unchecked Sendable {
         return Base64.url.encode(bytes.span)
     }
 
-    /// `nil` if none of the keys sealed the text with these two texts.
+    /// Opens a sealed text. The result is `nil` if none of the keys sealed the text with these two texts.
     package func open(_ text: ByteString, with first: ByteString, _ second: ByteString) -> Opened? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -78,9 +80,9 @@ package final class TextSealer: @unchecked Sendable {
         return Opened(plain: plain, digest: digest)
     }
 
-    /// Seals sixteen bytes, which must contain their own proof of authenticity.
+    /// Seals sixteen bytes. They must contain a value by which a forgery is recognised.
     ///
-    /// - Precondition: it has a key.
+    /// - Precondition: a key was set by ``use(_:number:)``.
     package func seal(_ high: UInt64, _ low: UInt64) -> [23 of UInt8] {
         guard let key = keys.first else { preconditionFailure("nothing is sealed before there is a key") }
         let sealed = key.blocks.sealed(high, low)
@@ -94,7 +96,8 @@ package final class TextSealer: @unchecked Sendable {
         return .init(initializingWith: { Base64.url.encode(bytes.span, into: &$0) })
     }
 
-    /// The sixteen bytes, authentic or not; `nil` for another form or an unknown key.
+    /// Decrypts sixteen bytes, whether or not they are authentic. The result is `nil` if the text has another form or
+    /// its key is unknown.
     package func openBlock(_ text: ByteString) -> (high: UInt64, low: UInt64)? {
         guard text.count <= Self.maximumLength else { return nil }
         var bytes = takeScratch()
@@ -105,7 +108,7 @@ package final class TextSealer: @unchecked Sendable {
         return key.blocks.opened(number(1..<9), number(9..<17))
     }
 
-    /// An empty array with the capacity of the last one. The caller returns it.
+    /// An empty array with the capacity of the previous use. The caller gives it back to `scratch`.
     private func takeScratch() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &scratch)

@@ -1,15 +1,16 @@
 import COpenSSL
 import Synchronization
 
-/// The keys that seal session tickets (RFC 5077 section 4), so that phones that reconnect need no full handshake.
+/// The keys that seal session tickets (RFC 5077 section 4). With a ticket, a phone that reconnects needs no full
+/// handshake.
 ///
-/// The owner of a key can read the sessions of its tickets, so keys are short-lived: each seals until the next
-/// ``rotate()``, and opens until the one after that. They are never written to disk: after a restart phones make full
+/// A stolen key reveals the sessions of its tickets, so keys are short-lived. Each key seals until the next
+/// ``rotate()``, and opens until the one after that. Keys are never written to disk; after a restart phones make full
 /// handshakes.
 package final class TicketKeys: Sendable {
     private struct Key {
         var name: [UInt8]
-        /// 32 bytes for the cipher, 32 for the code.
+        /// 32 bytes for the cipher, and 32 bytes for the authentication code.
         var secret: [UInt8]
 
         init() throws(TLSError) {
@@ -22,18 +23,19 @@ package final class TicketKeys: Sendable {
         }
     }
 
-    /// The newest first.
+    /// The keys, newest first.
     private let keys: Mutex<[Key]>
 
     package init() throws(TLSError) { keys = Mutex([try Key()]) }
 
-    /// Seals with a new key from now on. If random bytes are unavailable, the old key stays.
+    /// Seals with a new key from now on. If no random bytes are available, the old key stays in use.
     package func rotate() {
         guard let key = try? Key() else { return }
         keys.withLock { $0 = [key] + $0.prefix(1) }
     }
 
-    /// OpenSSL's return values: -1 for an error, 0 for a full handshake, 1 for a valid ticket, 2 for one to be renewed.
+    /// Prepares sealing or opening for OpenSSL. The result is -1 for an error, 0 for a full handshake, 1 for a valid
+    /// ticket, 2 for a ticket that must be renewed.
     fileprivate func seal(
         _ name: UnsafeMutablePointer<UInt8>, _ iv: UnsafeMutablePointer<UInt8>, _ cipher: OpaquePointer,
         _ mac: OpaquePointer

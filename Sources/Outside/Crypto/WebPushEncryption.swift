@@ -1,21 +1,21 @@
 import COpenSSL
 
-/// Bodies of web pushes (RFC 8291): encrypted for the browser or app of the subscription, in one record of the content
-/// coding aes128gcm (RFC 8188).
+/// Encrypts the bodies of web pushes (RFC 8291) for the browser or app of a subscription. A body is one record of the
+/// content coding aes128gcm (RFC 8188).
 package enum WebPushEncryption {
-    /// The maximum number of plaintext bytes in a body of 4096 bytes, which every push service accepts.
+    /// The maximum number of plaintext bytes. The encrypted body then has 4096 bytes, which every push service accepts.
     package static let plaintextLimit = 3993
     package static let authSecretLength = 16
 
     private static let saltLength = 16
     private static let recordSize = 4096
     private static let tagLength = 16
-    /// Salt, record size, length of the key, key.
+    /// The length of a body's head: salt, record size, length of the key, key.
     private static let headLength = saltLength + 4 + 1 + P256PublicKey.pointLength
-    /// Follows the text of the last record. Zeros may follow it.
+    /// The byte that follows the text of the last record. Zeros may follow it as padding.
     private static let lastDelimiter: UInt8 = 2
 
-    /// The body for the subscription with that key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
+    /// Encrypts a body for the subscription with this key ("p256dh", 65 bytes) and secret ("auth", 16 bytes).
     ///
     /// - Throws: ``CryptoError/Code/unsuitableKey``, ``CryptoError/Code/wrongLength`` or ``CryptoError/Code/tooLong``.
     package static func encrypt(
@@ -25,7 +25,8 @@ package enum WebPushEncryption {
             plaintext, for: userAgent, authSecret: authSecret, from: P256KeyPair(), salt: RandomBytes.make(saltLength))
     }
 
-    /// As above. For test vectors only: using a pair and a salt twice reveals the text.
+    /// Encrypts a body with a given key pair and salt. For test vectors only: if both are used twice, they reveal the
+    /// text.
     package static func encrypt(
         _ plaintext: [UInt8], for userAgent: [UInt8], authSecret: [UInt8], from sender: P256KeyPair, salt: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
@@ -45,7 +46,7 @@ package enum WebPushEncryption {
             + sender.publicKey + sealed
     }
 
-    /// The text that the owner of the subscription reads in a body.
+    /// Decrypts a body, as the owner of the subscription does.
     ///
     /// - Throws: ``CryptoError/Code/undecryptable``, or ``CryptoError/Code/wrongLength`` for the secret.
     package static func decrypt(

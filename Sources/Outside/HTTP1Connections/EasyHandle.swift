@@ -3,14 +3,14 @@ import Addressing
 import CCurl
 import HTTPClient
 
-/// Sole owner of one libcurl easy handle and of the buffers that it points into. Used for one request after another.
+/// Sole owner of one libcurl easy handle and of the buffers to which it points. It carries one request after another.
 ///
-/// libcurl keeps unretained pointers to this object, set in ``prepare(_:)``. The caller that adds the handle to a multi
-/// handle retains the object until it has removed it.
+/// libcurl keeps unretained pointers to this object, which ``prepare(_:)`` sets. The caller that adds the handle to a
+/// multi handle must retain the object until the handle is removed.
 @safe
 final class EasyHandle {
     let raw: UnsafeMutableRawPointer
-    /// The parsed URL, shared by all requests with the same one.
+    /// The parsed URL, which all requests with the same URL share.
     private let url: OpaquePointer
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var connectList: UnsafeMutablePointer<curl_slist>?
@@ -19,9 +19,9 @@ final class EasyHandle {
     private(set) var body: [UInt8] = []
     private var bodyLimit = 0
     private(set) var isBodyTooLarge = false
-    /// libcurl has begun to send the request. It may not decide to send it again.
+    /// Whether libcurl has begun to send the request. From then on it must not send the request again.
     private var hasLeft = false
-    /// libcurl tried to send it again.
+    /// Whether libcurl tried to send the request again.
     private var wasToRepeat = false
     /// The current request of the handle.
     var exchange: HTTPExchange?
@@ -51,13 +51,13 @@ final class EasyHandle {
 
     // MARK: Request
 
-    /// The request that is set, without its body; `nil` in a handle that is new or partly set. Most requests of a group
-    /// agree in nearly everything, and only the differences are set.
+    /// The request whose options are set in the handle, without its body. `nil` if the handle is new or only partly
+    /// set. Most requests of a group have nearly the same options, so only the differences are set.
     private var last: HTTPClientRequest?
     private var hadBody = false
     private var connectMilliseconds = 0
 
-    /// Sets all options of the request; `false` if libcurl refuses one.
+    /// Sets all options of the request. The result is `false` if libcurl refuses one.
     func prepare(_ request: HTTPClientRequest) -> Bool {
         bodyLimit = request.responseLimit
         isBodyTooLarge = false
@@ -67,7 +67,7 @@ final class EasyHandle {
         var last = last.take()
         let hasBody = !request.body.isEmpty
         if hadBody == hasBody, last?.method == request.method, last?.hasRoute(of: request) == true {
-            // Everything is set that does not differ between requests.
+            // The options that these requests share are already set.
         } else {
             last = nil
             unsafe curl_easy_reset(raw)
@@ -109,7 +109,7 @@ final class EasyHandle {
             && set(CURLOPT_TCP_KEEPALIVE, 1)
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, HTTPSession.idleSeconds)
             && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
-            // Proxies from environment variables are meant for interactive tools.
+            // Proxies in environment variables are meant for interactive tools, so they are not used.
             && set(CURLOPT_NOPROXY, "*")
     }
 
@@ -138,12 +138,12 @@ final class EasyHandle {
     }
 
     private func setURL(_ text: String) -> Bool {
-        // Emptied first; otherwise a URL without a server would be read relative to the former one.
+        // The URL is emptied first. Otherwise libcurl would read a URL without a server relative to the previous URL.
         unsafe curl_url_set(url, CURLUPART_URL, nil, 0) == CURLUE_OK
             && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK
     }
 
-    /// The time limit for connecting. If the whole request may not take longer, its own deadline is enough.
+    /// Sets the time limit for connecting. If the request's own time limit is shorter, it is sufficient.
     private func setPatience(_ request: HTTPClientRequest) -> Bool {
         let wanted = request.connectTimeout < request.timeout ? request.connectTimeout.milliseconds : 0
         guard wanted != connectMilliseconds else { return true }
@@ -153,7 +153,7 @@ final class EasyHandle {
 
     private func connect(to address: IPAddress) -> Bool {
         unsafe curl_slist_free_all(connectList)
-        // Empty host and port: the address replaces the URL's host, and the port stays.
+        // Host and port are empty in the rule: the address replaces any host of the URL, and the port stays.
         unsafe connectList = curl_slist_append(nil, "::\(address.uriHost):")
         guard unsafe connectList != nil else { return false }
         return unsafe easy_set_list(raw, CURLOPT_CONNECT_TO, connectList) == CURLE_OK
@@ -162,10 +162,10 @@ final class EasyHandle {
     private func setBody(_ request: HTTPClientRequest) -> Bool {
         let bytes = request.body
         guard request.method == "POST" || !bytes.isEmpty else { return true }
-        // The size is set before the body, because libcurl copies that many bytes.
+        // The size is set before the body, because libcurl copies as many bytes as the size says.
         guard set(CURLOPT_POSTFIELDSIZE, bytes.count) else { return false }
         return unsafe bytes.withUnsafeBytes {
-            // An empty array may have no address, and NULL would mean "ask a callback".
+            // An empty array may have no address, and for libcurl NULL would mean "ask a callback".
             unsafe easy_set_bytes(raw, CURLOPT_COPYPOSTFIELDS, $0.baseAddress ?? UnsafeRawPointer(raw)) == CURLE_OK
         }
     }
@@ -176,14 +176,15 @@ final class EasyHandle {
         var hasContentType = false
         for header in request.headers {
             var line = header.name
-            // For libcurl "Name:" means "leave out", and "Name;" means an empty value.
+            // For libcurl "Name:" means "leave the field out", and "Name;" means an empty value.
             line += header.value.isEmpty ? ";" : ": "
             line += header.value
             guard append(line) else { return false }
             if header.name.utf8.count == 12, header.name.lowercased() == "content-type" { hasContentType = true }
         }
         if request.method == "POST" || !request.body.isEmpty {
-            // By default libcurl would claim a form, and for long bodies wait for a 100 that few servers send.
+            // By default libcurl would declare the body a form, and before long bodies wait for a 100 that few servers
+            // send.
             if !hasContentType { guard append("Content-Type:") else { return false } }
             guard append("Expect:") else { return false }
         }
@@ -224,7 +225,8 @@ final class EasyHandle {
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
         switch code {
-        // Before sending, the scheme of the URL is wrong; after sending, the answer had no status line ("HTTP/0.9").
+        // If nothing was sent, the URL has a wrong scheme. If something was sent, the answer had no status line
+        // ("HTTP/0.9").
         case CURLE_UNSUPPORTED_PROTOCOL: wasSent ? .badResponse : .invalidRequest
         case CURLE_URL_MALFORMAT, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
             CURLE_BAD_FUNCTION_ARGUMENT:
@@ -253,7 +255,7 @@ final class EasyHandle {
         return .microseconds(value)
     }
 
-    /// Drops the answer and its receiver.
+    /// Releases the answer and its receiver.
     func clear() {
         exchange = nil
         body = []
@@ -261,9 +263,9 @@ final class EasyHandle {
 
     // MARK: Callbacks
 
-    /// Allows the request to be sent once. If a reused connection ends without an answer, libcurl would open another
-    /// one and send the request again, up to five times; but its server may have received and carried it out (RFC 9110
-    /// section 9.2.2).
+    /// Allows the request to be sent once. If a reused connection ends without an answer, libcurl opens another
+    /// connection and sends the request again, up to five times. But the first server may have carried out the request
+    /// (RFC 9110 section 9.2.2).
     fileprivate func mayLeave() -> Bool {
         if hasLeft { wasToRepeat = true }
         hasLeft = true
@@ -271,7 +273,7 @@ final class EasyHandle {
     }
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
-        // A status line begins a new head: the previous one was an interim response.
+        // A status line begins the head of a new response. The previous head belonged to an interim response.
         if unsafe line.starts(with: statusLineStart) { head.removeAll(keepingCapacity: true) }
         guard head.count + line.count <= HTTPClientResponse.headLimit else { return 0 }
         unsafe head.append(contentsOf: line)
@@ -316,7 +318,7 @@ private func bodyArrived(
 }
 
 extension Duration {
-    /// At least 1, because 0 means "no limit" to libcurl.
+    /// The duration in milliseconds. It is at least 1, because 0 means "no limit" to libcurl.
     fileprivate var milliseconds: Int {
         let (seconds, attoseconds) = components
         let scaled = seconds.multipliedReportingOverflow(by: 1000)

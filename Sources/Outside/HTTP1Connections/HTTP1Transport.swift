@@ -6,8 +6,8 @@ import Timekeeping
 
 /// Sole owner of one libcurl multi handle: the HTTP/1.1 connections of one group, driven by the loop.
 ///
-/// libcurl calls back only from within the calls made here, all on the loop's thread. Completions of requests are never
-/// called from within libcurl. libcurl resolves host names itself.
+/// libcurl calls back only while this object calls libcurl, on the loop's thread. The completions of requests are never
+/// called while libcurl runs. libcurl resolves host names itself.
 ///
 /// - `@unchecked Sendable` because every use is on the loop's thread.
 @safe
@@ -17,16 +17,16 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     private let source: IPAddress?
     private var timer: LoopTimer?
     private var watches: FileWatches?
-    /// Active requests. The table keeps their handles alive while libcurl uses them.
+    /// The active requests. The table keeps their handles alive while libcurl uses them.
     private var active: [ObjectIdentifier: EasyHandle] = [:]
     private var idle: [EasyHandle] = []
-    /// Whether libcurl is called at the end of this turn of the loop, because new requests wait.
+    /// Whether libcurl will be called at the end of this turn of the loop, because new requests wait.
     private var isStartDue = false
 
-    /// Handles kept for later requests.
+    /// The maximum number of idle handles that are kept for later requests.
     private static let idleLimit = 256
 
-    /// Once per process, before the first handle.
+    /// Initialises libcurl once per process, before the first handle is made.
     private static let isLibraryReady: Bool = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
     package init(on loop: EventLoop, limits: HTTPSession.Limits, names: HostNames) throws(HTTPClientError) {
@@ -39,7 +39,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_long(raw, CURLMOPT_MAX_TOTAL_CONNECTIONS, limits.connections)
         unsafe multi_set_long(raw, CURLMOPT_MAXCONNECTS, limits.connections)
         do throws(SystemError) {
-            // libcurl's pending work runs before further output is accepted.
+            // The timer has the first turn: libcurl's pending work runs before further output is accepted.
             timer = try LoopTimer(on: loop, turn: .first) { [weak self] in self?.advance(CURL_SOCKET_BAD, 0) }
         } catch {
             throw HTTPClientError(.failed, detail: error.description)
@@ -47,7 +47,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         watches = FileWatches(on: loop, turn: .first, until: timer) { [weak self] descriptor, ready in
             self?.advance(descriptor, ready == .read ? CURL_CSELECT_IN : CURL_CSELECT_OUT)
         }
-        // Unretained: deinit removes both callbacks before the object is freed.
+        // The pointer is unretained, because deinit removes both callbacks before the object is freed.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         unsafe multi_set_socket_callback(raw, socketCallback, context)
         unsafe multi_set_timer_callback(raw, timerCallback, context)
@@ -57,7 +57,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         unsafe multi_set_socket_callback(raw, nil, nil)
         unsafe multi_set_timer_callback(raw, nil, nil)
         for easy in active.values { unsafe curl_multi_remove_handle(raw, easy.raw) }
-        // Before the sockets are closed below, because a watch must not outlive its descriptor.
+        // The watches end before the sockets are closed below, because a watch must not outlive its descriptor.
         watches = nil
         unsafe curl_multi_cleanup(raw)
     }
@@ -81,7 +81,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         if let easy = exchange.connection as? EasyHandle { retire(easy) }
     }
 
-    /// Does nothing: HTTP/1.1 connections are not worth opening before requests.
+    /// Does nothing. Opening HTTP/1.1 connections before the first request would gain too little.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
     package func close() -> [HTTPExchange] {
@@ -100,7 +100,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
 
     // MARK: Driving libcurl
 
-    /// Starts the requests of this turn in libcurl, all together.
+    /// Starts all new requests of this turn of the loop together.
     private func startSoon() {
         guard !isStartDue else { return }
         isStartDue = true
@@ -122,7 +122,7 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
             guard unsafe message.pointee.msg == CURLMSG_DONE, let handle = unsafe message.pointee.easy_handle else {
                 continue
             }
-            // The message is freed with the removal of its handle.
+            // The message is freed when its handle is removed, so its values are read first.
             let code = unsafe multi_message_result(message)
             var context: UnsafeMutableRawPointer?
             unsafe easy_private(handle, &context)
@@ -138,7 +138,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
     // MARK: Callbacks
 
     fileprivate func socketChanged(_ descriptor: Int32, _ what: Int32) {
-        // No condition is watched when libcurl has finished with the socket. It may soon use it again.
+        // If libcurl has finished with the socket, both conditions are empty. The watch stays, because libcurl may soon
+        // use the socket again.
         let reads: FileWatch.Interest = what & CURL_POLL_IN != 0 ? .read : FileWatch.Interest(rawValue: 0)
         let writes: FileWatch.Interest = what & CURL_POLL_OUT != 0 ? .write : FileWatch.Interest(rawValue: 0)
         watches?.watch(descriptor, for: reads.union(writes))

@@ -2,7 +2,7 @@ package import HTTPClient
 import Reactor
 
 extension HTTPSession {
-    /// Sends the request and waits for its end on its own loop: for command-line tools.
+    /// Sends a request and blocks until its end, on a loop of its own. For command-line tools.
     package static func wait(for request: HTTPClientRequest) throws(HTTPClientError) -> HTTPClientResponse {
         let loop: EventLoop
         do {

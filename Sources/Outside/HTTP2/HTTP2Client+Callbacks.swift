@@ -18,13 +18,15 @@ private func owner(_ context: UnsafeMutableRawPointer?) -> HTTP2Client? {
 extension HTTP2Client {
     fileprivate func headBegins(_ number: Int32) {
         headStream = nil
-        guard let index = stream(number), !streams[index].hasFinalHead else { return }  // trailers
+        guard let index = stream(number), !streams[index].hasFinalHead else { return }  // trailers are ignored
         headStream = index
         head.removeAll(keepingCapacity: true)
         streams[index].status = 0
     }
 
-    /// - Returns: whether it is still within the limit.
+    /// Takes a field of a response head.
+    ///
+    /// - Returns: whether the head is still within the limit.
     fileprivate func fieldArrived(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) -> Bool {
         guard let index = headStream else { return true }
         if unsafe name.first == UInt8(ascii: ":") {
@@ -41,7 +43,7 @@ extension HTTP2Client {
     }
 
     fileprivate func headEnded() {
-        // An interim response is not the answer, which follows on the same stream.
+        // An interim response is ignored. The final response follows on the same stream.
         guard let index = headStream, streams[index].status >= 200 else { return }
         streams[index].hasFinalHead = true
         streams[index].head = Array(head)
@@ -63,12 +65,12 @@ private func fieldArrived(
 ) -> Int32 {
     let isTaken = unsafe owner(context)?.fieldArrived(
         UnsafeBufferPointer(start: name, count: nameCount), UnsafeBufferPointer(start: value, count: valueCount))
-    // Ends the stream, not the connection.
+    // This error ends only the stream, not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
 }
 
 extension [UInt8] {
-    /// Appends a line `name: value` in one call, so that exclusive access is checked once.
+    /// Appends a line `name: value`. One function does it all, so that exclusive access is checked only once.
     fileprivate mutating func append(
         fieldOf name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>
     ) {

@@ -1,16 +1,16 @@
 import CNGHTTP2
 
-/// The client's side of one HTTP/2 connection: requests and bytes in, outcomes and bytes out.
+/// The client's side of one HTTP/2 connection. Requests and received bytes go in; outcomes and bytes to send come out.
 ///
-/// Knows neither socket nor clock. After each call with input, ``takeOutput(_:)`` has the bytes to send and
-/// ``takeFinished(into:)`` the finished requests. Sole owner of the nghttp2 session.
+/// It uses neither a socket nor a clock. After each call with input, ``takeOutput(_:)`` has the bytes to send, and
+/// ``takeFinished(into:)`` the finished requests. It is the sole owner of the nghttp2 session.
 @safe
 package final class HTTP2Client {
-    /// The limits of the client and the server.
+    /// The client's own limits.
     package struct Limits: Hashable, Sendable {
-        /// Simultaneous requests; the server's own limit applies too.
+        /// The maximum number of simultaneous requests. The server's own limit applies too.
         package var streams = 1000
-        /// Bytes of a response's header fields.
+        /// The maximum size of a response's header fields in bytes.
         package var head = 16 << 10
 
         package init() {}
@@ -18,40 +18,40 @@ package final class HTTP2Client {
 
     package struct Response: Sendable {
         package let status: Int
-        /// Lines of `name: value`, each followed by a line feed.
+        /// The header lines: `name: value`, each followed by a line feed.
         package let head: [UInt8]
         package let body: [UInt8]
     }
 
     package enum Outcome: Sendable {
-        /// The whole answer, with any status.
+        /// The response is complete. Its status may be any final status.
         case answered(Response)
-        /// The server reports that it did not process the request: it may be sent again on another connection.
+        /// The server reports that it did not process the request. The request may be sent again on another connection.
         case refused
-        /// The server ended the stream without an answer.
+        /// The server ended the stream without a response.
         case reset(HTTP2ErrorCode)
-        /// The answer violates the rules of HTTP, or its head is too long.
+        /// The response violates the rules of HTTP, or its head is too long.
         case malformed(HTTP2ErrorCode)
         case bodyTooLarge
-        /// nghttp2 cannot send such a request.
+        /// nghttp2 cannot send such a request. The text is its reason.
         case unsendable(String)
     }
 
-    /// The end of a request. The next request may get the number of its stream.
+    /// The outcome of a finished request. The next request may get the same stream number.
     package struct Finished: Sendable {
         package let stream: Int
         package let outcome: Outcome
     }
 
-    /// A GOAWAY, which a server sends before it closes.
+    /// A GOAWAY frame, which a server sends before it closes the connection.
     package struct GoAway: Hashable, Sendable {
         package let code: HTTP2ErrorCode
-        /// The debug data, made printable and shortened.
+        /// The debug data of the frame, made printable and shortened.
         package let reason: String
     }
 
     struct Stream {
-        /// HTTP/2's own number; 0 for a free place.
+        /// The stream's number in HTTP/2; 0 for a free place in the table.
         var number: Int32 = 0
         var isAbandoned = false
         var hasFinalHead = false
@@ -65,7 +65,7 @@ package final class HTTP2Client {
         var head: [UInt8] = []
         var answer: [UInt8] = []
         var answerLimit = 0
-        /// How many bytes the connection had sent before this request.
+        /// How many bytes the connection had produced before this request.
         var offset = 0
     }
 
@@ -76,27 +76,28 @@ package final class HTTP2Client {
     private var output: [UInt8] = []
     private var finished: [Finished] = []
     private var isBroken = false
-    /// The server's header lines while they arrive.
+    /// The header lines of the response head that is being received.
     var head: [UInt8] = []
-    /// The stream of `head`; `nil` while the lines are ignored, such as trailers.
+    /// The stream to which ``head`` belongs; `nil` while lines are ignored, such as trailers.
     var headStream: Int?
 
-    /// How many bytes of output were produced so far, fetched or not.
+    /// How many bytes of output were produced so far, whether or not they were fetched.
     private(set) package var producedCount = 0
-    /// The number of unfinished requests. A cancelled request counts until the server was notified.
+    /// The number of unfinished requests. A cancelled request counts until the server was notified of the cancellation.
     private(set) package var openCount = 0
     /// Whether the server has sent its settings.
     private(set) package var hasSettings = false
     private(set) package var goAway: GoAway?
-    /// How many of our PINGs the server has answered.
+    /// How many of this client's PINGs the server has answered.
     private(set) package var pongCount = 0
-    /// Whether stream numbers are left.
+    /// Whether unused stream numbers are left.
     private var hasNumbers = true
     private var serverLimit = HTTP2Client.limitBeforeSettings
 
-    /// The limit of requests before the server's settings: one, because Apple begins with that.
+    /// The limit of simultaneous requests before the server's settings arrive. It is one, because Apple's first limit
+    /// is one.
     private static let limitBeforeSettings = 1
-    /// How many bytes of answers' bodies the server may send without waiting for us.
+    /// How many bytes of response bodies the server may send before the client acknowledges some.
     private static let window: Int32 = 1 << 20
     private static let reasonLimit = 200
 
@@ -127,7 +128,7 @@ package final class HTTP2Client {
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
         unsafe setClientCallbacks(callbacks)
         var session: OpaquePointer?
-        // Unretained: the session is freed with this object.
+        // The pointer is unretained, because the session is freed with this object.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_client_new(&session, callbacks, context) == 0 else { return nil }
         return unsafe session
@@ -135,16 +136,16 @@ package final class HTTP2Client {
 
     // MARK: State
 
-    /// The number of simultaneous requests that server and client allow now.
+    /// The number of simultaneous requests that both server and client allow now.
     package var streamLimit: Int { min(serverLimit, limits.streams) }
 
-    /// Whether the connection accepts requests at all, now or after others have finished.
+    /// Whether the connection accepts requests at all, either now or when other requests have finished.
     package var acceptsRequests: Bool { goAway == nil && hasNumbers && !isBroken }
 
     package var hasRoom: Bool { acceptsRequests && openCount < streamLimit }
 
-    /// Whether anything can still happen: false after a GOAWAY when all requests are answered, and after the server's
-    /// errors.
+    /// Whether the connection still has work. It is false after the server's errors, and after a GOAWAY when all
+    /// requests are answered.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
@@ -155,9 +156,9 @@ package final class HTTP2Client {
     /// Starts a request.
     ///
     /// - Parameters:
-    ///   - head: its header fields, with those of HTTP/2 (`:method` and so on) first.
-    ///   - body: its body, kept until it is sent.
-    ///   - answerLimit: the maximum size of the answer's body in bytes.
+    ///   - head: the header fields. HTTP/2's own fields (`:method` and so on) are first.
+    ///   - body: the body of the request. It is kept until it is sent.
+    ///   - answerLimit: the maximum size of the response body in bytes.
     /// - Returns: the stream, a small number; `nil` if no request is allowed now.
     package func start(_ head: inout HeaderBlock, body: [UInt8], answerLimit: Int) -> Int? {
         guard hasRoom else { return nil }
@@ -171,7 +172,7 @@ package final class HTTP2Client {
         }
         guard number > 0 else {
             release(index)
-            // After 2^30 requests the numbers are used up; any other error means that memory is lacking.
+            // After 2^30 requests no stream numbers are left. Any other error means that memory is lacking.
             hasNumbers = false
             return nil
         }
@@ -183,7 +184,7 @@ package final class HTTP2Client {
         return index
     }
 
-    /// Tells the server that the answer is not needed. The request is not reported any more.
+    /// Notifies the server that the response is not needed. The outcome of the request is not reported any more.
     package func cancel(_ stream: Int) {
         guard streams.indices.contains(stream), streams[stream].number != 0, !streams[stream].isAbandoned else {
             return
@@ -194,10 +195,10 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Whether any byte of an unfinished request was sent. `unsentCount` is the number of fetched bytes that are not
-    /// sent yet.
+    /// Whether any byte of an unfinished request was sent. `unsentCount` is the number of bytes that were fetched and
+    /// are not sent yet.
     package func wasWritten(_ stream: Int, unsentCount: Int) -> Bool {
-        // A request that nghttp2 refused, because the connection is ending, has no number any more.
+        // The request has no number any more if nghttp2 refused it because the connection is ending.
         guard streams.indices.contains(stream), streams[stream].number != 0 else { return false }
         return streams[stream].offset < producedCount - output.count - unsentCount
     }
@@ -223,13 +224,13 @@ package final class HTTP2Client {
         produce()
     }
 
-    /// Sends a GOAWAY before the connection is closed.
+    /// Sends a GOAWAY. Call it before the connection is closed.
     package func close() {
         unsafe nghttp2_session_terminate_session(session, NGHTTP2_NO_ERROR.rawValue)
         produce()
     }
 
-    /// Processes bytes of the connection.
+    /// Processes received bytes.
     ///
     /// - Returns: whether the connection may continue.
     package func received(_ bytes: Span<UInt8>) -> Bool {
@@ -241,7 +242,7 @@ package final class HTTP2Client {
         return isWanted
     }
 
-    /// Lends the bytes to send, and drops them. `send` is not called without bytes.
+    /// Calls `send` with the bytes to send, and then drops them. Without such bytes, `send` is not called.
     package func takeOutput(_ send: (Span<UInt8>) -> Void) {
         guard !output.isEmpty else { return }
         let bytes = output
@@ -253,7 +254,7 @@ package final class HTTP2Client {
 
     package var outputCount: Int { output.count }
 
-    /// Returns the requests that finished since the last call. The previous contents of the array are dropped.
+    /// Moves the requests that finished since the last call into the array. Its previous contents are dropped.
     package func takeFinished(into list: inout [Finished]) {
         list.removeAll(keepingCapacity: true)
         guard !finished.isEmpty else { return }
@@ -296,7 +297,7 @@ package final class HTTP2Client {
         return streams.indices.contains(index) && streams[index].number == number ? index : nil
     }
 
-    /// Ends a stream early: the answer arrived before the body was sent, or is too long.
+    /// Ends a stream early, because the response is complete before the body was sent, or is too long.
     func stopSending(_ index: Int) {
         unsafe nghttp2_submit_rst_stream(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streams[index].number, NGHTTP2_CANCEL.rawValue)
@@ -325,7 +326,7 @@ package final class HTTP2Client {
         finished.append(Finished(stream: index, outcome: outcome))
     }
 
-    /// A request that nghttp2 accepted and now cannot send.
+    /// Call when nghttp2 cannot send a request that it had accepted.
     func notSent(_ number: Int32, isForbidden: Bool, _ reason: String) {
         guard let index = streams.firstIndex(where: { $0.number == number }) else { return }
         let isAbandoned = streams[index].isAbandoned

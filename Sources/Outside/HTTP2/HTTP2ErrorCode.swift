@@ -10,6 +10,6 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable, CustomStrin
     package static let refusedStream = HTTP2ErrorCode(rawValue: 7)
     package static let cancel = HTTP2ErrorCode(rawValue: 8)
 
-    /// "REFUSED_STREAM"
+    /// The code's name in RFC 9113, such as "REFUSED_STREAM".
     package var description: String { unsafe String(cString: nghttp2_http2_strerror(rawValue)) }
 }

@@ -14,7 +14,9 @@ private func owner(_ context: UnsafeMutableRawPointer?) -> HTTP2Server? {
 // MARK: Requests
 
 extension HTTP2Server {
-    /// - Returns: whether it is still within the limit.
+    /// Takes a field of a request head.
+    ///
+    /// - Returns: whether the head is still within the limit.
     fileprivate func fieldArrived(_ name: String, _ value: String, on number: Int32) -> Bool {
         streams[number, default: Stream()].headCount += name.utf8.count + value.utf8.count + 32
         guard streams[number]?.headCount ?? 0 <= limits.head else { return false }
@@ -44,7 +46,7 @@ private func fieldArrived(
     let nameText = unsafe String(decoding: UnsafeBufferPointer(start: name, count: nameLength), as: UTF8.self)
     let valueText = unsafe String(decoding: UnsafeBufferPointer(start: value, count: valueLength), as: UTF8.self)
     let isTaken = unsafe owner(context)?.fieldArrived(nameText, valueText, on: frame.pointee.hd.stream_id)
-    // Ends the stream, not the connection.
+    // This error ends only the stream, not the connection.
     return isTaken == false ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue : 0
 }
 

@@ -1,17 +1,19 @@
 import CNGHTTP2
 
-/// The server's side of one HTTP/2 connection: bytes in, requests out; answers in, bytes out.
+/// The server's side of one HTTP/2 connection. Received bytes and answers go in; requests and bytes to send come out.
 ///
-/// Knows no socket. After each call ``takeOutput()`` has the bytes to send. Sole owner of the nghttp2 session.
+/// It uses no socket. After each call ``takeOutput()`` has the bytes to send. It is the sole owner of the nghttp2
+/// session.
 @safe
 package final class HTTP2Server {
-    /// The limits for the client.
+    /// The limits that apply to the client.
     package struct Limits: Hashable, Sendable {
         /// The maximum number of simultaneous requests.
         package var streams = 256
-        /// Bytes of a request's header fields, counted as in RFC 9113 section 6.5.2. A longer head ends its stream.
+        /// The maximum size of a request's header fields in bytes, counted as in RFC 9113 section 6.5.2. A longer head
+        /// ends its stream.
         package var head = 16 << 10
-        /// Bytes of a request's body; the rest is dropped.
+        /// The maximum size of a request's body in bytes. The rest of a longer body is dropped.
         package var body = 1 << 20
 
         package init() {}
@@ -23,10 +25,10 @@ package final class HTTP2Server {
         package let scheme: String
         package let authority: String
         package let path: String
-        /// In their original order; names are in lower case.
+        /// The header fields in their original order, with names in lower case.
         package let fields: [(name: String, value: String)]
         package let body: [UInt8]
-        /// The body was longer than allowed.
+        /// Whether the body was longer than allowed, so that its end is missing.
         package let isBodyCut: Bool
     }
 
@@ -65,7 +67,7 @@ package final class HTTP2Server {
         defer { unsafe nghttp2_session_callbacks_del(callbacks) }
         unsafe setServerCallbacks(callbacks)
         var session: OpaquePointer?
-        // Unretained: the session is freed with this object.
+        // The pointer is unretained, because the session is freed with this object.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard unsafe nghttp2_session_server_new(&session, callbacks, context) == 0 else { return nil }
         return unsafe session
@@ -73,9 +75,9 @@ package final class HTTP2Server {
 
     // MARK: Connection
 
-    /// Processes bytes of the connection.
+    /// Processes received bytes.
     ///
-    /// - Returns: whether they were HTTP/2; otherwise the connection is closed after the waiting output is sent.
+    /// - Returns: whether the bytes were HTTP/2. If not, close the connection when the waiting output is sent.
     package func received(_ bytes: Span<UInt8>) -> Bool {
         let used = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(session, $0.baseAddress, $0.count)
@@ -85,13 +87,14 @@ package final class HTTP2Server {
         return !isBroken
     }
 
-    /// Whether anything can still happen: false after a GOAWAY without streams left, and after the client's errors.
+    /// Whether the connection still has work. It is false after the client's errors, and after a GOAWAY when no streams
+    /// are left.
     package var isWanted: Bool {
         guard !isBroken else { return false }
         return unsafe nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
     }
 
-    /// The requests that are now complete.
+    /// The requests that became complete since the last call.
     package func takeRequests() -> [Request] {
         defer { requests = [] }
         return requests
@@ -102,7 +105,7 @@ package final class HTTP2Server {
         return output
     }
 
-    /// Tells the client how many simultaneous requests are allowed from now on.
+    /// Notifies the client how many simultaneous requests are allowed from now on.
     package func allow(streams count: Int) {
         let setting = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue), value: UInt32(clamping: count))
@@ -112,7 +115,7 @@ package final class HTTP2Server {
         produce()
     }
 
-    /// Tells the client that no more requests are accepted; requests after the last stream were not processed.
+    /// Sends a GOAWAY: no more requests are accepted, and requests after the last stream were not processed.
     package func goAway(lastStream: Int32? = nil, _ code: HTTP2ErrorCode = .noError, reason: String = "") {
         let last = unsafe lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
         let reason = Array(reason.utf8)
@@ -135,11 +138,13 @@ package final class HTTP2Server {
 
     // MARK: Answers
 
-    /// Whether an answer on the stream would still reach the client.
+    /// Whether an answer on this stream would still reach the client.
     package func isOpen(_ number: Int32) -> Bool { streams[number] != nil }
 
-    /// Answers a request. Does nothing if its stream was closed. An answer without body and trailers ends with its head
-    /// or, if `endsWithHead` is false, with an empty DATA frame after it.
+    /// Answers a request. Does nothing if the stream was closed.
+    ///
+    /// Without body and trailers, the answer ends with its head. If `endsWithHead` is false, it ends with an empty DATA
+    /// frame after the head.
     package func answer(
         _ number: Int32, status: Int, fields: [(name: String, value: String)] = [], body: [UInt8] = [],
         trailers: [(name: String, value: String)] = [], endsWithHead: Bool = true

@@ -1,9 +1,9 @@
 import CNGHTTP2
 
-/// The header fields of one outgoing message, in one piece of memory that is reused for the next message.
+/// The header fields of one outgoing message, in one piece of memory. The memory is reused for the next message.
 ///
-/// Fields that the next message shares can stay: ``removeRest(behind:)`` keeps the fields up to a mark, with the values
-/// that they had there.
+/// Fields that the next message shares can stay: ``removeRest(behind:)`` keeps the fields before a mark, with the
+/// values that they had at the mark.
 package struct HeaderBlock {
     private struct Field {
         let name: Range<Int>
@@ -11,7 +11,7 @@ package struct HeaderBlock {
         let isRepeated: Bool
     }
 
-    /// The contents of a block at some time.
+    /// The contents of a block at a certain time.
     package struct Mark: Sendable {
         fileprivate let bytes: Int
         fileprivate let fields: Int
@@ -19,7 +19,7 @@ package struct HeaderBlock {
 
     private var bytes: [UInt8] = []
     private var fields: [Field] = []
-    /// Values that are replaced for now.
+    /// The original values of fields whose values are replaced for the current message.
     private var replaced: [(index: Int, value: Range<Int>)] = []
 
     package init() {}
@@ -34,13 +34,14 @@ package struct HeaderBlock {
         fields.removeLast(fields.count - mark.fields)
     }
 
-    /// How many fields there are.
+    /// The number of fields.
     package var count: Int { fields.count }
 
-    /// Appends a field. Its name is converted to lower case, and white space around the value is removed (RFC 9113
+    /// Appends a field. The name is converted to lower case, and white space around the value is removed (RFC 9113
     /// section 8.2.1).
     ///
-    /// A field that is not `isRepeated` is not added to the compression table, where it would only displace others.
+    /// If `isRepeated` is false, the field is not added to the compression table, where it would only displace other
+    /// fields.
     package mutating func append(_ name: String, _ value: String, isRepeated: Bool = true) {
         append(name, value.utf8.span, isRepeated: isRepeated)
     }
@@ -54,7 +55,8 @@ package struct HeaderBlock {
         fields.append(Field(name: start..<end, value: end..<bytes.count, isRepeated: isRepeated))
     }
 
-    /// Gives a field another value, until the fields after an earlier mark are removed.
+    /// Replaces the value of a field for the current message. The old value returns when the fields after an earlier
+    /// mark are removed.
     package mutating func setValue(at index: Int, to value: Span<UInt8>) {
         let start = bytes.count
         append(trimmed: value)
@@ -73,7 +75,7 @@ package struct HeaderBlock {
         unsafe span.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
     }
 
-    /// Lends the fields in the form of nghttp2, which copies them.
+    /// Calls `body` with the fields in nghttp2's form. nghttp2 copies them.
     @discardableResult
     mutating func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
         unsafe bytes.withUnsafeMutableBufferPointer { bytes in

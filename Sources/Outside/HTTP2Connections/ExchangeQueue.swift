@@ -1,11 +1,11 @@
 import HTTPClient
 
-/// Exchanges that wait for a connection, in their order. An exchange that ends meanwhile stays until its turn comes, or
-/// until many such are in the queue.
+/// The exchanges that wait for a connection, in their order. An exchange that ends while it waits stays in the queue
+/// until its turn, or until many such exchanges are removed together.
 struct ExchangeQueue {
     private var items: [HTTPExchange?] = []
     private var start = 0
-    /// How many exchanges still wait.
+    /// The number of exchanges that still wait.
     private(set) var count = 0
 
     private static let deadLimit = 1000
@@ -31,14 +31,14 @@ struct ExchangeQueue {
         return nil
     }
 
-    /// Puts exchanges before all others, in their own order.
+    /// Inserts exchanges before all others, in their own order.
     mutating func prepend(_ exchanges: [HTTPExchange]) {
         items.replaceSubrange(..<start, with: exchanges)
         start = 0
         count += exchanges.count
     }
 
-    /// An exchange in the queue has ended.
+    /// Call when an exchange in the queue has ended.
     mutating func noteEnd() {
         count -= 1
         if items.count - start - count > Self.deadLimit + count { compact() }

@@ -3,9 +3,9 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// Health checks: PINGs when the server is silent, and the reaction to silence.
+/// Health checks: the connection sends PINGs while the server is silent, and reacts to missing answers.
 extension HTTP2Connection {
-    /// Any byte from the server shows that it is alive.
+    /// Call when bytes arrive from the server. They show that the server is alive.
     func heard(now: Instant) {
         lastHeard = now
         asked = nil
@@ -31,7 +31,7 @@ extension HTTP2Connection {
                 }
             } else if now >= asked + limits.pingPatience {
                 sickSince = now
-                // The origin opens another connection when it checks this one.
+                // The origin now sees that this connection is sick, and opens another one.
                 origin?.flushSoon()
             }
         } else if now >= nextPing {
@@ -47,15 +47,15 @@ extension HTTP2Connection {
         arm(now: now)
     }
 
-    /// When the next PING is due. While requests wait for answers, the pause doubles each time, because a request may
-    /// simply take long.
+    /// The time of the next PING. While requests wait for answers, the pause doubles after each PING, because a request
+    /// may simply take long.
     private var nextPing: Instant {
         guard client.openCount > 0 else { return lastHeard + limits.pingInterval }
         let pause = min(limits.answerPatience * (1 << min(quietPings, 10)), limits.pingInterval)
         return max(lastHeard, busySince) + pause
     }
 
-    /// Ensures that the next check is not late. Early checks cost little.
+    /// Arms the timer so that the next check is not late. An early check costs little.
     private func arm(now: Instant) {
         let next =
             if let sickSince { sickSince + limits.sickPatience } else if let asked { asked + limits.pingPatience } else

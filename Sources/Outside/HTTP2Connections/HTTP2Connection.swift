@@ -24,29 +24,30 @@ final class HTTP2Connection: @unchecked Sendable {
     private var stream: StreamConnection?
     private(set) var client: HTTP2Client
     private var head: RequestHead
-    /// Active requests, each at the number of its stream.
+    /// The active requests. The index is the number of the request's stream.
     private var exchanges: [HTTPExchange?] = []
     private var finished: [HTTP2Client.Finished] = []
-    /// Whether it accepts no more requests, because it was idle for too long or the server has refused some.
+    /// Whether the connection accepts no more requests, because it was idle for too long or the server has refused
+    /// some.
     private(set) var isRetired = false
     private(set) var opened = Instant.distantFuture
 
-    // Health, see HTTP2Connection+Health.swift.
+    // The values for health checks, see HTTP2Connection+Health.swift.
     var checkTimer: LoopTimer?
     /// When the server's last byte arrived.
     var lastHeard = Instant.distantPast
-    /// Since when requests are active.
+    /// The time since which at least one request is active.
     var busySince = Instant.distantPast
-    /// Since when no requests are active.
+    /// The time since which no request is active.
     var idleSince = Instant.distantPast
-    /// When the PING was sent that is unanswered; `nil` if none is.
+    /// When the unanswered PING was sent; `nil` if no PING is unanswered.
     var asked: Instant?
-    /// Since when the server counts as sick, because it did not answer that PING in time.
+    /// The time since which the server counts as sick, because it did not answer a PING in time; `nil` if it does not.
     var sickSince: Instant?
-    /// PINGs since the last answer to a request.
+    /// The number of PINGs since the last answer to a request.
     var quietPings = 0
 
-    /// How many bytes of output may wait: far more than flow control and the origin's limit allow.
+    /// How many bytes of output may wait. It is far more than flow control and the origin's limit allow.
     private static let outputLimit = 64 << 20
 
     /// Begins to connect.
@@ -68,7 +69,7 @@ final class HTTP2Connection: @unchecked Sendable {
         var streamLimits = StreamConnection.Limits()
         streamLimits.output = Self.outputLimit
         streamLimits.openTimeout = timeout
-        // Output is sent before further requests are accepted.
+        // The connection has the first turn: its output is sent before further requests are accepted.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
             to: endpoint, from: limits.source, on: loop, tls: tls, limits: streamLimits,
@@ -84,29 +85,31 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var isOpen: Bool { state == .open }
 
-    /// Whether it accepts requests as soon as one is possible.
+    /// Whether the connection accepts requests, now or when other requests have finished.
     var isGood: Bool { state == .open && !isRetired && sickSince == nil && client.acceptsRequests }
 
     var hasRoom: Bool { client.hasRoom }
 
     var isSick: Bool { sickSince != nil }
 
-    /// Whether the server has sent its settings, and so is ready for requests.
+    /// Whether the server has sent its settings. From then on it is ready for requests.
     var hasWorked: Bool { client.hasSettings }
 
-    /// Whether it has as many active requests as the server allows, and not only because servers begin with a low
-    /// limit.
+    /// Whether the connection has as many active requests as the server allows. It does not count while the server's
+    /// limit is still low, because servers begin with a low limit.
     var isUsedUp: Bool { client.openCount >= client.streamLimit && client.streamLimit >= Self.usualStreams }
 
     private static let usualStreams = 100
 
-    /// Whether it accepts no requests and has none.
+    /// Whether the connection has no requests and accepts no more.
     var isDone: Bool { state == .open && client.openCount == 0 && (isRetired || !client.acceptsRequests) }
 
     var outputCount: Int { (stream?.outputCount ?? 0) + client.outputCount }
 
     // MARK: Requests
 
+    /// Sends a request on this connection.
+    ///
     /// - Returns: whether the request was started.
     func start(_ exchange: HTTPExchange, now: Instant) -> Bool {
         let request = exchange.request
@@ -123,7 +126,7 @@ final class HTTP2Connection: @unchecked Sendable {
         return true
     }
 
-    /// Tells the server that the answer is not needed any more.
+    /// Notifies the server that the answer is not needed any more.
     func cancel(_ index: Int) {
         guard exchanges.indices.contains(index), exchanges[index] != nil else { return }
         exchanges[index] = nil
@@ -135,7 +138,7 @@ final class HTTP2Connection: @unchecked Sendable {
         client.takeOutput { stream?.send($0) }
     }
 
-    /// Accepts no more requests.
+    /// Accepts no more requests from now on.
     func retire() { isRetired = true }
 
     // MARK: Events
@@ -158,7 +161,7 @@ final class HTTP2Connection: @unchecked Sendable {
         let goesOn = client.received(bytes)
         origin.goOn { finish(for: origin, now: now) }
         guard state == .open, !goesOn else { return }
-        // All requests are answered after a GOAWAY, or the server violated the protocol.
+        // Either all requests are answered after a GOAWAY, or the server violated the protocol.
         write()
         end(HTTPClientError(.reset, detail: ending("the server ended the connection")))
     }
@@ -190,7 +193,7 @@ final class HTTP2Connection: @unchecked Sendable {
 
     var hasFinished: Bool { client.hasFinished }
 
-    /// Finishes requests whose end became known while they were being sent.
+    /// Finishes requests whose end became known while output was being sent.
     func finishRest() {
         guard state == .open, let origin else { return }
         origin.goOn { finish(for: origin, now: loop.now) }
@@ -231,10 +234,11 @@ final class HTTP2Connection: @unchecked Sendable {
         }
     }
 
-    /// Ends the connection. Active requests fail; unsent ones are sent on another connection.
+    /// Ends the connection after an error. Active requests fail. Requests that were not sent yet are sent on another
+    /// connection.
     func end(_ error: HTTPClientError) {
         guard state == .open, let origin else { return }
-        // The server's answers so far still count.
+        // Answers that have already arrived still count.
         retire()
         if client.hasFinished { origin.goOn { finish(for: origin, now: loop.now) } }
         guard state == .open else { return }
@@ -249,14 +253,14 @@ final class HTTP2Connection: @unchecked Sendable {
                 unwritten.append(exchange)
             }
         }
-        // Unsent requests must not be sent here, because they are sent on another connection.
+        // Output with unsent requests is dropped, because these requests are sent on another connection.
         shut(flushing: unwritten.isEmpty)
         origin.lost(self, error, written: written, unwritten: unwritten)
     }
 
     /// Closes the connection.
     ///
-    /// - Returns: the active requests.
+    /// - Returns: the requests that were active.
     func close() -> [HTTPExchange] {
         guard state != .closed else { return [] }
         let under = exchanges.compactMap { $0 }
@@ -282,7 +286,7 @@ extension HTTPClientError {
         switch reason {
         case .peerClosed: self.init(whileOpening ? .connect : .reset, detail: "the server closed the connection")
         case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
-        // With TLS 1.3 the server checks our certificate after our side has finished the handshake.
+        // With TLS 1.3 this can happen after the handshake: only then does the server check our certificate.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
         case .openTimeout: self.init(.timeout, detail: "no connection in time")
         case .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: self.init(.reset, detail: "\(reason)")

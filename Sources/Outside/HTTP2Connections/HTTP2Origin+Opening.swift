@@ -5,7 +5,7 @@ import Reactor
 import Timekeeping
 
 extension HTTP2Origin {
-    /// A connection that is being opened, one address after the other.
+    /// An attempt to open a connection. It tries one address after the other.
     final class Opening {
         let began: Instant
         let end: Instant
@@ -18,15 +18,15 @@ extension HTTP2Origin {
         }
     }
 
-    /// How long a TLS context, with the contents of the certificate files, is used for new connections.
+    /// How long a TLS context is used for new connections. Then the certificate files are read again.
     private static let contextTime: Duration = .seconds(60)
-    /// How long to wait after a failed attempt to open a connection in addition to good ones.
+    /// The pause after a failed attempt to open an additional connection, while good connections exist.
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
     // MARK: When
 
-    /// Opens a connection before requests, and keeps one open.
+    /// Opens a connection before the first request, and keeps one open from now on.
     func keepWarm() {
         isKeptWarm = true
         flushSoon()
@@ -46,8 +46,8 @@ extension HTTP2Origin {
         if now >= nextWarm { open(now: now) } else { warmTimer?.arm(at: nextWarm) }
     }
 
-    /// Records the end of a connection. After one that lasted, the next may be opened immediately; otherwise the pause
-    /// stays, unless requests need a connection.
+    /// Call when a connection ended. If it lasted long enough, the next one may be opened immediately. Otherwise the
+    /// pause applies, unless requests need a connection.
     func noteEnd(of connection: HTTP2Connection) {
         if connection.hasWorked, loop.now >= connection.opened + limits.longestWarmPause {
             warmPause = limits.firstWarmPause
@@ -80,14 +80,14 @@ extension HTTP2Origin {
         }
     }
 
-    /// Tries the next address; `error` is the failure of the previous one.
+    /// Tries the next address. `error` is the failure of the previous address.
     private func connectNext(_ opening: Opening, _ error: HTTPClientError) {
         let now = loop.now
         let count = opening.candidates.count
         guard now < opening.end, let endpoint = opening.candidates.popLast() else { return failed(error) }
         do throws(HTTPClientError) {
             let session = try makeTLSSession(now: now)
-            // An address that does not respond leaves time for the others.
+            // The remaining time is divided among the remaining addresses, because one of them may not respond.
             let timeout = (opening.end - now) / count
             do throws(SystemError) {
                 opening.connection = try HTTP2Connection(for: self, to: endpoint, tls: session, timeout: timeout)
@@ -115,7 +115,7 @@ extension HTTP2Origin {
         }
     }
 
-    // MARK: What came of it
+    // MARK: Result of the opening
 
     func opened(_ connection: HTTP2Connection) {
         guard opening?.connection === connection else { return }
@@ -134,7 +134,7 @@ extension HTTP2Origin {
     func openingFailed(_ connection: HTTP2Connection, _ error: HTTPClientError) {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
-        // The certificate would not be better at another address.
+        // With an invalid certificate, no other address is tried: it would present the same certificate.
         if error.code == .tls { failed(error) } else { connectNext(opening, error) }
     }
 
@@ -143,7 +143,7 @@ extension HTTP2Origin {
         context = nil
         let now = loop.now
         nextSpare = now + Self.sparePause
-        // Good connections will carry the waiting requests.
+        // If a good connection exists, it carries the waiting requests.
         guard !connections.contains(where: \.isGood) else { return }
         failWaiting(error)
         flushSoon()

@@ -4,13 +4,14 @@ import HTTPClient
 import Reactor
 import Timekeeping
 
-/// One server for one kind of client: its HTTP/2 connections, and the requests that wait for them.
+/// One server with one kind of client identity: its HTTP/2 connections, and the requests that wait for them.
 ///
-/// Requests are collected for one turn of the loop, then given to connections in their order and written together.
+/// Requests are collected for one turn of the loop, then distributed to connections in their order, and written
+/// together.
 ///
 /// - `@unchecked Sendable` because every use is on the loop's thread.
 final class HTTP2Origin: @unchecked Sendable {
-    /// The values that requests must share to use one connection.
+    /// The values in which two requests must agree to use the same connection.
     struct Key: Hashable {
         let target: RequestTarget
         let address: IPAddress?
@@ -37,34 +38,36 @@ final class HTTP2Origin: @unchecked Sendable {
     let names: HostNames
 
     var waiting = ExchangeQueue()
-    /// In the order of opening. Connections that accept no more requests stay until theirs are answered.
+    /// The connections in the order in which they were opened. A connection that accepts no more requests stays until
+    /// its requests are answered.
     var connections: [HTTP2Connection] = []
     private var isFlushDue = false
-    /// Whether requests are being finished. Requests from their completions are written right afterwards.
+    /// Whether completions of requests are being called. Requests that they start are written right afterwards.
     private var isFinishing = false
     /// Whether requests are being moved from a lost connection back to the queue.
     private var isRecovering = false
     private var isClosed = false
 
-    // Opening, see HTTP2Origin+Opening.swift.
+    // The values for opening connections, see HTTP2Origin+Opening.swift.
     var opening: Opening?
     var context: (made: Instant, context: TLSContext)?
-    /// No additional connection besides a good one before this.
+    /// The time before which no additional connection is opened while a good one exists.
     var nextSpare = Instant.distantPast
     var isKeptWarm = false
     var warmTimer: LoopTimer?
-    /// When the next connection may be opened before requests.
+    /// The time before which no connection is opened without a request.
     var nextWarm = Instant.distantPast
-    /// How long to wait after that for another.
+    /// The pause after the next such attempt.
     var warmPause: Duration
-    /// Until when the server is known not to support HTTP/2; in the distant past if it never was.
+    /// The time until which the server is assumed not to support HTTP/2. It is in the distant past if the server
+    /// supports it.
     private var withoutHTTP2Until = Instant.distantPast
 
-    /// How many times a request that the server has not processed is sent.
+    /// How many times a request is sent if the server reports each time that it did not process it.
     private static let tryLimit = 4
-    /// How long it is remembered that the server does not support HTTP/2.
+    /// How long the origin remembers that the server does not support HTTP/2.
     private static let withoutHTTP2Time: Duration = .seconds(3600)
-    /// Bytes of waiting output above which a connection gets no further requests.
+    /// The number of bytes of waiting output above which a connection gets no further requests.
     private static let outputLimit = 1 << 20
 
     /// `nil` if memory is lacking.
@@ -81,7 +84,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     var speaksHTTP2: Bool { withoutHTTP2Until == .distantPast || loop.now >= withoutHTTP2Until }
 
-    /// Whether this object can be released without losing anything.
+    /// Whether this object can be released: it has neither requests nor connections, and nothing to remember.
     var isForgettable: Bool {
         waiting.count == 0 && connections.isEmpty && opening == nil && !isKeptWarm && speaksHTTP2 && !isFinishing
             && !isRecovering
@@ -89,7 +92,7 @@ final class HTTP2Origin: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Whether the request has this key. This is cheaper than making the request's own key.
+    /// Whether the request belongs to this origin. The comparison is cheaper than making a key for the request.
     func fits(_ request: HTTPClientRequest) -> Bool {
         key.target.begins(request.url) && request.hasRoute(of: model)
     }
@@ -125,7 +128,7 @@ final class HTTP2Origin: @unchecked Sendable {
         for exchange in waiting.removeAll() { exchange.finish(.failure(error)) }
     }
 
-    /// Requests that no server has processed wait again, before the others.
+    /// Puts requests that no server has processed back into the queue, before the others.
     func sendAgain(_ exchanges: [HTTPExchange], tryLimit: Int = HTTP2Origin.tryLimit, _ error: HTTPClientError) {
         var again: [HTTPExchange] = []
         for exchange in exchanges where exchange.isUnderWay {
@@ -140,7 +143,7 @@ final class HTTP2Origin: @unchecked Sendable {
         flushSoon()
     }
 
-    /// The server supports only HTTP/1.1: the requests are passed to the transport for it.
+    /// Passes the waiting requests to the transport for HTTP/1.1, because the server does not support HTTP/2.
     func handOver() {
         withoutHTTP2Until = loop.now + Self.withoutHTTP2Time
         for exchange in waiting.removeAll() { exchange.passOn() }
@@ -159,7 +162,7 @@ final class HTTP2Origin: @unchecked Sendable {
         }
     }
 
-    /// Gives waiting requests to connections, sends their output, and opens another connection if needed.
+    /// Distributes waiting requests to connections, sends their output, and opens another connection if needed.
     func flush() {
         isFlushDue = false
         guard !isClosed else { return }
@@ -180,7 +183,7 @@ final class HTTP2Origin: @unchecked Sendable {
         openIfWanted(now: now)
     }
 
-    /// Runs the body, which finishes requests, and then sends waiting output.
+    /// Runs a body that finishes requests, and then sends the output that waits.
     func goOn(after body: () -> Void) {
         isFinishing = true
         body()
@@ -194,7 +197,7 @@ final class HTTP2Origin: @unchecked Sendable {
         _ = connection.close()
     }
 
-    /// Removes a closed connection. Its active requests that were written fail, and the others are sent again.
+    /// Removes a closed connection. Active requests that were written fail. The other requests are sent again.
     func lost(
         _ connection: HTTP2Connection, _ error: HTTPClientError, written: [HTTPExchange], unwritten: [HTTPExchange]
     ) {
@@ -202,10 +205,12 @@ final class HTTP2Origin: @unchecked Sendable {
         noteEnd(of: connection)
         isRecovering = true
         for exchange in written { exchange.finish(.failure(error)) }
-        // Only once, because a server that accepts connections and drops them would be asked without end.
+        // They are sent again only once. Otherwise a server that accepts connections and drops them would get requests
+        // without end.
         sendAgain(unwritten, tryLimit: 2, error)
         isRecovering = false
-        // It never received the server's settings, and neither would the next one.
+        // The connection ended before the server's settings arrived. The next connection would most likely end in the
+        // same way.
         if !connection.hasWorked, connections.isEmpty, opening == nil { failWaiting(error) }
         flushSoon()
     }

@@ -2,25 +2,25 @@ package import HTTP2
 package import HTTPClient
 import HTTPSemantics
 
-/// The head of one request after another to one server, in the form of HTTP/2 (RFC 9113 section 8.3).
+/// The heads of requests to one server, written one after another in the form of HTTP/2 (RFC 9113 section 8.3).
 ///
-/// Most requests are nearly the same as the previous one: shared parts stay as written.
+/// Most requests are nearly the same as the previous one, so the parts that they share are not written again.
 package struct RequestHead {
     private let target: RequestTarget
-    /// The head that was written last.
+    /// The fields of the head that was written last.
     package var block = HeaderBlock()
     /// The request whose head was last written completely, without its body.
     private var model: HTTPClientRequest?
-    /// The place of each of its header fields in the block; `nil` for a field that is left out.
+    /// For each header field of the model, its place in the block; `nil` for a field that is left out.
     private var places: [Int?] = []
     private var hasLength = false
-    /// The end of the parts that the model shares with the requests after it.
+    /// The end of the part of the block that later requests share with the model.
     private var mark = HeaderBlock().mark
 
     /// The place of `:path`.
     private static let path = 3
 
-    /// For URLs that go to `target`.
+    /// Prepares heads for requests whose URLs go to `target`.
     package init(to target: RequestTarget) { self.target = target }
 
     package mutating func write(_ request: HTTPClientRequest) {
@@ -63,7 +63,7 @@ package struct RequestHead {
         mark = block.mark
         model = request
         model?.body = []
-        // The Host field becomes `:authority` and is not written in its own place.
+        // A Host field has become `:authority` and has no place of its own, so this request cannot be a model.
         if host != nil { model = nil }
     }
 
@@ -84,11 +84,11 @@ package struct RequestHead {
 extension HTTPField {
     fileprivate enum Role {
         case plain
-        /// A field whose value is almost never repeated, so that it gets no place in the compression table.
+        /// A field whose value is almost never repeated. It is not added to the compression table.
         case unique
         case length
-        /// A field that is left out: it concerns connections of HTTP/1.1 (RFC 9113 section 8.2.2), or HTTP/2 has its
-        /// own field for it.
+        /// A field that is left out. It concerns connections of HTTP/1.1 (RFC 9113 section 8.2.2), or HTTP/2 has a
+        /// field of its own for it.
         case ofConnection
     }
 
@@ -110,7 +110,7 @@ extension HTTPField {
 }
 
 extension String {
-    /// Whether it is that header name, which is given in lower case.
+    /// Whether the text equals this header name in any case. `name` must be in lower case.
     fileprivate func isName(_ name: String) -> Bool {
         let (own, name) = (utf8.span, name.utf8.span)
         guard own.count == name.count else { return false }

@@ -1,25 +1,25 @@
 /// Why a request has no answer.
 package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
-        /// The request itself cannot be sent: bad URL, method, header field or certificate file.
+        /// The request cannot be sent. Its URL, method, a header field or a certificate file is wrong.
         case invalidRequest
         case resolve
         case connect
-        /// The handshake failed or the server's certificate was refused.
+        /// The handshake failed, or the server's certificate was refused.
         case tls
         case timeout
-        /// The connection broke, or the server ended it or the stream (reset, GOAWAY).
+        /// The connection broke, or the server ended the connection or the stream (reset, GOAWAY).
         case reset
         /// The server's bytes are not HTTP.
         case badResponse
         case bodyTooLarge
         case cancelled
-        /// Memory is lacking, or libcurl has no more specific error.
+        /// Memory is lacking, or libcurl reports no more specific error.
         case failed
     }
 
     package let code: Code
-    /// libcurl's text, for logs: may contain the host, never header fields or bodies.
+    /// A text for logs, mostly from libcurl. It may contain the host, but no header fields or bodies.
     package let detail: String
 
     package init(_ code: Code, detail: String = "") {
@@ -27,7 +27,7 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         self.detail = detail
     }
 
-    /// A sentence for operators. It does not name the server; the caller must add it.
+    /// A sentence for operators. It does not name the server; the caller adds the name.
     package var sentence: String {
         let words =
             switch code {

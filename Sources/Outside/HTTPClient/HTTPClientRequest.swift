@@ -1,34 +1,35 @@
 package import Addressing
 package import HTTPSemantics
 
-/// The route and identity of requests: the values that the requests of one group share.
+/// The route of requests and the identity of the client. The requests of one group share these values.
 package struct HTTPRoute: Hashable, Sendable {
     package enum Version: Sendable, Hashable {
         case http1
-        /// HTTP/2 over TLS if the server supports it, else HTTP/1.1. Without TLS: HTTP/1.1.
+        /// HTTP/2 over TLS if the server supports it, otherwise HTTP/1.1. Without TLS always HTTP/1.1.
         case http2
     }
 
     package var version = Version.http2
-    /// Certificate authorities in a PEM file, instead of the system's.
+    /// A PEM file with certificate authorities, which replace the system's authorities.
     package var authorityFile: String?
-    /// The client certificate and its key: PEM files.
+    /// The PEM file of the client certificate. The key is in its own file.
     package var certificateFile: String?
     package var keyFile: String?
-    /// A Unix-domain socket to connect to instead of the URL's host.
+    /// A Unix-domain socket, which is used instead of the URL's host.
     package var unixSocketPath: String?
-    /// An address to connect to instead of resolving the URL's host. Name and certificate are still the URL's.
+    /// An address, which is used instead of resolving the URL's host. The server name and the expected certificate are
+    /// still the URL's.
     package var address: IPAddress?
-    /// Requests share connections and limits only within their group.
+    /// The group of the request. Requests share connections and limits only within their group.
     package var group = ""
 
     package init() {}
 }
 
-/// One HTTP request with all its options.
+/// An HTTP request with all its options.
 package struct HTTPClientRequest: Sendable {
     package var method: String
-    /// Absolute, `http` or `https`, already percent-encoded.
+    /// The absolute URL, `http` or `https`, with percent encoding.
     package var url: String
     package var headers: [HTTPField]
     package var body: [UInt8]
@@ -36,7 +37,7 @@ package struct HTTPClientRequest: Sendable {
     package var timeout: Duration = .seconds(10)
     package var connectTimeout = HTTPClientRequest.standardConnectTimeout
     package static let standardConnectTimeout: Duration = .seconds(5)
-    /// The maximum size of the response's body in bytes. A longer one fails the request.
+    /// The maximum size of the response body in bytes. A longer body makes the request fail.
     package var responseLimit = 1 << 20
     package var route: HTTPRoute {
         get { shared.route }
@@ -44,7 +45,8 @@ package struct HTTPClientRequest: Sendable {
     }
     private var shared = SharedRoute.standard
 
-    /// Copies of a request share one object, so that equal routes are recognised without a comparison.
+    /// The route, in an object that all copies of a request share. Equal routes are then recognised without comparing
+    /// their values.
     private final class SharedRoute: Sendable {
         let route: HTTPRoute
 
@@ -66,13 +68,13 @@ package struct HTTPClientRequest: Sendable {
 
     func isOf(_ group: String) -> Bool { shared.route.group == group }
 
-    /// Whether to try HTTP/2.
+    /// Whether HTTP/2 may be tried for this request.
     package var mayUseHTTP2: Bool {
         shared.route.version == .http2 && shared.route.unixSocketPath == nil && url.utf8.starts(with: "https://".utf8)
     }
 
-    /// Whether method, URL and header fields contain only allowed characters. A line end would begin another header
-    /// field.
+    /// Whether method, URL and header fields contain only allowed characters. Otherwise a line end could begin another
+    /// header field.
     var isWellFormed: Bool {
         guard !method.isEmpty, method.utf8.span.areVisible, url.utf8.span.areVisible else { return false }
         return headers.allSatisfy { $0.name.utf8.span.isFieldName && $0.value.utf8.span.isFieldValue }
@@ -80,7 +82,7 @@ package struct HTTPClientRequest: Sendable {
 }
 
 extension Span<UInt8> {
-    /// Whether all bytes are visible ASCII, without blanks and controls.
+    /// Whether all bytes are visible ASCII characters, so that blanks and control characters are excluded.
     fileprivate var areVisible: Bool { isASCII(from: 0x21) }
 
     fileprivate var isFieldName: Bool {
@@ -98,15 +100,15 @@ extension Span<UInt8> {
         return true
     }
 
-    /// Whether all bytes are in `low...0x7e`. They are checked eight at a time.
+    /// Whether all bytes are in `low...0x7e`. The bytes are checked eight at a time.
     private func isASCII(from low: UInt8) -> Bool {
         let one: UInt64 = 0x0101_0101_0101_0101
         return unsafe withUnsafeBytes { bytes in
             var index = 0
             while index + 8 <= bytes.count {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                // The top bit of a byte is set if it was set before, if the sum exceeds 0x7f, or if the difference is
-                // negative.
+                // The top bit of a byte is set in three cases: it was set before, the sum exceeds 0x7f, or the
+                // difference is negative.
                 guard (word | (word &+ one) | (word &- one &* UInt64(low))) & (one &* 0x80) == 0 else { return false }
                 index += 8
             }

@@ -1,18 +1,18 @@
 import Bytes
 
-/// A complete answer, with any status including 4xx and 5xx.
+/// A complete response. Its status may be any, including 4xx and 5xx.
 package struct HTTPClientResponse: Sendable {
     package let status: Int
     package let version: HTTPRoute.Version
     package let body: [UInt8]
-    /// From the start of the request, including all waiting, to the last byte.
+    /// The time from the start of the request to the last byte of the response, including all waiting.
     package let duration: Duration
     /// Whether a connection was opened for this request.
     package let isNewConnection: Bool
-    /// The header lines, unchanged.
+    /// The header lines as they were received.
     private let head: [UInt8]
 
-    /// The limit of the header lines in bytes. Longer ones fail the request.
+    /// The maximum size of the header lines in bytes. Longer ones make the request fail.
     package static let headLimit = 16 << 10
 
     package init(
@@ -27,7 +27,8 @@ package struct HTTPClientResponse: Sendable {
         self.isNewConnection = isNewConnection
     }
 
-    /// The value of the first header field of that name, in any case, without surrounding white space.
+    /// The value of the first header field with this name, without surrounding white space. Upper and lower case are
+    /// treated as equal.
     package func header(_ name: String) -> String? {
         let (head, name) = (head.span, name.utf8.span)
         var start = 0

@@ -1,31 +1,34 @@
 package import Addressing
 package import Reactor
 
-/// HTTP requests from one loop: connections are kept, shared, and grouped as the requests define.
+/// Sends HTTP requests from one loop. Connections are kept and shared within the groups that the requests name.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
+/// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says
+///   otherwise.
 package final class HTTPSession: @unchecked Sendable {
     /// Limits of each connection group.
     package struct Limits: Hashable, Sendable {
         package var connections = 64
         package var connectionsPerHost = 8
-        /// Simultaneous HTTP/2 requests on one connection; the server's own limit applies too.
+        /// The maximum number of simultaneous HTTP/2 requests on one connection. The server's own limit applies too.
         package var streams = 1000
-        /// Simultaneous requests; further ones fail immediately.
+        /// The maximum number of simultaneous requests. Further requests fail immediately.
         package var requests = 10_000
-        /// HTTP/2: the silence on an idle connection after which a PING is sent.
+        /// For HTTP/2: how long an idle connection may be silent before a PING is sent.
         package var pingInterval: Duration = .seconds(60)
-        /// The same while requests wait for answers. It doubles with each PING, up to ``pingInterval``.
+        /// For HTTP/2: how long a connection may be silent while requests wait for answers. The time doubles with each
+        /// PING, up to ``pingInterval``.
         package var answerPatience: Duration = .seconds(1)
-        /// The time limit for the answer to a PING. Then the connection counts as sick, and requests use another one.
+        /// How long to wait for the answer to a PING. After that the connection counts as sick, and requests use
+        /// another connection.
         package var pingPatience: Duration = .seconds(1)
-        /// The time without a byte after which a sick connection is closed.
+        /// How long a sick connection may be silent before it is closed.
         package var sickPatience: Duration = .seconds(5)
-        /// The pause between attempts to open a connection before requests. It doubles from the first to the longest. A
-        /// connection that lasted for the longest pause is replaced immediately.
+        /// The pause between attempts to open a connection before the first request. It doubles from the first to the
+        /// longest value. A connection that lasted for the longest pause is replaced immediately.
         package var firstWarmPause: Duration = .seconds(1)
         package var longestWarmPause: Duration = .seconds(60)
-        /// The source address of connections to servers of the same family. By default the kernel chooses.
+        /// The source address of connections to servers of the same address family. With `nil` the kernel chooses.
         package var source: IPAddress?
 
         package init() {}
@@ -33,7 +36,7 @@ package final class HTTPSession: @unchecked Sendable {
 
     package typealias Completion = (Result<HTTPClientResponse, HTTPClientError>) -> Void
 
-    /// How many seconds a connection without requests is kept. Providers ask clients to keep connections.
+    /// How many seconds a connection without requests is kept. Push providers ask clients to keep connections.
     package static let idleSeconds = 3600
 
     package let loop: EventLoop
@@ -43,10 +46,10 @@ package final class HTTPSession: @unchecked Sendable {
     private var groups: [String: RequestGroup] = [:]
     private var recent: (name: String, group: RequestGroup)?
 
-    /// The limit of groups. They come from configuration; further requests share one group.
+    /// The maximum number of groups. Groups come from the settings; beyond the limit, requests share one group.
     private static let groupLimit = 256
 
-    /// Each request uses the first transport that accepts it.
+    /// Creates a session. Each request uses the first of these transports that accepts it.
     package init(on loop: EventLoop, limits: Limits = Limits(), over transports: [any HTTPTransport.Type]) {
         self.loop = loop
         self.limits = limits
@@ -55,11 +58,13 @@ package final class HTTPSession: @unchecked Sendable {
     }
 
     deinit {
-        // Handles are freed on the loop, where libcurl may still be called.
+        // The handles are freed on the loop, where libcurl may be in use.
         let remains = Remains(groups: Array(groups.values))
         loop.dispose { remains.free() }
     }
 
+    /// The groups of a session that was released.
+    ///
     /// - `@unchecked Sendable` because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
         private var groups: [RequestGroup]
@@ -72,8 +77,8 @@ package final class HTTPSession: @unchecked Sendable {
         }
     }
 
-    /// Sends the request. The completion is called once, on the loop, never from within this call or from
-    /// ``HTTPExchange/cancel()``.
+    /// Sends a request. The completion is called once, on the loop. It is never called before this function or
+    /// ``HTTPExchange/cancel()`` has returned.
     @discardableResult
     package func send(_ request: HTTPClientRequest, completion: @escaping Completion) -> HTTPExchange {
         loop.checkThread()
@@ -86,14 +91,14 @@ package final class HTTPSession: @unchecked Sendable {
         return exchange
     }
 
-    /// Opens a connection for requests like this one, `https` and HTTP/2, and replaces it whenever it is lost, until
-    /// ``close()``. Thus the first request need not wait for a handshake. The request itself is not sent.
+    /// Opens a connection for requests like this one (`https` with HTTP/2), and replaces it if it is lost, until
+    /// ``close()``. Thus the first request need not wait for a handshake. The given request itself is not sent.
     package func keepWarm(_ request: HTTPClientRequest) {
         loop.checkThread()
         try? group(of: request).keepWarm(request)
     }
 
-    /// Ends all requests with `cancelled` and closes all connections.
+    /// Ends all requests with the error `cancelled`, and closes all connections.
     package func close() {
         let groups = groups
         self.groups = [:]

@@ -1,13 +1,13 @@
 import Reactor
 import Timekeeping
 
-/// The requests of one group: they share connections, and limits on them.
+/// The requests of one group. They share connections and the limits of connections.
 final class RequestGroup {
     private let loop: EventLoop
     private let limits: HTTPSession.Limits
     private let names: HostNames
     private let kinds: [any HTTPTransport.Type]
-    /// The transports for the first of `kinds`; each is created on demand.
+    /// The transports that were created so far, in the order of `kinds`. Each is created on demand.
     private var transports: [any HTTPTransport] = []
     /// The deadlines of all active requests.
     private var deadlines = DeadlineQueue<HTTPExchange>()
@@ -39,7 +39,7 @@ final class RequestGroup {
         offer(exchange, from: 0)
     }
 
-    /// Offers the request to one transport after the other, from the index `first` on, until one accepts it.
+    /// Offers the request to the transports in their order, beginning with the index `first`, until one accepts it.
     func offer(_ exchange: HTTPExchange, from first: Int) {
         do throws(HTTPClientError) {
             for index in first..<kinds.count {
@@ -65,7 +65,7 @@ final class RequestGroup {
 
     func keepWarm(_ request: HTTPClientRequest) throws(HTTPClientError) { try transport(0).keepWarm(request) }
 
-    /// Ends all requests; their completions are called with the error.
+    /// Ends all requests. Their completions get the error.
     func close(_ error: HTTPClientError) {
         for exchange in transports.flatMap({ $0.close() }) { exchange.finish(.failure(error)) }
     }

@@ -1,16 +1,16 @@
-/// The server in a URL. Only the plain form of a URL is parsed; other forms are left to libcurl.
+/// The server that a URL names. Only the plain form of a URL is parsed; other forms are left to libcurl.
 package struct RequestTarget: Hashable {
     package let isSecure: Bool
     package let hasUser: Bool
-    /// Without brackets.
+    /// The host without brackets.
     package let host: String
     package let port: UInt16
-    /// Host and port in the URL's spelling.
+    /// The host and port as the URL writes them.
     package let authority: String
-    /// The URL up to its path.
+    /// The beginning of the URL, before its path.
     package let beginning: String
 
-    /// `nil` for another scheme, or a malformed host or port.
+    /// `nil` if the scheme is another one, or host or port is malformed.
     package init?(_ url: String) {
         let bytes = url.utf8
         isSecure = bytes.starts(with: "https://".utf8)
@@ -46,10 +46,10 @@ package struct RequestTarget: Hashable {
         beginning = String(Substring(bytes[..<end]))
     }
 
-    /// Host and port, with the scheme's default port if the URL has none.
+    /// Host and port. If the URL has no port, the default port of its scheme is added.
     package var server: String { authority.hasSuffix(":\(port)") ? authority : "\(authority):\(port)" }
 
-    /// Whether the URL begins with the same scheme, host and port, letter by letter.
+    /// Whether the URL begins with the same scheme, host and port, written in exactly the same way.
     package func begins(_ url: String) -> Bool {
         let url = url.utf8.span
         let beginning = beginning.utf8.span

@@ -1,8 +1,8 @@
 package import HTTPSemantics
 
-/// Names and values in the form of queries and HTML forms: `name=value&...` (`application/x-www-form-urlencoded`).
+/// Names and values in the form of queries and HTML forms (`application/x-www-form-urlencoded`): `name=value&...`.
 package enum FormText {
-    /// The items in their order. A `+` is a space, and an item without `=` has an empty value.
+    /// Decodes the items in their order. A `+` becomes a space, and an item without `=` has an empty value.
     package static func items(_ text: ArraySlice<UInt8>) -> [HTTPField] {
         text.split(separator: UInt8(ascii: "&")).map { item in
             let end = item.firstIndex(of: UInt8(ascii: "=")) ?? item.endIndex
@@ -11,7 +11,7 @@ package enum FormText {
         }
     }
 
-    /// Decodes percent encoding. A `%` without two hexadecimal digits stays unchanged.
+    /// Decodes percent encoding. A `%` that two hexadecimal digits do not follow stays unchanged.
     package static func decoded(_ text: ArraySlice<UInt8>, plusIsSpace: Bool = false) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)

@@ -1,8 +1,9 @@
 import Reactor
 
-/// The body of an answer in pieces, from any thread, so that the whole body is never in memory.
+/// The body of an answer that is sent in pieces, from any thread. Thus the whole body is never in memory.
 ///
-/// Releasing it before its end closes the connection, which shows the client that the body is incomplete.
+/// If the object is released before ``end()``, the connection is closed, so that the client notices that the body is
+/// incomplete.
 package final class HTTPBody: Sendable {
     private let number: UInt64
     private let loop: EventLoop
@@ -14,16 +15,16 @@ package final class HTTPBody: Sendable {
         self.listener = listener
     }
 
-    /// After the end there is nothing to hang up.
+    /// Closes the connection if the body has not ended. After the end this has no effect.
     deinit {
         let (listener, number) = (listener, number)
         loop.dispose { listener.hangUp(number) }
     }
 
-    /// Sends a piece, and returns when the client has read enough to leave room for another one. Do not call it again
-    /// before that.
+    /// Sends a piece. It returns when the client has read so much that another piece has room. Call it for one piece at
+    /// a time.
     ///
-    /// - Returns: whether another piece is wanted: false if the client is gone, or wants no body.
+    /// - Returns: whether another piece is needed. False if the client has disconnected, or wants no body.
     package func send(_ piece: [UInt8]) async -> Bool {
         let (listener, number) = (listener, number)
         return await withCheckedContinuation { waiter in
@@ -31,7 +32,7 @@ package final class HTTPBody: Sendable {
         }
     }
 
-    /// The body has no more pieces.
+    /// Ends the body. No piece may follow.
     package func end() {
         let (listener, number) = (listener, number)
         loop.dispose { listener.endBody(number) }

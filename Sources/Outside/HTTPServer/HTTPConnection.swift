@@ -4,11 +4,11 @@ import HTTPSemantics
 import Reactor
 import Timekeeping
 
-/// The server side of one HTTP/1.1 connection: reads requests, one at a time, and answers them in their order.
+/// The server side of one HTTP/1.1 connection. It reads one request at a time, and answers requests in their order.
 ///
-/// The listener retains it until it ends.
+/// The listener retains the connection until it ends.
 ///
-/// - `@unchecked Sendable` because it lives on its listener's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on its listener's loop.
 final class HTTPConnection: @unchecked Sendable {
     let stream: StreamConnection
     /// See ``HTTPRequest/peerUser``.
@@ -17,17 +17,19 @@ final class HTTPConnection: @unchecked Sendable {
     private weak var listener: HTTPListener?
     private var reader: HTTPRequestReader
     private var phase = Phase.reading
-    /// Fires when the current part of a request, or the pause before it, exceeds its time limit.
+    /// Fires when the current part of a request has reached its time limit. The pause before a request counts as a
+    /// part.
     private var timer: LoopTimer?
-    /// The part for which the timer is set.
+    /// The part of the request for which the timer is armed.
     private var timedPart: HTTPRequestReader.Part?
-    /// Input that arrived while a request waits for its answer.
+    /// Input that arrived while a request waits for its answer. It may contain further requests.
     private var pending: [UInt8] = []
-    /// Its place among the connections that wait for a request; `nil` while it is busy.
+    /// The connection's place in the listener's list of idle connections; `nil` while it is busy.
     private var idlePlace: AgeList<UInt64>.Place?
-    /// Asks for the next piece of a body, or reports that none is needed; set while enough output waits.
+    /// Called with true when another piece of the body has room, or with false when none is needed. Set while enough
+    /// output waits.
     private var takesMore: ((Bool) -> Void)?
-    /// Whether ``serve(_:from:)`` is handing out requests. It then continues by itself after an answer.
+    /// Whether ``serve(_:from:)`` is running. After an immediate answer it continues with the next request itself.
     private var isServing = false
 
     private enum Phase {
@@ -37,17 +39,18 @@ final class HTTPConnection: @unchecked Sendable {
         case answering(HTTPRequestHead)
         /// The body of an answer is being sent in pieces. Next: `reading`, `ended`.
         case streaming(takesChunks: Bool, staysOpen: Bool)
-        /// The last answer is sent, and further input is dropped: closing with unread input would make the kernel
-        /// discard the answer. Next: `ended`.
+        /// The last answer is sent, and further input is dropped. If the socket were closed with unread input, the
+        /// kernel would discard the answer. Next: `ended`.
         case lingering
-        /// Another protocol takes over as soon as the input after the request is kept. Next: `ended`.
+        /// Another protocol takes over when the input after the request is kept. Next: `ended`.
         case upgrading
         case ended
     }
 
-    /// How many bytes of pipelined requests are kept. Beyond it TCP slows the peer down.
+    /// How many bytes of further requests are kept while one waits for its answer. Above this number the connection
+    /// stops reading, so that TCP slows the peer down.
     private static let pendingLimit = 32 << 10
-    /// With more waiting output of a body in pieces, no further piece is requested.
+    /// The number of bytes of waiting output above which no further piece of a body is requested.
     private static let pieceMark = 64 << 10
 
     init(_ stream: StreamConnection, of listener: HTTPListener, limits: HTTPListener.Limits) {
@@ -61,7 +64,7 @@ final class HTTPConnection: @unchecked Sendable {
     func start(on loop: EventLoop) throws(SystemError) {
         let timer = try LoopTimer(on: loop) { [weak self] in self?.timeIsOver() }
         self.timer = timer
-        // A connection without a request has the same time limit as one with half a head.
+        // The time limit for a head also applies before the first request begins.
         timer.arm(at: loop.now + limits.headTimeout)
         noteIdleness()
         try stream.start(
@@ -73,7 +76,7 @@ final class HTTPConnection: @unchecked Sendable {
                 }, closed: { [weak self] _, _ in self?.end() }, drained: { [weak self] _ in self?.askForMore(true) }))
     }
 
-    /// The client may have chosen another protocol in its handshake.
+    /// The connection is open. If the client chose another protocol in the TLS handshake, the connection is passed on.
     private func connected() {
         guard let take = listener?.taker(of: stream) else { return }
         end()
@@ -94,8 +97,8 @@ final class HTTPConnection: @unchecked Sendable {
         listener?.ended(self)
     }
 
-    /// Reports to the listener whether the connection is idle: it has not sent a whole head, or only waits until a
-    /// refusal is sent.
+    /// Reports to the listener whether the connection is idle: it has not sent a whole head, or waits until a refusal
+    /// is sent.
     private func noteIdleness() {
         let isIdle =
             switch phase {
@@ -128,7 +131,7 @@ final class HTTPConnection: @unchecked Sendable {
         if pending.count > Self.pendingLimit { stream.setReading(false) }
     }
 
-    /// Hands out requests until one has to wait.
+    /// Hands complete requests to the listener until one must wait for its answer.
     private func serve(_ bytes: Span<UInt8>, from position: inout Int) {
         isServing = true
         defer { isServing = false }
@@ -185,9 +188,9 @@ final class HTTPConnection: @unchecked Sendable {
         armTimer()
     }
 
-    /// Begins an answer with a body in pieces. The body of the response is the first one.
+    /// Begins an answer whose body is sent in pieces. The body of `response` is the first piece.
     ///
-    /// - Returns: whether more pieces are wanted: a HEAD request gets no body.
+    /// - Returns: whether more pieces are needed. A HEAD request gets no body.
     func begin(_ response: HTTPResponse, at date: UnixTime) -> Bool {
         guard case .answering(let head) = phase else { return false }
         let staysOpen = head.staysOpen && head.takesChunks && !response.endsConnection
@@ -203,21 +206,22 @@ final class HTTPConnection: @unchecked Sendable {
         return true
     }
 
-    /// Sends a piece. `asks` is called once, when another piece can be sent or none is wanted any more.
+    /// Sends a piece of a body. `asks` is called once: with true when another piece has room, or with false when none
+    /// is needed.
     func send(_ piece: [UInt8], _ asks: @escaping (Bool) -> Void) {
         guard case .streaming(let takesChunks, _) = phase, takesMore == nil else { return asks(false) }
         write(piece, inChunks: takesChunks)
         if stream.isHeldUp { takesMore = asks } else { asks(true) }
     }
 
-    /// A chunk without bytes would be the last.
+    /// Writes a piece. An empty piece is skipped, because an empty chunk would end the body.
     private func write(_ piece: [UInt8], inChunks takesChunks: Bool) {
         if !piece.isEmpty { stream.send(takesChunks ? HTTPResponse.chunk(piece) : piece) }
     }
 
     private func askForMore(_ isWanted: Bool) { takesMore.take()?(isWanted) }
 
-    /// The body has no more pieces.
+    /// Ends the body of an answer.
     func endBody() {
         guard case .streaming(let takesChunks, let staysOpen) = phase else { return }
         if takesChunks { stream.send(HTTPResponse.lastChunk) }
@@ -225,7 +229,7 @@ final class HTTPConnection: @unchecked Sendable {
         answered(staysOpen: staysOpen)
     }
 
-    /// Answers with 101, and passes the connection on with the input after the request.
+    /// Answers with 101. Then it passes the connection to another protocol, with the input that followed the request.
     func upgrade(
         _ fields: [HTTPField], at date: UnixTime, on loop: EventLoop,
         _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
@@ -254,7 +258,8 @@ final class HTTPConnection: @unchecked Sendable {
 
     // MARK: Time
 
-    /// The time limits of head and body run from their first byte, however slowly the rest arrives.
+    /// Arms the timer when another part of the request begins. The time limits of head and body run from their first
+    /// byte, however slowly the rest arrives.
     private func armTimer() {
         guard case .reading = phase else { return }
         let part = reader.part

@@ -5,45 +5,49 @@ import HTTPSemantics
 package import Reactor
 import Timekeeping
 
-/// An HTTP/1.1 server on a loop: any number of sockets, one handler.
+/// An HTTP/1.1 server on a loop, with any number of sockets and one handler.
 ///
-/// It parses requests itself instead of using libevent's evhttp, which is lenient about line ends, lengths and repeated
-/// fields, does not limit connections, and restarts its time limit with each byte.
+/// It parses requests itself instead of using libevent's evhttp. evhttp is lenient about line ends, lengths and
+/// repeated fields, does not limit connections, and restarts its time limit with each byte.
 ///
-/// Releasing it closes it.
+/// Releasing the listener closes it.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class HTTPListener: @unchecked Sendable {
-    /// The limits of each connection, and of their number.
+    /// The limits of each connection, and the limits of their number.
     package struct Limits: Hashable, Sendable {
-        /// Request line and header fields. Longer ones get 431.
+        /// The maximum size of request line and header fields in bytes. A longer head gets 431.
         package var head = 16 << 10
-        /// A longer body gets 413. For a chunked body the chunks' heads count too.
+        /// The maximum size of a body in bytes. A longer body gets 413. In a chunked body, the lines between the chunks
+        /// count too.
         package var body = 1 << 20
-        /// From the first byte of a head to its last, and from the start of a connection to the end of the first head.
+        /// The time limit from the first byte of a head to its last. For the first head it runs from the start of the
+        /// connection.
         package var headTimeout: Duration = .seconds(10)
-        /// From the end of the head to the end of the body.
+        /// The time limit from the end of the head to the end of the body.
         package var bodyTimeout: Duration = .seconds(30)
         /// How long a connection without a request stays open.
         package var idleTimeout: Duration = .seconds(60)
-        /// The time limit for waiting output without progress.
+        /// How long waiting output may make no progress.
         package var outputTimeout: Duration = .seconds(30)
-        /// Simultaneous connections. At the limit, the connection that has been idle longest is closed for a new one;
-        /// if all are busy, the new one is closed.
+        /// The maximum number of connections. At the limit, the connection that has been idle longest is closed for a
+        /// new one. If all connections are busy, the new one is closed.
         package var connections = 1000
-        /// Simultaneous connections from one IPv4 address or IPv6 /64. Further ones are closed immediately.
+        /// The maximum number of connections from one IPv4 address or IPv6 /64. Further connections are closed
+        /// immediately.
         package var connectionsPerSource = 1000
-        /// How long a connection stays open after a refused request, so that the answer arrives.
+        /// How long a connection stays open after a refused request, so that the client receives the answer.
         package var lingerTimeout: Duration = .seconds(2)
-        /// Requests that are handled before other events of the loop have their turn; the others wait in order.
+        /// The number of requests that are handled before other events of the loop have their turn. The other requests
+        /// wait in their order.
         package var requestsPerTurn = Int.max
-        /// The turn of events on connections.
+        /// The turn in which the loop handles events of connections.
         package var turn = LoopTurn.usual
 
         package init() {}
     }
 
-    /// Called on the loop; the answer may be sent from within or later.
+    /// Serves a request. Called on the loop. It may answer before it returns, or later.
     package typealias Handler = (HTTPRequest, HTTPReply) -> Void
 
     private let loop: EventLoop
@@ -52,18 +56,18 @@ package final class HTTPListener: @unchecked Sendable {
     private var sockets: [StreamListener] = []
     private var connections: [UInt64: HTTPConnection] = [:]
     private var sources: [IPAddress: Int] = [:]
-    /// The receivers of connections with other protocols.
+    /// The receivers of connections that use another protocol, by the names of the protocols.
     private var takers: [String: (StreamConnection) -> Void] = [:]
-    /// The connections that wait for a request, longest wait first.
+    /// The connections that wait for a request. The one that has waited longest is the first.
     private var idle = AgeList<UInt64>()
-    /// The connections whose requests are not answered, by the numbers of the requests.
+    /// The connections with an unanswered request, by the numbers of the requests.
     private(set) var waiting: [UInt64: HTTPConnection] = [:]
     private var lastNumber: UInt64 = 0
-    /// Requests that wait for a turn; at most one for each connection.
+    /// Requests that wait for a turn of the loop; at most one for each connection.
     private var queue = Queue<(number: UInt64, request: HTTPRequest)>()
     private var isTurnPlanned = false
 
-    /// How many bytes of output may wait on a connection: one answer of any length.
+    /// How many bytes of output may wait on a connection. It is enough for one answer of any length.
     private static let outputLimit = 256 << 20
 
     package init(on loop: EventLoop, limits: Limits = Limits(), handler: @escaping Handler) throws(SystemError) {
@@ -74,9 +78,10 @@ package final class HTTPListener: @unchecked Sendable {
 
     // MARK: Sockets
 
-    /// Listens on one more address, with TLS if a context is given. Connections from `balancers` begin with a PROXY
-    /// header; `unannounced` is called for those without one. Returns the address with the port that was chosen for
-    /// port 0.
+    /// Listens on one more address, with TLS if a context is given.
+    ///
+    /// Connections from `balancers` must begin with a PROXY header; `unannounced` is called for a connection without
+    /// one. If the port is 0, the system chooses one. Returns the address with the port in use.
     @discardableResult
     package func listen(
         on endpoint: Endpoint, tls: TLSContext? = nil, balancers: [AddressBlock] = [],
@@ -91,7 +96,8 @@ package final class HTTPListener: @unchecked Sendable {
         return socket.local
     }
 
-    /// Listens on a socket file to which only this user may connect. The file is removed when the listener is closed.
+    /// Listens on a Unix socket to which only this user and root may connect. The socket's file is removed when the
+    /// listener is closed.
     package func listen(unixPath: String) throws(SystemError) {
         sockets.append(
             try StreamListener(
@@ -105,8 +111,8 @@ package final class HTTPListener: @unchecked Sendable {
         for socket in sockets where socket.tls != nil { socket.tls = tls }
     }
 
-    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`, as soon as they are open. They
-    /// no longer count here.
+    /// Passes on connections whose clients choose this protocol by ALPN, such as `h2`. They are passed on as soon as
+    /// they are open, and no longer count in the limits of this listener.
     package func give(_ applicationProtocol: String, to taker: @escaping (StreamConnection) -> Void) {
         takers[applicationProtocol] = taker
     }
@@ -115,7 +121,7 @@ package final class HTTPListener: @unchecked Sendable {
         stream.tls?.applicationProtocol.flatMap { takers[$0] }
     }
 
-    /// Closes all connections, including waiting requests, and stops listening.
+    /// Closes all connections, including connections with unanswered requests, and stops listening.
     package func close() {
         loop.checkThread()
         sockets = []
@@ -180,7 +186,7 @@ package final class HTTPListener: @unchecked Sendable {
         planTurn()
     }
 
-    /// Plans the next turn. Posted jobs run after all events that are ready now.
+    /// Plans the next turn. It is a posted job, because posted jobs run after all events that are ready now.
     private func planTurn() {
         guard !isTurnPlanned else { return }
         isTurnPlanned = true
@@ -191,7 +197,7 @@ package final class HTTPListener: @unchecked Sendable {
         isTurnPlanned = false
         var left = limits.requestsPerTurn
         while left > 0, let (number, request) = queue.popFirst() {
-            // The client may have disconnected while its request waited.
+            // The client may have disconnected while the request waited for its turn.
             guard waiting[number] != nil else { continue }
             left -= 1
             handler(request, HTTPReply(to: number, on: loop, of: self))
@@ -225,12 +231,12 @@ package final class HTTPListener: @unchecked Sendable {
 
     var date: UnixTime { loop.moment.date }
 
-    /// Connections that are open or being opened.
+    /// The number of connections, including connections that are being opened.
     package var connectionCount: Int { connections.count }
 
-    /// Requests since the start, those that were refused before they were complete included.
+    /// The number of requests since the start, including requests that were refused before they were complete.
     package private(set) var requestCount: UInt64 = 0
-    /// How many of them were answered with 400 or more.
+    /// The number of requests that were answered with a status of 400 or more.
     package private(set) var refusedCount: UInt64 = 0
 
     func answered(_ status: Int) {

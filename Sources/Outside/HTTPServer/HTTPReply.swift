@@ -1,10 +1,10 @@
 package import HTTPSemantics
 package import Reactor
 
-/// The right to answer one request, once, now or later, from any thread.
+/// The right to answer one request. The answer is given once, now or later, from any thread.
 ///
-/// If it is released without an answer, the client gets 500, so that no client waits for a forgotten request. An answer
-/// to a client that is gone is dropped.
+/// If the object is released without an answer, the client gets 500, so that it does not wait for a forgotten request.
+/// If the client has disconnected, the answer is dropped.
 package final class HTTPReply: Sendable {
     private let loop: EventLoop
     private let number: UInt64
@@ -27,7 +27,7 @@ package final class HTTPReply: Sendable {
         use { $0.answer($1, with: response) }
     }
 
-    /// Answers with a body in pieces. The body of the response is the first one.
+    /// Begins an answer whose body is sent in pieces. The body of the response is the first piece.
     package func stream(_ response: HTTPResponse) -> HTTPBody {
         use { $0.begin($1, with: response) }
         return HTTPBody(of: number, on: loop, listener)
@@ -38,8 +38,8 @@ package final class HTTPReply: Sendable {
         use { $0.hangUp($1) }
     }
 
-    /// Hands the connection over to another protocol (RFC 9110 section 7.8): the client gets 101 with these fields, and
-    /// `take` gets the input since the request.
+    /// Hands the connection over to another protocol (RFC 9110 section 7.8). The client gets 101 with these fields, and
+    /// `take` gets the input that followed the request.
     package func upgrade(
         _ fields: [HTTPField], _ take: @escaping @Sendable (StreamConnection, [UInt8]) -> Void
     ) {
@@ -57,7 +57,7 @@ package final class HTTPReply: Sendable {
     }
 }
 
-/// The listener, which may be closed before the answer is known.
+/// A weak reference to the listener, because the listener may be closed before the answer is known.
 final class ReplyListener: Sendable {
     private weak let listener: HTTPListener?
 

@@ -1,24 +1,25 @@
 package import Addressing
 package import HTTPSemantics
 
-/// A complete request.
+/// A complete HTTP request.
 package struct HTTPRequest: Sendable {
     package let method: String
-    /// Unchanged, with query and percent encoding.
+    /// The request target as it was received, with query and percent encoding.
     package let target: String
-    /// The path's segments, each decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is empty.
+    /// The segments of the path. Each segment is decoded separately: `/a%2Fb//c` is `["a/b", "", "c"]`, and `/` is
+    /// empty.
     ///
-    /// Nothing is normalised, so `..` and empty segments match no route.
+    /// The path is not normalised, so `..` and empty segments match no route.
     package let path: [String]
-    /// Names and values of the query, decoded, in their order.
+    /// The names and values of the query, decoded and in their order.
     package let query: [HTTPField]
     package let fields: [HTTPField]
     package let body: [UInt8]
-    /// `0.0.0.0:0` if it arrived on a Unix-domain socket.
+    /// The address of the client. It is `0.0.0.0:0` for a request over a Unix-domain socket.
     package let remote: Endpoint
-    /// The unique number of its connection.
+    /// The unique number of the connection.
     package let connection: UInt64
-    /// For a Unix-domain socket: the user who connected to it, as the kernel reports.
+    /// The user who connected to a Unix-domain socket, as the kernel reports; `nil` for TCP.
     package let peerUser: UInt32?
 
     package init(
@@ -35,11 +36,11 @@ package struct HTTPRequest: Sendable {
         (path, query) = Self.parts(of: target)
     }
 
-    /// The parts of a request target (RFC 9112 section 3.2).
+    /// Splits a request target into the segments of its path and its query (RFC 9112 section 3.2).
     private static func parts(of target: String) -> (path: [String], query: [HTTPField]) {
         var rest = Array(target.utf8)[...]
         if rest.first != UInt8(ascii: "/"), let scheme = rest.firstIndex(of: UInt8(ascii: ":")) {
-            // Absolute form, as proxies send it: path and query start after the authority.
+            // The target has the absolute form, as proxies send it. Its path or query starts after the authority.
             let authority = rest[scheme...].drop { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
             rest = authority.drop { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
         }
@@ -50,18 +51,18 @@ package struct HTTPRequest: Sendable {
         return (path == [""] ? [] : path, halves.count == 2 ? FormText.items(halves[1]) : [])
     }
 
-    /// The value of the first header field of that name, in any case.
+    /// The value of the first header field with this name. Upper and lower case are treated as equal.
     package func field(_ name: String) -> String? {
         let name = name.lowercased()
         return fields.first { $0.name.utf8.count == name.utf8.count && $0.name.lowercased() == name }?.value
     }
 
-    /// The media type in `Content-Type`, in lower case and without parameters; empty if missing.
+    /// The media type in `Content-Type`, in lower case and without parameters; empty if the field is missing.
     package var mediaType: String {
         let ends = [UInt8(ascii: ";"), UInt8(ascii: " "), UInt8(ascii: "\t")]
         return Substring((field("content-type") ?? "").utf8.prefix { !ends.contains($0) }).lowercased()
     }
 
-    /// The value of the first query item of that name.
+    /// The value of the first query item with this name.
     package func query(_ name: String) -> String? { query.first { $0.name == name }?.value }
 }

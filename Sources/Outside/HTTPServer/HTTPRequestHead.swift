@@ -1,6 +1,6 @@
 package import HTTPSemantics
 
-/// A refused request, with its status. The connection ends after it.
+/// Why a request was refused, and the status of the answer. The connection ends after the answer.
 package struct HTTPFault: Error, Hashable, Sendable {
     package let status: Int
     /// A sentence for the author of the client.
@@ -12,7 +12,7 @@ package struct HTTPFault: Error, Hashable, Sendable {
     }
 }
 
-/// Request line and header fields, read strictly (RFC 9112 sections 3 and 5).
+/// The request line and header fields, read strictly (RFC 9112 sections 3 and 5).
 ///
 /// Forms that two servers could read differently are refused, because they allow request smuggling past a proxy (T14).
 package struct HTTPRequestHead {
@@ -25,11 +25,12 @@ package struct HTTPRequestHead {
     package let target: String
     package private(set) var fields: [HTTPField] = []
     let body: Body
-    /// The client waits for permission before it sends its body (RFC 9110 section 10.1.1).
+    /// Whether the client waits for permission before it sends the body (RFC 9110 section 10.1.1).
     let expectsContinue: Bool
-    /// The connection may carry another request afterwards.
+    /// Whether the connection may carry another request afterwards.
     package let staysOpen: Bool
-    /// The client supports chunks (RFC 9112 section 7.1). For one that does not, the end of the connection ends a body.
+    /// Whether the client supports chunks (RFC 9112 section 7.1). For other clients, a body in pieces ends with the
+    /// connection.
     let takesChunks: Bool
 
     private static let methods: Set<String> = [
@@ -37,7 +38,7 @@ package struct HTTPRequestHead {
     ]
     private static let fieldLimit = 100
 
-    /// Reads the lines of a head, without their CRLFs and without the empty one.
+    /// Reads the lines of a head. They come without their CRLFs, and without the empty line at the end.
     init(lines: [ArraySlice<UInt8>]) throws(HTTPFault) {
         let words = (lines.first ?? []).split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard words.count == 3, !words[0].isEmpty, words[0].allSatisfy(\.isTokenCharacter) else {
@@ -70,7 +71,8 @@ package struct HTTPRequestHead {
         throw HTTPFault(505, "expected HTTP/1.1")
     }
 
-    /// Origin form, absolute form with an authority, or `*` for OPTIONS (RFC 9112 section 3.2).
+    /// Whether the target has one of the forms of RFC 9112 section 3.2: origin form, absolute form with an authority,
+    /// or `*` for OPTIONS.
     private static func isTarget(_ target: String, of method: String) -> Bool {
         if target.hasPrefix("/") { return true }
         if target == "*" { return method == "OPTIONS" }
@@ -86,7 +88,7 @@ package struct HTTPRequestHead {
         guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
             line[..<colon].allSatisfy(\.isTokenCharacter)
         else {
-            // A space before the colon, a folded line, or a malformed field.
+            // The line has a space before the colon, is a continuation of the previous line, or has no valid name.
             throw HTTPFault(400, "a header field is malformed")
         }
         let value = line[line.index(after: colon)...].withoutSpacesAround
@@ -97,7 +99,7 @@ package struct HTTPRequestHead {
     }
 }
 
-/// The fields that define the end of the request and the persistence of the connection.
+/// The fields that define where the request ends and whether the connection persists.
 private struct Framing {
     private(set) var hosts = 0
     private var lengths: [String] = []
@@ -121,7 +123,8 @@ private struct Framing {
         }
     }
 
-    /// RFC 9112 section 6.3, without the cases in which a server may be lenient.
+    /// The length of the body by RFC 9112 section 6.3. Where the RFC allows a server to be lenient, the request is
+    /// refused.
     func body(isOld: Bool) throws(HTTPFault) -> HTTPRequestHead.Body {
         if !encodings.isEmpty {
             guard lengths.isEmpty else { throw HTTPFault(400, "both Content-Length and Transfer-Encoding") }
@@ -135,7 +138,7 @@ private struct Framing {
         guard !text.isEmpty, text.utf8.allSatisfy(\.isDigit) else {
             throw HTTPFault(400, "Content-Length is no number")
         }
-        // A number too large for an Int is certainly too long.
+        // A number too large for an `Int` exceeds every limit of a body.
         guard let length = Int(text) else { throw HTTPFault(413, "the body is too long") }
         return .length(length)
     }
@@ -155,7 +158,7 @@ private struct Framing {
 extension UInt8 {
     var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
 
-    /// `tchar` of RFC 9110 section 5.6.2.
+    /// Whether the byte is a `tchar` of RFC 9110 section 5.6.2.
     var isTokenCharacter: Bool {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),

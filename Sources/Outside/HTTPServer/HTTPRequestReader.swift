@@ -1,32 +1,33 @@
-/// Cuts the bytes of a connection into requests (RFC 9112). Pure; accepts slices of any size.
+/// Cuts the bytes of a connection into requests (RFC 9112). It performs no I/O, and accepts slices of any size.
 ///
-/// After a fault nothing more can be read, because the start of the next request is unknown.
+/// After a fault nothing more can be read, because nobody knows where the next request begins.
 package struct HTTPRequestReader {
-    /// The result of the bytes so far.
+    /// The result of reading the bytes so far.
     package enum Step {
         case needsMore
-        /// The head is complete, the body is missing, and the client waits for permission to send it.
+        /// The head is complete. The body is missing, and the client waits for permission to send it.
         case wantsContinue
         case request(HTTPRequestHead, body: [UInt8])
         case fault(HTTPFault)
     }
 
-    /// The part of the next byte. Each part has its own time limit.
+    /// The part of a request to which the next byte belongs. Each part has its own time limit.
     enum Part: Hashable {
-        /// Between two requests.
+        /// No request has begun: the reader is between two requests.
         case none
         case head
         case body
     }
 
     private enum State {
-        /// The current line begins at this place of `head`.
+        /// The reader is in the head. The current line begins at this index of `head`.
         case head(lineStart: Int)
-        /// This many bytes of the body, or of the current chunk, are missing.
+        /// The reader is in the body or in a chunk, of which this many bytes are missing.
         case body(HTTPRequestHead, missing: Int, isChunk: Bool)
-        /// A chunk's size, as far as it was read.
+        /// The reader is in the line with a chunk's size. The bytes are the part of the line that was read.
         case chunkSize(HTTPRequestHead, [UInt8])
-        /// CRLF after a chunk's bytes, or after the last chunk; the given byte is expected next.
+        /// The reader is in the CRLF after the bytes of a chunk, or after the last chunk. `next` is the byte that must
+        /// follow.
         case chunkEnd(HTTPRequestHead, next: UInt8, isLast: Bool)
         case failed(HTTPFault)
     }
@@ -35,12 +36,13 @@ package struct HTTPRequestReader {
     private let bodyLimit: Int
     private var state = State.head(lineStart: 0)
     private var head: [UInt8] = []
-    /// Where the lines of `head` end, without their CRLF.
+    /// The ranges of the lines in `head`, without their CRLFs.
     private var lines: [Range<Int>] = []
     private var body: [UInt8] = []
-    /// Bytes of a chunked body including everything between the chunks: many small chunks cost as much as a big one.
+    /// The number of bytes of a chunked body, including the lines between the chunks. Thus many small chunks cost a
+    /// client as much as one big chunk.
     private var chunkedCount = 0
-    /// The client was already asked for its body.
+    /// Whether the client has already got permission to send its body.
     private var wasContinueGiven = false
 
     private static let carriageReturn = UInt8(ascii: "\r")
@@ -60,7 +62,7 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// Reads from `position`, which is advanced behind the used bytes. Stops after each request.
+    /// Reads bytes from `position` on, and advances it past the bytes that were used. Stops after each request.
     package mutating func next(in bytes: Span<UInt8>, from position: inout Int) -> Step {
         do throws(HTTPFault) {
             while true {
@@ -75,9 +77,9 @@ package struct HTTPRequestReader {
         }
     }
 
-    // MARK: What is complete
+    // MARK: Complete parts
 
-    /// The step that needs no further byte.
+    /// The next step, if it needs no further byte.
     private mutating func finished() throws(HTTPFault) -> Step? {
         switch state {
         case .body(let head, missing: 0, isChunk: false): return finish(head)
@@ -144,7 +146,8 @@ package struct HTTPRequestReader {
             lines.append(line)
             state = .head(lineStart: head.count)
         } else if lines.isEmpty {
-            // An empty line before the request line, as after the body of an old client (RFC 9112 section 2.2).
+            // An empty line before the request line is skipped. Old clients send one after a body (RFC 9112 section
+            // 2.2).
             state = .head(lineStart: head.count)
         } else {
             try headEnded()
@@ -162,7 +165,8 @@ package struct HTTPRequestReader {
         }
     }
 
-    /// RFC 9112 section 7.1. Chunk extensions are refused: they are unused, and programs read them differently.
+    /// Reads a byte of the line with a chunk's size (RFC 9112 section 7.1). Chunk extensions are refused: nobody uses
+    /// them, and programs read them differently.
     private mutating func takeChunkSize(_ byte: UInt8, _ digits: [UInt8], _ head: HTTPRequestHead) throws(HTTPFault) {
         try countChunked(1)
         guard digits.last != Self.carriageReturn else {

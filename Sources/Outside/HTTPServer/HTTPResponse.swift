@@ -1,11 +1,11 @@
 package import HTTPSemantics
 
-/// The answer to a request.
+/// The answer to an HTTP request.
 package struct HTTPResponse: Sendable {
     package var status: Int
     package var fields: [HTTPField]
     package var body: [UInt8]
-    /// Whether the connection ends after it, although the client would continue.
+    /// Whether the connection ends after this response, although the client would send further requests.
     package var endsConnection = false
 
     package init(status: Int, fields: [HTTPField] = [], body: [UInt8] = []) {
@@ -14,12 +14,12 @@ package struct HTTPResponse: Sendable {
         self.body = body
     }
 
-    /// A body of the given media type.
+    /// Makes a response with a body of this media type.
     package init(status: Int = 200, type: String, body: [UInt8]) {
         self.init(status: status, fields: [HTTPField("Content-Type", type)], body: body)
     }
 
-    /// One line of plain text.
+    /// Makes a response with one line of plain text.
     package init(status: Int, text: String) {
         self.init(status: status, type: "text/plain; charset=utf-8", body: Array((text + "\n").utf8))
     }

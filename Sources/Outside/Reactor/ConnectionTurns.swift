@@ -1,29 +1,29 @@
 import Collections
 
-/// How the connections of a loop share its time with everything else on it under load.
+/// Divides a loop's time under load between its connections and all other work.
 ///
-/// The start and the end of connections are handled a few at a time, in the turn of connections. If thousands open or
-/// close together, other ready events are handled in between.
+/// The start and the end of connections are handled a few at a time, in the turn of connections. If thousands of
+/// connections open or close together, other events are handled in between.
 ///
-/// Its loop's events hold it, so the events exist only while something waits for them.
+/// Events of this object retain it, so an event exists only while work waits for it.
 final class ConnectionTurns {
     private unowned let loop: EventLoop
     private var work = Queue<() -> Void>()
     private var workEvent: LoopEvent?
     private lazy var workTarget = Target { [unowned self] in goOn() }
 
-    /// Callbacks that gave way, to be called after connections had their turn.
+    /// Callbacks that gave way. They are called after connections had their turn.
     private var waiting: [() -> Void] = []
     private var served = 0
-    /// How many times connections with the usual turn were served since one of the other connections was served.
+    /// How many times connections with the usual turn were served since a connection with another turn was last served.
     private var usualInARow = 0
     private var wayEvent: LoopEvent?
     private lazy var wayTarget = Target { [unowned self] in takeWay() }
 
-    /// How many connections are started or ended before the loop checks for new events.
+    /// How many connections are started or ended before the loop looks for new events.
     static let workInARow = 4
-    /// How many times connections are served, at most, before the callbacks that gave way continue, or the connection
-    /// must give way.
+    /// The limit of services to connections in a row. After it, the callbacks that gave way continue, or a connection
+    /// with the usual turn gives way.
     private static let servedInARow = 64
 
     init(of loop: EventLoop) { self.loop = loop }
@@ -36,7 +36,7 @@ final class ConnectionTurns {
         func fired(_ cause: Int16) { handler() }
     }
 
-    /// An event of the connections' turn; `nil` if memory is lacking.
+    /// Makes an event of the connections' turn; `nil` if memory is lacking.
     private func event(for target: Target) -> LoopEvent? {
         let event = try? LoopEvent(loop: loop, number: -1, flags: 0, turn: .connections)
         event?.setTarget(target)
@@ -45,11 +45,11 @@ final class ConnectionTurns {
 
     // MARK: Beginnings and ends
 
-    /// Runs the job after all jobs added before it, and never from within the call.
+    /// Runs the job after all jobs that were added before it. The job never runs before this function has returned.
     func doLater(_ job: @escaping () -> Void) {
         work.append(job)
         guard workEvent == nil else { return }
-        // Fails only if memory is lacking; the next job tries again.
+        // This fails only if memory is lacking. The next job then tries again.
         workEvent = event(for: workTarget)
         workEvent?.add(timeout: .zero)
     }
@@ -59,13 +59,13 @@ final class ConnectionTurns {
             guard let job = work.popFirst() else { break }
             job()
         }
-        // A timeout is found only after the kernel was asked for other ready events.
+        // The loop notices a timeout only after it has asked the kernel for other ready events.
         if work.isEmpty { workEvent = nil } else { workEvent?.add(timeout: .zero) }
     }
 
     // MARK: Giving way
 
-    /// Calls the job after all ready connections, or many of them, had their turn.
+    /// Calls the job after all ready connections had their turn, or many of them.
     func giveWay(_ job: @escaping () -> Void) {
         waiting.append(job)
         guard wayEvent == nil else { return }
@@ -76,8 +76,8 @@ final class ConnectionTurns {
 
     /// Call after a connection was served in its turn.
     ///
-    /// - Returns: whether the connection must give way now: its turn precedes that of the other connections, and only
-    ///   its turn was served all the time.
+    /// - Returns: whether the connection must give way now. This is so if its turn precedes the turn of connections,
+    ///   and no connection of that turn was served for a while.
     func mustGiveWay(after turn: LoopTurn) -> Bool {
         switch turn {
         case .usual:

@@ -2,9 +2,9 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// The datagrams of one system call. The memory is reused for the next batch.
+/// The datagrams that one system call received. The memory is reused for the next batch.
 ///
-/// Lent to the handler for the length of the call. Copy bytes to keep them.
+/// A batch is valid only during the call of the handler. Copy bytes to keep them.
 ///
 /// - `@unchecked Sendable` because its socket fills it on the loop's thread, where it is also read.
 @safe
@@ -19,14 +19,16 @@ package final class DatagramBatch: @unchecked Sendable {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private(set) package var count = 0
-    /// Whether the batch has the maximum number of datagrams, so that more may wait.
+    /// Whether the batch has the maximum number of datagrams. Then more datagrams may wait in the kernel.
     package var isFull: Bool { count == Self.capacity }
 
+    /// Allocates the memory.
+    ///
     /// - Parameter slot: the maximum size of a datagram in bytes. Longer datagrams are cut and marked.
     init(slot: Int) {
         self.slot = slot
-        // The stride is not a power of two: otherwise the first bytes of all datagrams would compete for the same few
-        // cache sets. Only pages that datagrams really reach become memory.
+        // The stride is not a power of two. Otherwise the first bytes of all datagrams would compete for the same few
+        // cache sets. Pages that no datagram reaches use no memory.
         stride = (slot + 1151) & ~63
         unsafe bytes = .allocate(byteCount: stride * Self.capacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * Self.capacity, alignment: 8)
@@ -49,7 +51,7 @@ package final class DatagramBatch: @unchecked Sendable {
         unsafe bytes.deallocate()
     }
 
-    /// Replaces the contents with the datagrams that wait on the socket, if any.
+    /// Replaces the contents with the datagrams that wait on the socket, if there are any.
     func receive(from descriptor: Int32) throws(SystemError) {
         for index in 0..<count {
             unsafe messages[index].header.msg_namelen = socklen_t(SocketAddress.slotSize)
@@ -59,7 +61,7 @@ package final class DatagramBatch: @unchecked Sendable {
         count = try unsafe System.receive(descriptor, messages, count: Self.capacity) ?? 0
     }
 
-    /// The datagram's sender.
+    /// The address of the datagram's sender.
     package func source(at index: Int) -> Endpoint {
         precondition(index >= 0 && index < count, "no such datagram")
         let length = unsafe messages[index].header.msg_namelen
@@ -67,7 +69,7 @@ package final class DatagramBatch: @unchecked Sendable {
             ?? Endpoint(.anyV4, 0)
     }
 
-    /// Lends the datagram's bytes.
+    /// Calls `body` with the bytes of the datagram.
     package func withBytes<Result>(at index: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         precondition(index >= 0 && index < count, "no such datagram")
         let length = unsafe min(Int(messages[index].length), slot)

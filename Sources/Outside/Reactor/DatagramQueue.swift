@@ -2,7 +2,7 @@ import Addressing
 import CEvent
 import Glibc
 
-/// Outgoing datagrams. They are copied into one block of memory and sent in batches.
+/// Outgoing datagrams that wait. They are copied into one block of memory and sent in batches.
 @safe
 final class DatagramQueue {
     /// The number of bytes reserved for each queued datagram.
@@ -15,13 +15,13 @@ final class DatagramQueue {
     private let vectors: UnsafeMutablePointer<iovec>
     private let messages: UnsafeMutablePointer<batch_message>
     private var used = 0
-    /// The index of the first unsent datagram, and the end of the queued ones.
+    /// The index of the first datagram that is not sent yet, and the index after the last one.
     private var first = 0
     private var end = 0
 
     init(capacity: Int) {
         self.capacity = capacity
-        // The longest datagram fits.
+        // There is room at least for the longest possible datagram.
         byteCapacity = max(capacity * Self.bytesEach, 1 << 16)
         unsafe bytes = .allocate(byteCount: byteCapacity, alignment: 64)
         unsafe addresses = .allocate(byteCount: SocketAddress.slotSize * capacity, alignment: 8)
@@ -40,7 +40,7 @@ final class DatagramQueue {
 
     var isEmpty: Bool { first == end }
 
-    /// Copies the datagram; `false` if the queue is full.
+    /// Copies the datagram into the queue. The result is `false` if the queue is full.
     func append(_ datagram: Span<UInt8>, to target: Endpoint) -> Bool {
         guard end < capacity, datagram.count <= byteCapacity - used else { return false }
         let start = unsafe bytes + used
@@ -60,12 +60,12 @@ final class DatagramQueue {
 
     enum Progress {
         case done
-        /// The socket accepts no more for now.
+        /// The socket accepts no more datagrams now.
         case blocked
     }
 
-    /// Sends the queued datagrams. A datagram that the kernel refuses (no route, too long, a firewall rule) is skipped
-    /// and counted.
+    /// Sends the queued datagrams. A datagram that the kernel refuses is skipped and counted: it has no route, is too
+    /// long, or violates a firewall rule.
     func flush(to descriptor: Int32, counters: inout DatagramCounters) -> Progress {
         while first < end {
             let count = min(end - first, DatagramBatch.capacity)
@@ -76,8 +76,8 @@ final class DatagramQueue {
                 counters.sent += UInt64(sent)
                 first += sent
             } catch {
-                // The error belongs to the first datagram, because sendmmsg reports one only if nothing was sent
-                // before.
+                // The error belongs to the first datagram, because sendmmsg returns an error only if it has sent
+                // nothing.
                 counters.sendFailures += 1
                 first += 1
             }

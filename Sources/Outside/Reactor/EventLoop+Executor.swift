@@ -2,10 +2,10 @@ import Timekeeping
 
 /// A loop executes the actors that name it in `unownedExecutor`.
 ///
-/// Such an actor stores its loop, because the executor reference does not keep it alive. On the loop's thread,
-/// callbacks enter the actor with `assumeIsolated`, callbacks for each message with ``LoopActor/onLoop(_:)``. Closures
-/// written inside the actor and passed to this module's types do not need even that, because they are called only on
-/// the loop's thread.
+/// Such an actor stores its loop, because the executor reference does not keep the loop alive. Callbacks on the loop's
+/// thread enter the actor with `assumeIsolated`. Callbacks for each message enter it with ``LoopActor/onLoop(_:)``,
+/// which is faster. A closure that is written inside the actor and passed to this module needs neither, because it is
+/// called only on the loop's thread.
 extension EventLoop: SerialExecutor {
     @usableFromInline package func enqueue(_ job: consuming ExecutorJob) { add(.task(UnownedJob(job))) }
 
@@ -27,19 +27,19 @@ package protocol LoopActor: Actor {
 }
 
 extension LoopActor {
-    /// Does the same as `assumeIsolated(_:)`, which first asks the runtime for the main actor: that takes a thousand
-    /// instructions, several times for each call.
+    /// Does the same as `assumeIsolated(_:)`, but faster. That function first asks the runtime for the main actor,
+    /// which costs a thousand instructions, several times for each call.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Result>(_ body: (isolated Self) -> Result) -> Result {
         loop.checkIsolated()
         return withoutActuallyEscaping(body) { body in
-            // The isolation of a function is only part of its type: the actor is passed like any other argument.
+            // A function's isolation exists only in its type. At run time the actor is passed like any other argument.
             unsafe unsafeBitCast(body, to: ((Self) -> Result).self)(self)
         }
     }
 
-    /// The same for a body that captures nothing and gets its values as its argument: no heap allocation, which would
-    /// cost hundreds of instructions.
+    /// Does the same for a body that captures nothing and gets its values as an argument. It needs no allocation, which
+    /// would cost hundreds of instructions.
     @inlinable @inline(__always)
     package nonisolated func onLoop<Argument, Result>(
         with argument: Argument, _ body: @escaping (isolated Self, Argument) -> Result
@@ -50,18 +50,18 @@ extension LoopActor {
 }
 
 extension EventLoop {
-    /// Starts a task that stays on the loop, after jobs that were posted before it. Only on the loop's thread.
+    /// Starts a task that stays on the loop, after jobs that were posted before it. Call only on the loop's thread.
     ///
-    /// The parameter keeps it there: a closure without it that has a capture list runs on another thread, even if its
-    /// type asks for isolation (Swift 6.3).
+    /// The parameter of `body` keeps the task on the loop. Without it, a closure with a capture list runs on another
+    /// thread, even if its type asks for isolation (Swift 6.3).
     package func startTask(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         LoopTask(on: self).assumeIsolated { $0.start(body) }
     }
 
-    /// Suspends a task of this loop while the loop does other work.
+    /// Suspends a task of this loop. The loop does other work meanwhile.
     package func pause(_ duration: Duration) async throws(SystemError) {
         var timer: LoopTimer?
-        // Until it has fired.
+        // The timer must exist until it has fired.
         defer { withExtendedLifetime(timer) {} }
         let result: Result<Void, SystemError> = await withCheckedContinuation { waiter in
             do throws(SystemError) {
@@ -74,14 +74,14 @@ extension EventLoop {
     }
 }
 
-/// The isolation of a task on a loop.
+/// The actor to which a task on a loop is isolated.
 package actor LoopTask {
     private let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     fileprivate init(on loop: EventLoop) { self.loop = loop }
 
-    /// From within the actor, so that the task begins on its executor, and tasks begin in their order.
+    /// Starts the task inside the actor. Thus it begins on the loop, and tasks begin in the order of their starts.
     fileprivate func start(_ body: @escaping @Sendable (isolated LoopTask) async -> Void) {
         Task { await body(self) }
     }

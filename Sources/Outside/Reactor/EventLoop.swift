@@ -3,36 +3,37 @@ import Glibc
 import Synchronization
 package import Timekeeping
 
-/// One thread that waits for sockets, timers, signals and posted jobs, and the executor of the actors on it.
+/// One thread that waits for sockets, timers, signals and posted jobs. It is also the executor of the actors that
+/// belong to it.
 ///
-/// Everything that is created on a loop (sockets, timers, watches, connections) is used on the loop's thread, or before
-/// ``run()``. Exceptions are documented: ``post(_:)``, ``stop()`` and the executor's calls may come from any thread. A
-/// call from a wrong thread is a programming error and traps.
+/// An object that is created on a loop (socket, timer, watch, connection) is used on the loop's thread, or before
+/// ``run()``. The exceptions are documented: ``post(_:)``, ``stop()`` and the executor's calls may come from any
+/// thread. A call from a wrong thread is a programming error and traps.
 ///
 /// - `@unchecked Sendable` because only the running thread uses the libevent base, which is checked, and everything
 ///   else is behind a lock or atomic.
 @safe
 @usableFromInline
 package final class EventLoop: @unchecked Sendable {
-    /// The libevent base, created without locks, because only one thread uses it.
+    /// The libevent base. It has no locks, because only one thread uses it.
     let base: OpaquePointer
     private let wakeDescriptor: Descriptor
     private var wakeEvent: OpaquePointer?
-    /// The thread inside ``run()``, or 0.
+    /// The thread that is inside ``run()``, or 0.
     private let runningThread = Atomic<UInt>(0)
     private let state = Locked(State())
-    /// The state that its streams share.
+    /// The memory and timers that the loop's streams share.
     private(set) lazy var streams = StreamShare()
-    /// Schedules the start and the end of its connections, and callbacks that gave way.
+    /// Schedules the start and the end of connections, and callbacks that gave way.
     private(set) lazy var connectionTurns = ConnectionTurns(of: self)
-    /// Supplies bound sockets that were passed to the process. Set it before any socket is bound.
+    /// The bound sockets that were passed to the process. Set it before any socket is bound.
     package var handover = SocketHandover()
-    /// Limits the handshakes that one source may begin; `nil` for no limit.
+    /// Limits how many handshakes one source may begin; `nil` for no limit.
     package var handshakeLimit: HandshakeLimit?
     private var handshakeThread: HandshakeThread?
 
-    /// The work of a loop besides the callbacks of its sources, in order of arrival. Its length is limited only by the
-    /// callers' active operations, because an executor may not refuse a job.
+    /// The work of a loop in addition to the callbacks of its sources, in order of arrival. The number of jobs has no
+    /// limit of its own, because an executor may not refuse a job. The active operations of callers limit it.
     enum Job {
         case task(UnownedJob)
         case closure(@Sendable () -> Void)
@@ -51,8 +52,8 @@ package final class EventLoop: @unchecked Sendable {
         guard let configuration = unsafe event_config_new() else { throw SystemError(call: "event_base", code: ENOMEM) }
         defer { unsafe event_config_free(configuration) }
         unsafe event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
-        // After this many callbacks the loop checks for new events, so that jobs that post jobs do not starve the
-        // sockets. The same happens after this time, so that a datagram does not wait for all busy connections.
+        // After 256 callbacks the loop looks for new events, so that jobs that post further jobs do not block the
+        // sockets. It also looks after this time, so that a datagram does not wait for all busy connections.
         var longest = timeval(.microseconds(500))
         unsafe event_config_set_max_dispatch_interval(configuration, &longest, 256, 0)
         wakeDescriptor = try System.wakeDescriptor()
@@ -60,9 +61,9 @@ package final class EventLoop: @unchecked Sendable {
             throw SystemError(call: "event_base", code: errno)
         }
         unsafe self.base = base
-        // Before the first event.
+        // libevent requires this call before the first event.
         unsafe event_base_priority_init(base, LoopTurn.count)
-        // Unretained: the event is freed in deinit, before the loop's memory.
+        // The pointer is unretained, because deinit frees the event before the loop's memory.
         let context = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard
             let event = unsafe event_new(
@@ -80,7 +81,7 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Running
 
-    /// Runs on the calling thread until ``stop()``.
+    /// Runs the loop on the calling thread until ``stop()``.
     package func run() {
         let claimed = state.withLock { state in
             guard !state.isRunning else { return false }
@@ -93,7 +94,7 @@ package final class EventLoop: @unchecked Sendable {
         while !state.withLock({ $0.isStopping }) {
             unsafe event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
         }
-        // Jobs posted before the stop still run. Later jobs wait for the next run.
+        // Jobs that were posted before the stop still run. Later jobs wait for the next run.
         runJobs()
         runningThread.store(0, ordering: .releasing)
         state.withLock { state in
@@ -102,16 +103,16 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs on a new thread with this name in `top -H`; ``join()`` waits for its end. If `givesWay`, the other threads
-    /// are scheduled first when processors are scarce.
+    /// Runs the loop on a new thread; ``join()`` waits for its end. `top -H` shows the thread's name. If `givesWay`,
+    /// the kernel prefers other threads when processors are scarce.
     package func start(
         name: String = "loop", givesWay: Bool = false, ended: @escaping @Sendable () -> Void = {}
     ) throws(SystemError) {
-        // It still gets a quarter of a processor that other threads want as well.
+        // With this nice value, the thread still gets a quarter of a processor that another thread also wants.
         try start(name: name, niceness: givesWay ? 5 : 0, ended: ended)
     }
 
-    /// The same with an explicit nice value.
+    /// Runs the loop on a new thread with the given nice value.
     package func start(name: String, niceness: Int32, ended: @escaping @Sendable () -> Void = {}) throws(SystemError) {
         let start = ThreadStart(loop: self, name: name, niceness: niceness, ended: ended)
         let context = unsafe Unmanaged.passRetained(start).toOpaque()
@@ -125,7 +126,7 @@ package final class EventLoop: @unchecked Sendable {
         state.withLock { $0.thread = started }
     }
 
-    /// Runs the loop on its own thread, and returns after that has ended, after ``stop()``. The waiting task blocks no
+    /// Runs the loop on its own thread. Returns when the thread has ended after ``stop()``. The waiting task blocks no
     /// thread.
     package func runOnThread(name: String) async throws(SystemError) {
         goFirst()
@@ -140,13 +141,13 @@ package final class EventLoop: @unchecked Sendable {
         join()
     }
 
-    /// Ends ``run()`` after the jobs posted so far. From any thread.
+    /// Ends ``run()`` after the jobs that were posted so far. Any thread may call it.
     package func stop() {
         state.withLock { $0.isStopping = true }
         post {}
     }
 
-    /// Waits until a thread started by ``start(name:)`` has ended. Not on the loop itself.
+    /// Waits for the end of a thread that ``start(name:givesWay:ended:)`` started. Do not call it on the loop itself.
     package func join() {
         precondition(!isCurrent, "a loop cannot wait for itself")
         let thread = state.withLock { state in
@@ -156,7 +157,7 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_join(thread, nil) }
     }
 
-    /// Stops, and waits for the end of the thread unless the caller is on it.
+    /// Stops the loop. If the caller is on another thread, it also waits for the end of the loop's thread.
     func leave() {
         stop()
         guard isCurrent else { return join() }
@@ -164,13 +165,13 @@ package final class EventLoop: @unchecked Sendable {
         if let thread { pthread_detach(thread) }
     }
 
-    /// Lets the loop's thread interrupt others on its processor as soon as it has work. It gets no larger share of the
-    /// processor.
+    /// Asks the kernel to let the loop's thread interrupt other threads as soon as it has work. The thread gets no
+    /// larger share of the processor.
     package func goFirst() { post { System.shortenThreadTurns() } }
 
     // MARK: Jobs
 
-    /// Runs the job on the loop's thread, after jobs posted before it. From any thread.
+    /// Runs the job on the loop's thread, after jobs that were posted before it. Any thread may call it.
     package func post(_ job: @escaping @Sendable () -> Void) { add(.closure(job)) }
 
     func add(_ job: Job) {
@@ -187,7 +188,8 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Runs a job that frees C memory which the loop may still use: immediately if that is safe, otherwise on the loop.
+    /// Runs a job that frees C memory. It runs immediately if the loop cannot be using the memory; otherwise it runs on
+    /// the loop.
     package func dispose(_ job: @escaping @Sendable () -> Void) {
         guard !isCurrent else { return job() }
         let isRunning = state.withLock { $0.isRunning }
@@ -215,7 +217,7 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Handshakes
 
-    /// The thread for the handshakes of its connections. It is started with the first one.
+    /// The thread for the handshakes of accepted connections. The first such connection starts it.
     func handshakes() throws(SystemError) -> HandshakeThread {
         checkThread()
         if let handshakeThread { return handshakeThread }
@@ -229,10 +231,11 @@ package final class EventLoop: @unchecked Sendable {
     /// Whether the caller is on the loop's thread.
     package var isCurrent: Bool { runningThread.load(ordering: .acquiring) == System.currentThread }
 
-    /// Whether some thread is inside ``run()``.
+    /// Whether a thread is inside ``run()``.
     package var isRunning: Bool { runningThread.load(ordering: .acquiring) != 0 }
 
-    /// Traps unless the caller may use objects of this loop: on its own thread, or on any thread before it runs.
+    /// Traps if the caller must not use objects of this loop. Allowed are the loop's thread and, while the loop does
+    /// not run, any thread.
     package func checkThread() {
         let thread = runningThread.load(ordering: .acquiring)
         precondition(thread == 0 || thread == System.currentThread, "called from outside the event loop's thread")
@@ -259,7 +262,7 @@ private final class ThreadStart {
 private func loopThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context = unsafe context else { return nil }
     let start = unsafe Unmanaged<ThreadStart>.fromOpaque(context).takeRetainedValue()
-    // The kernel accepts 15 characters and refuses longer names.
+    // The kernel refuses names with more than 15 characters.
     unsafe thread_set_name(pthread_self(), String(start.name.prefix(15)))
     if start.niceness > 0 { System.lowerThreadPriority(to: start.niceness) }
     start.loop.run()

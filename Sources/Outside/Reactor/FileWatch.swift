@@ -1,8 +1,8 @@
 import CEvent
 
-/// Reports when a descriptor can be read or written. The descriptor still belongs to its owner.
+/// Watches whether a descriptor can be read or written. The descriptor still belongs to its owner.
 ///
-/// For C libraries with sockets of their own. Stop watching before the descriptor is closed.
+/// It is for C libraries that open their own sockets. Stop watching before the descriptor is closed.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class FileWatch: @unchecked Sendable {
@@ -24,14 +24,14 @@ package final class FileWatch: @unchecked Sendable {
     private let readingTarget: Target
     private let writingTarget: Target
 
-    /// Watches nothing until ``watch(for:)``.
+    /// Creates a watch. It watches nothing until ``watch(for:)``.
     ///
     /// - Parameters:
     ///   - descriptor: the descriptor to watch.
-    ///   - loop: the loop that watches it.
-    ///   - turn: when the handler is called.
-    ///   - deadline: the timer of this loop that ends the watch, which must not have a later turn; `nil` without a
-    ///     deadline.
+    ///   - loop: the loop that watches the descriptor.
+    ///   - turn: the turn in which the handler is called.
+    ///   - deadline: the timer of this loop that ends the watch; `nil` without one. Its turn must not be later than
+    ///     `turn`.
     ///   - handler: called while the descriptor is ready.
     /// - Throws: if memory is lacking.
     package convenience init(
@@ -42,7 +42,7 @@ package final class FileWatch: @unchecked Sendable {
             descriptor: descriptor, owned: nil, loop: loop, turn: turn, deadline: deadline, handler: handler)
     }
 
-    /// A watch that owns and closes the descriptor.
+    /// Creates a watch that owns the descriptor and closes it.
     convenience init(
         owning descriptor: consuming Descriptor, on loop: EventLoop, turn: LoopTurn = .usual,
         until deadline: LoopTimer?, handler: @escaping (_ ready: Interest) -> Void
@@ -56,7 +56,7 @@ package final class FileWatch: @unchecked Sendable {
         descriptor: Int32, owned: LoopDescriptor?, loop: EventLoop, turn: LoopTurn, deadline: LoopTimer?,
         handler: @escaping (_ ready: Interest) -> Void
     ) throws(SystemError) {
-        if let deadline { precondition(deadline.turn <= turn, "a watch stands in an earlier turn than its deadline") }
+        if let deadline { precondition(deadline.turn <= turn, "a watch has an earlier turn than its deadline") }
         self.descriptor = descriptor
         self.owned = owned
         self.handler = handler
@@ -73,12 +73,12 @@ package final class FileWatch: @unchecked Sendable {
     }
 
     deinit {
-        // The events end before an owned descriptor is closed, because another owner may get its number immediately.
+        // The events end before the descriptor is closed. Another owner may get its number immediately afterwards.
         reading = nil
         writing = nil
     }
 
-    /// Replaces the watched conditions. The handler is called repeatedly while a condition holds.
+    /// Replaces the conditions that are watched. The handler is called repeatedly while one of them holds.
     package func watch(for interest: Interest) throws(SystemError) {
         try set(reading, on: interest.contains(.read), was: self.interest.contains(.read))
         try set(writing, on: interest.contains(.write), was: self.interest.contains(.write))

@@ -1,6 +1,7 @@
-/// The sockets of a C library that opens and closes them itself, each watched for the library's conditions.
+/// Watches the sockets of a C library that opens and closes them itself. The library names the conditions for each
+/// socket.
 ///
-/// Release it before the library closes them: a watch must not outlive its descriptor.
+/// Release this object before the library closes its sockets: a watch must not outlive its descriptor.
 package final class FileWatches {
     private let loop: EventLoop
     private let turn: LoopTurn
@@ -8,13 +9,15 @@ package final class FileWatches {
     private let handler: (Int32, FileWatch.Interest) -> Void
     private var watches: [Int32: FileWatch] = [:]
 
-    /// How many watches are kept for sockets without a watched condition, because that often changes soon. Such a watch
-    /// does nothing, and can be used for the next socket with the same number.
+    /// How many watches without a condition are kept. Libraries often soon ask for a condition again, and the next
+    /// socket may get the same number.
     private static let idleLimit = 64
 
+    /// Creates the object without watches.
+    ///
     /// - Parameters:
     ///   - loop: the loop that watches the sockets.
-    ///   - turn: when the handler is called.
+    ///   - turn: the turn in which the handler is called.
     ///   - deadline: the timer that ends the library's waiting.
     ///   - handler: called while a socket is ready.
     package init(
@@ -27,7 +30,7 @@ package final class FileWatches {
         self.handler = handler
     }
 
-    /// Replaces the watched conditions of the socket. Call with none before the socket is closed.
+    /// Replaces the conditions that are watched on the socket. Call with no condition before the socket is closed.
     package func watch(_ descriptor: Int32, for interest: FileWatch.Interest) {
         if interest.isEmpty, watches.count > Self.idleLimit {
             watches[descriptor] = nil
@@ -37,7 +40,7 @@ package final class FileWatches {
             let watch = try watches[descriptor] ?? makeWatch(descriptor)
             try watch.watch(for: interest)
         } catch {
-            // Without memory for an event, the operation on the socket ends by its time-out.
+            // Memory for the event is lacking. The operation on the socket then ends by its time-out.
             watches[descriptor] = nil
         }
     }

@@ -1,8 +1,8 @@
 package import Addressing
 package import Timekeeping
 
-/// Limits the TLS handshakes that one source may begin per second (T17.7). Beyond it a connection is closed before any
-/// computation.
+/// Limits how many TLS handshakes one source may begin per second (T17.7). Above the limit a connection is closed
+/// before any computation.
 ///
 /// - `@unchecked Sendable` because it is used only on its loop's thread.
 package final class HandshakeLimit: @unchecked Sendable {
@@ -10,10 +10,12 @@ package final class HandshakeLimit: @unchecked Sendable {
     private let isExempt: (Endpoint) -> Bool
     private let refused: (Endpoint) -> Void
 
+    /// Creates the limit.
+    ///
     /// - Parameters:
     ///   - perSecond: the limit of a source that authenticates; 0 for no limit.
-    ///   - isExempt: whether a peer is not limited: trusted peers.
-    ///   - refused: called for each closed connection.
+    ///   - isExempt: whether the limit does not apply to a peer. Trusted peers are exempt.
+    ///   - refused: called for each connection that is closed.
     package init(perSecond: Int, isExempt: @escaping (Endpoint) -> Bool, refused: @escaping (Endpoint) -> Void) {
         rate = SourceRate(perSecond: perSecond)
         self.isExempt = isExempt
@@ -22,7 +24,7 @@ package final class HandshakeLimit: @unchecked Sendable {
 
     package func changed(perSecond: Int) { rate.changed(perSecond: perSecond) }
 
-    /// Whether a connection from this peer may begin its handshake. If so, the handshake is counted.
+    /// Whether a connection of this peer may begin its handshake. A permitted handshake is counted.
     func admits(_ peer: Endpoint, now: Instant) -> Bool {
         guard rate.isOn, !isExempt(peer) else { return true }
         let source = peer.address.source.hashValue
@@ -33,7 +35,7 @@ package final class HandshakeLimit: @unchecked Sendable {
         return true
     }
 
-    /// A peer authenticated by a password or a certificate.
+    /// Call when a peer has authenticated by a password or a certificate.
     package func proved(_ peer: Endpoint, now: Instant) {
         guard rate.isOn, !isExempt(peer) else { return }
         rate.hasProvedItself(peer.address.source.hashValue, now: now)

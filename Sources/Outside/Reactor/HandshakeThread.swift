@@ -2,14 +2,14 @@ import Crypto
 
 /// Performs the TLS handshakes of accepted connections on its own thread.
 ///
-/// A handshake costs as much as dozens of calls, and when all phones connect together thousands are needed. The loop's
-/// thread is scheduled before this one, so that calls do not wait for new connections.
+/// A handshake costs as much as dozens of calls. When all phones connect together, thousands of handshakes are needed.
+/// The kernel prefers the loop's thread to this one, so that calls do not wait for new connections.
 ///
 /// - `@unchecked Sendable` because handshakes are used only on the thread, and everything else is behind a lock.
 final class HandshakeThread: @unchecked Sendable {
     /// How a handshake ended.
     enum End: Sendable {
-        /// It succeeded. The receiver owns the socket from then on.
+        /// The handshake succeeded. From now on the receiver owns the socket.
         case done(socket: Int32)
         case failed(StreamCloseReason)
     }
@@ -18,18 +18,18 @@ final class HandshakeThread: @unchecked Sendable {
     private var underWay: [UInt64: Handshake] = [:]
     private let backlog = Locked(Backlog())
 
-    /// The connections that the thread has not started yet.
+    /// The number of connections whose handshake has not started yet, and the callbacks that wait for room.
     private struct Backlog {
         var count = 0
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The limit of the backlog. Further connections wait in the kernel, where no time-out runs.
+    /// The maximum size of the backlog. Further connections wait in the kernel, where no time-out runs.
     private static let backlogLimit = 64
 
     init() throws(SystemError) {
         loop = try EventLoop()
-        // Next to a busy thread on its processor it still gets a tenth of it.
+        // With this nice value, the thread gets a tenth of its processor while another thread is busy there.
         try loop.start(name: "handshakes", niceness: 10)
     }
 
@@ -40,7 +40,7 @@ final class HandshakeThread: @unchecked Sendable {
     /// - Parameters:
     ///   - number: the unique number of the connection.
     ///   - descriptor: the connected socket.
-    ///   - session: not used by others until the end.
+    ///   - session: the server's session. Nobody else may use it until the end.
     ///   - ended: called once, on the thread, unless the returned object was released.
     /// - Returns: an object that keeps the handshake running. Releasing it ends the handshake and closes the socket.
     func begin(
@@ -79,7 +79,7 @@ final class HandshakeThread: @unchecked Sendable {
 
     var hasRoom: Bool { backlog.withLock { $0.count < Self.backlogLimit } }
 
-    /// Calls the job once, on any thread, after half of the backlog was started.
+    /// Calls the job once, on any thread, when at most half of the backlog is left.
     func whenThereIsRoom(_ job: @escaping @Sendable () -> Void) {
         let hasRoom = backlog.withLock { backlog in
             guard backlog.count > Self.backlogLimit / 2 else { return true }
@@ -98,7 +98,7 @@ final class HandshakeThread: @unchecked Sendable {
     }
 }
 
-/// Keeps a handshake running.
+/// Keeps a handshake running until it is released.
 final class PendingHandshake: Sendable {
     private let number: UInt64
     private let thread: HandshakeThread
@@ -111,36 +111,40 @@ final class PendingHandshake: Sendable {
     deinit { thread.cancel(number) }
 }
 
-/// One handshake, on its thread.
+/// One handshake. It is used only on the handshake thread.
 private final class Handshake {
     private var descriptor: Descriptor?
     private let session: TLSSession
     private var watch: FileWatch?
     var ended: @Sendable (HandshakeThread.End) -> Void = { _ in }
 
+    /// Prepares a handshake.
+    ///
     /// - Parameters:
     ///   - descriptor: the connected socket.
     ///   - session: the server's session.
-    ///   - loop: the loop of the thread.
-    ///   - ready: called when the client can be read or written.
-    /// - Throws: if the system has no memory left.
+    ///   - loop: the loop of the handshake thread.
+    ///   - ready: called when the socket can be read or written.
+    /// - Throws: if memory is lacking.
     init(
         _ descriptor: consuming Descriptor, _ session: TLSSession, on loop: EventLoop, ready: @escaping () -> Void
     ) throws(SystemError) {
         let number = descriptor.number
         self.descriptor = consume descriptor
         self.session = session
-        // The time limit of a handshake runs on the loop of its connection.
+        // The watch has no deadline, because the time limit of a handshake runs on the loop of its connection.
         watch = try FileWatch(descriptor: number, on: loop, until: nil) { _ in ready() }
         guard session.accept(on: number) else { throw SystemError(call: "BIO_new", code: SystemError.outOfMemory) }
     }
 
     deinit {
-        // The events end before the descriptor is closed, because another owner may get its number immediately.
+        // The events end before the descriptor is closed. Another owner may get its number immediately afterwards.
         watch = nil
     }
 
-    /// - Returns: the result; `nil` while it waits for the client.
+    /// Continues the handshake.
+    ///
+    /// - Returns: the result; `nil` while the handshake waits for the client.
     func goOn() -> HandshakeThread.End? {
         switch session.shakeHands() {
         case .done:

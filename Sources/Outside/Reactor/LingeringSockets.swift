@@ -1,11 +1,10 @@
 import Collections
 import Timekeeping
 
-/// The sockets of connections that the daemon has closed, until their peers have read the end.
+/// The sockets of connections that the daemon has closed and whose peers have not closed their side yet.
 ///
-/// If a socket is closed while received bytes are unread, or receives bytes afterwards, the kernel discards the output
-/// that was sent last. Therefore the daemon first ends its own side, and drops further input until the peer ends its
-/// side.
+/// When a socket with unread input is closed, or receives bytes after that, the kernel discards the last output.
+/// Therefore the daemon first ends its own side, and drops further input until the peer ends its side.
 final class LingeringSockets {
     private struct LingeringSocket {
         let watch: FileWatch
@@ -13,24 +12,25 @@ final class LingeringSockets {
     }
 
     private var sockets: [UInt64: LingeringSocket] = [:]
-    /// All wait equally long, so the first one added is the first to expire.
+    /// The sockets in the order in which they were added. All have the same time limit, so the first one expires first.
     private var order = Queue<UInt64>()
     private var lastNumber: UInt64 = 0
-    /// It holds the loop, which holds this object, so it ends with the last socket.
+    /// The timer exists only while there are sockets. It retains the loop, which retains this object.
     private var timer: LoopTimer?
 
-    /// The time limit for a peer.
+    /// The time limit after which a socket is closed in any case.
     private static let patience: Duration = .seconds(2)
-    /// The limit of such sockets. The connections no longer count where they were accepted.
+    /// The maximum number of such sockets. They no longer count among the connections of a listener.
     private static let limit = 1000
 
-    /// Ends our side after the output. The socket is closed when the peer ends its side, or when the time is over.
+    /// Ends our side when the output is sent. The socket is closed when the peer ends its side, or when the time limit
+    /// has passed.
     func bid(on socket: consuming Descriptor, of loop: EventLoop) {
         System.endOutput(socket.number)
         guard sockets.count < Self.limit else { return }
         lastNumber += 1
         let (number, descriptor) = (lastNumber, socket.number)
-        // A peer that keeps sending is served in the turn of connections, and delays nothing else.
+        // Timer and watch have the turn of connections. Thus a peer that keeps sending does not delay other work.
         if timer == nil { timer = try? LoopTimer(on: loop, turn: .connections) { [unowned self] in timeIsUp() } }
         let watch = try? FileWatch(owning: socket, on: loop, turn: .connections, until: timer) { [unowned self] _ in
             drop(number, descriptor, loop)

@@ -2,7 +2,7 @@ import Glibc
 
 /// A value behind a POSIX mutex, for the few values that threads share.
 ///
-/// It is not a `Synchronization.Mutex`, because on Linux the thread sanitizer does not support that and reports each
+/// It does not use `Synchronization.Mutex`: on Linux the thread sanitizer does not support that type, and reports each
 /// use as a race.
 ///
 /// - `@unchecked Sendable` because the value is reached only through the lock.
@@ -15,7 +15,7 @@ package final class Locked<Value>: @unchecked Sendable {
         self.value = value
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
-        // Fails only for attributes, and none are set.
+        // This can fail only because of attributes, and there are none.
         unsafe pthread_mutex_init(mutex, nil)
     }
 

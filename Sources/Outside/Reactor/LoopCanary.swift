@@ -1,21 +1,22 @@
 package import Timekeeping
 
-/// Measures how long a ready event waits for its turn: it makes itself ready and measures the time until it is called.
+/// Measures how long a ready event waits for its turn. It makes its own event ready, and measures the time until the
+/// event is called.
 ///
-/// The kernel reports ready events in the order in which they became ready, and an event that was reported goes behind
-/// all others. So the canary waits as long as a connection that just received something.
+/// The kernel reports ready events in the order in which they became ready, and puts a reported event behind all
+/// others. Therefore the measured event waits as long as a connection that has just received bytes.
 ///
-/// - `@unchecked Sendable` because it is used on its loop alone.
+/// - `@unchecked Sendable` because it is used only on its loop.
 package final class LoopCanary: @unchecked Sendable {
     private var watch: FileWatch?
     private var rungAt: Instant?
     private var quietUntil = Instant.distantPast
     private let handler: (Duration, Instant) -> Void
 
-    /// More frequent measurements give no further information.
+    /// The minimum time between two measurements. More frequent ones give no further information.
     private static let pause: Duration = .milliseconds(20)
 
-    /// The handler gets the wait and the time.
+    /// Creates the event. The handler gets the measured wait and the current time.
     package init(on loop: EventLoop, handler: @escaping (Duration, Instant) -> Void) throws(SystemError) {
         self.handler = handler
         watch = try FileWatch(owning: try System.wakeDescriptor(), on: loop, turn: .connections, until: nil) {
@@ -25,7 +26,7 @@ package final class LoopCanary: @unchecked Sendable {
         try watch?.watch(for: .read)
     }
 
-    /// Call when something was received. It measures now and then.
+    /// Call when a connection received bytes. It starts a measurement now and then.
     package func ring(now: Instant) {
         guard now >= quietUntil, let watch else { return }
         quietUntil = now + Self.pause

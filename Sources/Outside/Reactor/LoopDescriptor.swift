@@ -1,5 +1,5 @@
-/// Sole owner of a descriptor that events of a loop refer to. Closes it on the loop, after events that were released
-/// before it.
+/// Sole owner of a descriptor that a loop's events use. It closes the descriptor on the loop, after events that were
+/// released before it.
 final class LoopDescriptor {
     let number: Int32
     private let loop: EventLoop

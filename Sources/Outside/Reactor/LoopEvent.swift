@@ -2,15 +2,16 @@ import CEvent
 import Glibc
 import Timekeeping
 
-/// The receiver of an event. The argument is libevent's `EV_` bits.
+/// The receiver of an event. The argument has libevent's `EV_` bits.
 protocol LoopEventTarget: AnyObject {
     func fired(_ cause: Int16)
 }
 
 /// Sole owner of one libevent event, and of its descriptor if one was passed.
 ///
-/// A box that the event keeps holds the target weakly: an owner may be released on any thread (an actor's deinit runs
-/// on the thread of its last reference), while the event is freed on the loop.
+/// The event refers to its target through a box, which holds the target weakly. The owner of an event may be released
+/// on any thread, because an actor's deinit runs on the thread of the last reference. The event itself is freed on the
+/// loop.
 @safe
 final class LoopEvent {
     let loop: EventLoop
@@ -21,7 +22,8 @@ final class LoopEvent {
         weak var target: (any LoopEventTarget)?
     }
 
-    /// `number` is a descriptor, a signal number or -1 for a timer; `flags` are libevent's `EV_` bits.
+    /// Creates the event. `number` is a descriptor, a signal number, or -1 for a timer. `flags` are libevent's `EV_`
+    /// bits.
     init(loop: EventLoop, number: Int32, flags: Int32, turn: LoopTurn = .usual) throws(SystemError) {
         loop.checkThread()
         let box = unsafe Unmanaged.passRetained(Box())
@@ -43,6 +45,8 @@ final class LoopEvent {
         loop.dispose { remains.free() }
     }
 
+    /// The C objects of an event, to be freed on the loop.
+    ///
     /// - `@unchecked Sendable` because it moves to the loop and is used once.
     @safe
     private struct Remains: @unchecked Sendable {
@@ -55,7 +59,7 @@ final class LoopEvent {
         }
     }
 
-    /// Sets the target. The owner calls it once, after its own initialiser.
+    /// Sets the target. The owner of the event calls this once, after its own initialiser.
     func setTarget(_ target: some LoopEventTarget) {
         unsafe box.takeUnretainedValue().target = target
     }
@@ -68,7 +72,7 @@ final class LoopEvent {
     func add(timeout: Duration) {
         loop.checkThread()
         var interval = timeval(timeout)
-        // Fails only if the timer heap cannot grow for lack of memory. Nothing here survives that.
+        // This fails only if memory for the timer heap is lacking. The daemon cannot continue then.
         guard unsafe event_add(raw, &interval) == 0 else { preconditionFailure("out of memory for a timer") }
     }
 
@@ -77,7 +81,7 @@ final class LoopEvent {
         unsafe event_del(raw)
     }
 
-    /// Lets the callback run in this turn of the loop.
+    /// Makes the event ready, so that its callback runs in this turn of the loop.
     func activate() {
         loop.checkThread()
         unsafe event_active(raw, Int32(EV_TIMEOUT), 0)
@@ -90,7 +94,7 @@ final class LoopEvent {
 }
 
 extension timeval {
-    /// Never negative, rounded up to a microsecond.
+    /// Converts a duration. A negative one becomes zero, and fractions of a microsecond are rounded up.
     init(_ duration: Duration) {
         let (whole, rest) = max(duration, .zero).nanoseconds.quotientAndRemainder(dividingBy: 1000)
         let (seconds, microseconds) = (whole + (rest > 0 ? 1 : 0)).quotientAndRemainder(dividingBy: 1_000_000)

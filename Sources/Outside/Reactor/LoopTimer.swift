@@ -1,20 +1,20 @@
 import CEvent
 package import Timekeeping
 
-/// A deadline that can be moved. It fires once for each arming, at its instant or later, never earlier.
+/// A timer whose deadline can be moved. It fires once for each arming, at the deadline or later, but never earlier.
 ///
 /// Releasing the timer disarms it.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class LoopTimer: @unchecked Sendable {
-    /// Its turn among events that are due together.
+    /// The turn of the timer among events that are ready at the same time.
     let turn: LoopTurn
     private let event: LoopEvent
     private let handler: () -> Void
     private(set) package var deadline: Instant?
 
-    /// The longest wait at a time. libevent does not count the time while the machine sleeps, but an `Instant` does.
-    /// With short waits a machine that slept through a deadline notices it soon.
+    /// The longest single wait. While the machine sleeps, libevent's clock stops, but an `Instant` continues. With
+    /// short waits, a machine that slept past a deadline notices it soon.
     private static let longestWait: Duration = .seconds(30)
 
     package init(on loop: EventLoop, turn: LoopTurn = .usual, handler: @escaping () -> Void) throws(SystemError) {
@@ -47,7 +47,7 @@ package final class LoopTimer: @unchecked Sendable {
 extension LoopTimer: LoopEventTarget {
     func fired(_ cause: Int16) {
         guard let deadline else { return }
-        // libevent's clock is coarse and may be some milliseconds ahead of ours.
+        // libevent's clock is coarse, and can be some milliseconds ahead of the clock of deadlines.
         guard deadline <= SystemClock.now else { return wait() }
         self.deadline = nil
         handler()
@@ -55,7 +55,7 @@ extension LoopTimer: LoopEventTarget {
 }
 
 extension EventLoop {
-    /// Runs the job once, at the instant or later. Releasing the returned timer cancels it.
+    /// Runs the job once, at this instant or later. Releasing the returned timer cancels the job.
     package func schedule(at instant: Instant, _ job: @escaping () -> Void) throws(SystemError) -> LoopTimer {
         let timer = try LoopTimer(on: self, handler: job)
         timer.arm(at: instant)

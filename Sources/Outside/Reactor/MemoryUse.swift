@@ -3,26 +3,28 @@ import Glibc
 
 /// The memory that this process uses, and its limit.
 package enum MemoryUse {
-    /// Resident bytes; 0 if the kernel does not report them.
+    /// The resident memory in bytes; 0 if the kernel does not report it.
     package static var resident: Int {
-        // The second number is the resident set in pages (proc(5)).
+        // The second number in `statm` is the resident set in pages (proc(5)).
         let pages = text("/proc/self/statm").split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
         return pages.multipliedReportingOverflow(by: Int(sysconf(Int32(_SC_PAGESIZE)))).partialValue
     }
 
-    /// The memory limit of our control group (`MemoryMax=` of a systemd unit); `nil` without a limit.
+    /// The memory limit of the process's control group (`MemoryMax=` of a systemd unit); `nil` without a limit.
     package static var allowed: Int? { allowed(group: text("/proc/self/cgroup")) { text($0) } }
 
+    /// The memory limit of a control group.
+    ///
     /// - Parameters:
     ///   - group: the contents of `/proc/self/cgroup`.
-    ///   - read: returns the text of a file, empty if it cannot be read.
-    /// - Returns: the least limit of the group and its ancestors.
+    ///   - read: returns the text of a file, which is empty if the file cannot be read.
+    /// - Returns: the lowest limit of the group and its ancestors.
     package static func allowed(group: String, read: (String) -> String) -> Int? {
         let lines = group.split(separator: "\n")
         guard let path = lines.lazy.filter({ $0.hasPrefix("0::/") }).map({ $0.dropFirst(3) }).first else { return nil }
         var least: Int?
         var rest = path[...]
-        // A limit applies to all groups inside, so the least one counts.
+        // A group's limit also applies to all groups inside it, so the lowest limit counts.
         while true {
             let folder = rest == "/" ? "" : rest
             if let limit = Int(read("/sys/fs/cgroup\(folder)/memory.max").filter { !$0.isWhitespace }) {

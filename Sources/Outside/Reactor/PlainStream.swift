@@ -1,35 +1,35 @@
 import CEvent
 import Timekeeping
 
-/// The bytes of a connection without TLS.
+/// The input and output of a connection without TLS.
 ///
-/// Output goes to the kernel immediately, or together after the handler of the input has returned. Input is read into
+/// Output goes to the kernel immediately, or together when the handler of the input has returned. Input is read into
 /// memory that all streams of the loop share. Thus a message costs one system call for input and one for output, and a
 /// silent connection uses no buffer.
 ///
-/// The connection that owns the stream is the target of its events. Thus nothing refers weakly to the stream itself:
-/// weakly referenced objects are expensive to retain, and it is retained several times for each message.
+/// The connection that owns the stream is the target of its events. Thus the stream itself has no weak references.
+/// Objects with weak references are expensive to retain, and the stream is retained several times for each message.
 final class PlainStream {
     private let loop: EventLoop
     private let turn: LoopTurn
     private let descriptor: LoopDescriptor
     private var readable: LoopEvent?
-    /// It exists while output waits.
+    /// The event for output. It exists only while output waits.
     private var writable: LoopEvent?
     private unowned let connection: StreamConnection
     private let share: StreamShare
     private var isReading = false
     var inputLimit = Int.max
-    /// The output that the kernel has not accepted yet, from `sent` on.
+    /// The output that the kernel has not accepted yet. Bytes before the index `sent` are already accepted.
     private var waiting: [UInt8] = []
     private var sent = 0
     private var isGathering = false
     var outputMark = 0
 
-    // Input and output only record the time. The effect on the deadline is computed when the deadline comes.
+    // Input and output only record the time. The deadline is computed again when it is reached.
     private var inputTimeout: Duration?
     private var outputTimeout: Duration = .zero
-    /// When the last byte arrived, or reading was resumed.
+    /// When the last byte arrived, or when reading was resumed.
     private var heard = Instant.distantPast
     /// When the kernel accepted the last byte of waiting output.
     private var progressed = Instant.distantPast
@@ -37,7 +37,7 @@ final class PlainStream {
     private var deadlineID = DeadlineID.none
 
     init(_ connected: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
-        precondition(StreamShare.turn <= turn, "a watch stands in an earlier turn than its deadline")
+        precondition(StreamShare.turn <= turn, "a watch has an earlier turn than its deadline")
         loop = connection.loop
         share = connection.loop.streams
         self.connection = connection
@@ -51,7 +51,7 @@ final class PlainStream {
     }
 
     deinit {
-        // The events end before the descriptor is closed, because another owner may get its number immediately.
+        // The events end before the descriptor is closed. Another owner may get its number immediately afterwards.
         readable = nil
         writable = nil
         guard deadlineID != .none else { return }
@@ -69,7 +69,7 @@ final class PlainStream {
         updateDeadline()
     }
 
-    /// Reads once, so that others have their turn, and lends the input.
+    /// Reads once, so that other connections have their turn, and passes the input on.
     private func read(for connection: StreamConnection) throws(SystemError) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try System.receive(descriptor.number, into: room) else { return }
@@ -78,7 +78,7 @@ final class PlainStream {
         connection.received(unsafe Span(_unsafeElements: room).extracting(first: count))
     }
 
-    /// Lends the peer's last input. It is read when the connection ends, so read errors do not matter.
+    /// Calls `body` with the peer's last input. It is read when the connection ends, so errors do not matter.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         let room = unsafe share.room(upTo: inputLimit)
         guard let count = unsafe try? System.receive(descriptor.number, into: room), count > 0 else { return }
@@ -91,14 +91,14 @@ final class PlainStream {
 
     var outputCount: Int { waiting.count - sent + (isGathering ? share.gathered.count : 0) }
 
-    /// From now on output is gathered: answers to requests that came together are sent together.
+    /// From now on output is gathered. Answers to requests that arrived together are then sent together.
     func gather() {
         guard !share.isGathering else { return }
         share.isGathering = true
         isGathering = true
     }
 
-    /// Sends the gathered output, or drops it if the connection has ended.
+    /// Sends the gathered output. If the connection has ended, drops it.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
         guard isGathering else { return waiting.count - sent }
         share.isGathering = false
@@ -137,7 +137,7 @@ final class PlainStream {
         return waiting.count
     }
 
-    /// Resumes sending, because the kernel accepts output again.
+    /// Sends more of the waiting output, because the kernel accepts output again.
     private func flush(for connection: StreamConnection) throws(SystemError) {
         let bytes = waiting
         guard let taken = try System.send(descriptor.number, bytes.span.extracting(sent..<bytes.count)) else { return }
@@ -178,7 +178,7 @@ final class PlainStream {
         deadlineID = share.schedule(connection, at: next)
     }
 
-    /// The reason to close the connection at its deadline; `nil` if none applies.
+    /// Call at the deadline. The result is the reason for closing the connection; `nil` if the deadline has moved.
     func deadlineReached(now: Instant) -> StreamCloseReason? {
         deadline = .distantFuture
         deadlineID = .none
@@ -188,7 +188,7 @@ final class PlainStream {
         return nil
     }
 
-    /// The kernel has input for the connection, or accepts waiting output.
+    /// Handles an event: the kernel has input for the connection, or accepts waiting output again.
     func fired(_ cause: Int16, for connection: StreamConnection) {
         do {
             if cause & Int16(EV_WRITE) != 0 { try flush(for: connection) } else { try read(for: connection) }
@@ -199,8 +199,8 @@ final class PlainStream {
 }
 
 extension [UInt8] {
-    /// Appends the bytes. When capacity is lacking it grows by an eighth: little output waits in a connection, and the
-    /// memory counts for each of them.
+    /// Appends the bytes. If more capacity is needed, it grows only by an eighth. Usually little output waits, and
+    /// unused memory counts for each connection.
     mutating func appendSparingly(_ bytes: Span<UInt8>) {
         let needed = count + bytes.count
         if capacity < needed { reserveCapacity(needed + Swift.max(needed / 8, 64)) }

@@ -1,7 +1,7 @@
 /// The limit of open files and sockets of this process.
 package enum ProcessDescriptors {
-    /// Requests the maximum that the system allows, and grows the kernel's table for it. Call early, while few threads
-    /// exist.
+    /// Raises the limit of descriptors to the maximum that the system allows, and grows the kernel's table accordingly.
+    /// Call it early, while few threads exist.
     ///
     /// - Returns: the limit from now on.
     package static func raiseLimit() -> Int {
@@ -10,9 +10,9 @@ package enum ProcessDescriptors {
         return limit
     }
 
-    /// A megabyte of the kernel's memory.
+    /// The number of descriptors for which the kernel's table is grown at once. The table then takes a megabyte.
     private static let roomAtOnce = 1 << 17
 
-    /// The number of this process, by which environment variables refer to it.
+    /// The number of this process. Environment variables for socket handover name it.
     package static var owner: Int32 { System.process }
 }

@@ -1,17 +1,19 @@
 package import Addressing
 
-/// A load balancer's description of a connection before its first byte: the PROXY protocol, versions 1 and 2.
+/// The PROXY protocol, versions 1 and 2: a header that a load balancer sends before the first byte of a connection. It
+/// names the peer of the connection.
 ///
-/// Its sender can claim any address. Therefore it is accepted only from listed balancers, and required from them.
+/// A sender can claim any address. Therefore the header is accepted only from listed balancers, and required from them.
 package enum ProxyHeader: Hashable, Sendable {
-    /// The header is not complete yet.
+    /// More bytes of the header are needed.
     case incomplete
-    /// The bytes are not a header, or a malformed one.
+    /// The bytes are not a PROXY header, or a malformed one.
     case invalid
-    /// The length of the header in bytes. Without a source the balancer speaks for itself, as in a health check.
+    /// A header with its length in bytes. If the source is `nil`, the balancer connected on its own behalf, as in a
+    /// health check.
     case header(length: Int, source: Endpoint?)
 
-    /// The maximum length of a header. Version 2 has 16 bytes and a variable part, and a longer part makes no sense.
+    /// The maximum accepted length of a header. Version 2 has 16 bytes and a variable part. No useful header is longer.
     package static let longest = 536
 
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
@@ -28,7 +30,7 @@ package enum ProxyHeader: Hashable, Sendable {
         }
     }
 
-    /// Whether the bytes are the beginning of the mark.
+    /// Whether the bytes begin with the mark, or are the beginning of the mark.
     private static func begins(_ bytes: Span<UInt8>, _ mark: [UInt8]) -> Bool {
         for index in 0..<min(bytes.count, mark.count) where bytes[index] != mark[index] { return false }
         return true
@@ -50,7 +52,7 @@ package enum ProxyHeader: Hashable, Sendable {
             guard length >= 52 else { return .invalid }
             let address = IPAddress(high: number(bytes, 16, 8), low: number(bytes, 24, 8))
             return .header(length: length, source: Endpoint(address, UInt16(truncatingIfNeeded: number(bytes, 48, 2))))
-        // The source of other address families is unknown, so it counts as the balancer itself.
+        // The header has an address family without endpoints, so the balancer itself counts as the peer.
         case (1, _): return .header(length: length, source: nil)
         default: return .invalid
         }
@@ -64,7 +66,7 @@ package enum ProxyHeader: Hashable, Sendable {
 
     // MARK: Version 1
 
-    /// The maximum length of a line in the specification.
+    /// The maximum length of a line of version 1, by the specification.
     private static let longestLine = 107
 
     private static func text(_ bytes: Span<UInt8>) -> ProxyHeader {

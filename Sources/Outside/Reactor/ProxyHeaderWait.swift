@@ -7,14 +7,15 @@ import Timekeeping
 /// Bytes of the header are taken from the socket immediately. If they stayed there, the socket would be ready again and
 /// again, and no later turn would be served.
 ///
-/// Releasing the object ends the wait silently.
+/// Releasing the object ends the wait without a callback.
 final class ProxyHeaderWait {
     enum End: Hashable {
-        /// Something else arrived, or nothing in time.
+        /// Other bytes arrived, or no header in time.
         case none
-        /// The connection ended before any byte, as in health checks of balancers.
+        /// The connection ended before any byte, as health checks of balancers do.
         case nothing
-        /// The header arrived, with the address that it names; `nil` if the balancer speaks for itself.
+        /// The header arrived. The endpoint is the peer that it names; `nil` if the balancer connected on its own
+        /// behalf.
         case header(Endpoint?)
     }
 
@@ -23,11 +24,12 @@ final class ProxyHeaderWait {
     private let done: (End) -> Void
     private var timer: LoopTimer?
     private var watch: FileWatch?
-    /// The received bytes of the header.
+    /// The bytes of the header that have arrived.
     private var bytes: [UInt8] = []
 
-    /// The socket must outlive the object; `done` is called once, on the loop. Fails if the system lacks the resources
-    /// to wait.
+    /// Waits for the header. The socket must outlive this object. `done` is called once, on the loop.
+    ///
+    /// - Throws: if the system lacks the resources to wait.
     init(
         _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: Instant, done: @escaping (End) -> Void
     ) throws(SystemError) {
@@ -51,7 +53,7 @@ final class ProxyHeaderWait {
             guard let count = unsafe try System.peek(descriptor, into: room) else { return }
             guard count > 0 else { return end(had == 0 ? .nothing : .none) }
             unsafe bytes.append(contentsOf: room[..<count])
-            // The optimiser requires the owner of the span to be here.
+            // A local variable must own the span, because the optimiser requires it.
             let header = bytes
             switch ProxyHeader(header.span) {
             case .incomplete: try take(count)
@@ -65,7 +67,7 @@ final class ProxyHeaderWait {
         }
     }
 
-    /// Takes bytes from the socket that were peeked before.
+    /// Takes bytes from the socket that were only peeked at before.
     private func take(_ count: Int) throws(SystemError) {
         let room = unsafe loop.streams.room(upTo: count)
         guard unsafe try System.receive(descriptor, into: room) == count else {

@@ -3,20 +3,20 @@ import Glibc
 
 /// The service manager of this process: systemd (sd_notify(3)) or a compatible one.
 ///
-/// One datagram for each message, on a socket that never blocks: a manager that does not read misses messages.
+/// Each message is one datagram, on a socket that never blocks. If the manager does not read, messages are lost.
 package final class ServiceManager: Sendable {
     private let address: [UInt8]
     private let socket: Int32
-    /// The interval in which the manager expects watchdog messages; `nil` if it does not.
+    /// The interval in which the manager expects watchdog messages; `nil` if it expects none.
     package let watchdogInterval: Duration?
 
-    /// `nil` if no manager wants notifications.
+    /// `nil` if no manager asks for notifications.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
-    ///   - process: its number.
+    ///   - process: the number of the process.
     package init?(environment: [String: String], process: Int32) {
-        // A path, or a name in the abstract namespace after "@".
+        // The variable has a path, or "@" and a name in the abstract namespace.
         guard let name = environment["NOTIFY_SOCKET"], let first = name.utf8.first,
             first == UInt8(ascii: "/") || first == UInt8(ascii: "@"), name.utf8.count > 1,
             let socket = System.notifySocket()
@@ -30,16 +30,16 @@ package final class ServiceManager: Sendable {
 
     deinit { System.close(socket) }
 
-    /// A message to the manager, such as `READY=1`. sd_notify(3) explains them.
+    /// Sends a message to the manager, such as `READY=1` (sd_notify(3)).
     package func tell(_ words: String...) { send(words, passing: nil) }
 
-    /// Stores a socket for the next run. The manager keeps it without watching it: an unreachable phone causes an error
-    /// on our socket, which is no reason to drop it.
+    /// Passes a socket to the manager, which keeps it for the next run. The manager does not watch the socket: an
+    /// unreachable phone causes an error on it, which is no reason to drop it.
     package func keep(_ descriptor: Int32, as name: String) {
         send(["FDSTORE=1", "FDNAME=\(name)", "FDPOLL=0"], passing: descriptor)
     }
 
-    /// Removes a socket that an earlier run stored.
+    /// Asks the manager to drop a socket that an earlier run passed to it.
     package func drop(_ name: String) { tell("FDSTOREREMOVE=1", "FDNAME=\(name)") }
 
     private func send(_ words: [String], passing descriptor: Int32?) {
@@ -60,7 +60,7 @@ extension System {
     ) {
         unsafe address.withUnsafeBufferPointer { address in
             unsafe text.withUnsafeBufferPointer { text in
-                // A manager that does not receive the message is gone or has no room. Both are the manager's concern.
+                // A failure is ignored: the manager has ended or has no room for messages.
                 _ = unsafe notify_manager(
                     socket, address.baseAddress, address.count, text.baseAddress, text.count, descriptor ?? -1)
             }

@@ -1,10 +1,11 @@
 import CEvent
 import Glibc
 
-/// A Unix signal as an event on the loop. Because of libevent, only one loop of the process may have such watches.
+/// Calls a handler on the loop for each Unix signal of one kind. Because of libevent, only one loop of the process may
+/// have such watches.
 ///
-/// The signal arrives even if the parent process had blocked it, which is inherited: the loop's thread unblocks it for
-/// itself as soon as it runs.
+/// The signal arrives even if the parent process had blocked it, which a child inherits. The loop's thread unblocks the
+/// signal for itself as soon as it runs.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class SignalWatch: @unchecked Sendable {
@@ -28,7 +29,7 @@ package final class SignalWatch: @unchecked Sendable {
         self.handler = handler
         event.setTarget(self)
         try event.add()
-        // It can only fail for an invalid signal number, and these are valid.
+        // This fails only for an invalid signal number, and all of these are valid.
         loop.post { try? System.unblock(signal.number) }
     }
 }

@@ -2,21 +2,21 @@ package import Addressing
 import CEvent
 import Glibc
 
-/// Sockets that outlive the process. systemd opened them for it or kept them from its last run, or the process opens
-/// them itself and can store them in systemd for the next run.
+/// Bound sockets that outlive the process. systemd opened them or kept them from the last run. The process also opens
+/// sockets itself, and can store them in systemd for the next run.
 ///
-/// A part that binds an address on the loop gets the passed socket for it. Thus no client is refused while the program
-/// restarts: connections and datagrams wait in the kernel. The protocol consists of a few variables (sd_listen_fds(3)),
-/// which need no library.
+/// When a part of the daemon binds an address on the loop, it gets the passed socket for the address. Thus no client is
+/// refused while the program restarts: connections and datagrams wait in the kernel. The protocol consists of a few
+/// environment variables (sd_listen_fds(3)), which need no library.
 ///
 /// - `@unchecked Sendable` because it is used before its loop runs, and on the loop's thread afterwards.
 package final class SocketHandover: @unchecked Sendable {
-    /// The purpose of a socket.
+    /// The address or file to which a socket is bound.
     package enum Place: Hashable, CustomStringConvertible, Sendable {
         case datagrams(Endpoint)
         case stream(Endpoint)
         case unix(String)
-        /// A socket that this program cannot use, in words.
+        /// A socket that this program cannot use, with a description in words.
         case other(String)
 
         package var description: String {
@@ -29,12 +29,12 @@ package final class SocketHandover: @unchecked Sendable {
         }
     }
 
-    /// A passed socket that no part has bound.
+    /// A passed socket for which no part of the daemon has asked.
     package struct Unclaimed: Sendable {
         package let place: Place
-        /// The name under which it was passed.
+        /// The name under which the socket was passed.
         package let name: String
-        /// Whether this program stored it itself.
+        /// Whether this program stored the socket itself.
         package var isOwn: Bool { name.hasPrefix(SocketHandover.prefix) }
     }
 
@@ -45,22 +45,23 @@ package final class SocketHandover: @unchecked Sendable {
     }
 
     private var waiting: [Socket] = []
-    /// The sockets opened in this run that the next run can use, by the names under which they are stored.
+    /// The sockets that were opened in this run and that the next run can use, with the names under which they are
+    /// stored.
     private(set) package var opened: [(name: String, descriptor: Int32)] = []
 
     fileprivate static let prefix = "sippushd-"
-    /// The first passed descriptor (SD_LISTEN_FDS_START).
+    /// The number of the first passed descriptor (SD_LISTEN_FDS_START).
     private static let first: Int32 = 3
-    /// More than any service listens on: a higher number is a mistake.
+    /// The maximum number of passed sockets. No service listens on more, so a higher number is a mistake.
     private static let limit = 1024
 
     package init() {}
 
-    /// Takes the sockets that the variables name; none if the variables belong to another process.
+    /// Takes the sockets that the variables name. If the variables belong to another process, there are none.
     ///
     /// - Parameters:
     ///   - environment: the variables of the process.
-    ///   - process: its number.
+    ///   - process: the number of the process.
     ///   - first: the first descriptor, for tests.
     package init(environment: [String: String], process: Int32, first: Int32? = nil) {
         guard let meant = environment["LISTEN_PID"].flatMap({ Int32($0) }), meant == process,
@@ -79,24 +80,24 @@ package final class SocketHandover: @unchecked Sendable {
         for socket in waiting { System.close(socket.number) }
     }
 
-    /// The sockets that no part has bound. They are closed with this object.
+    /// The sockets for which no part of the daemon has asked. They are closed with this object.
     package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
 
     // MARK: For those who bind
 
-    /// The passed socket for a place, or a new one.
+    /// The socket for an address: the passed one, or a new one.
     func socket(_ kind: Int32, boundTo endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let isStream = kind == System.stream
         if let number = take(isStream ? .stream(endpoint) : .datagrams(endpoint)) { return Descriptor(number) }
         let descriptor = try System.boundSocket(kind, to: endpoint)
         let place = System.localEndpoint(descriptor.number) ?? endpoint
         let words = "\(isStream ? "tcp" : "udp")-\(place)"
-        // A name may not contain a colon.
+        // systemd allows no colon in the name of a socket.
         opened.append((Self.prefix + words.replacing(":", with: "_"), descriptor.number))
         return descriptor
     }
 
-    /// The passed socket for a file.
+    /// The passed socket for a socket file; `nil` if none was passed.
     func socket(boundTo path: String) -> Descriptor? { take(.unix(path)).map { Descriptor($0) } }
 
     private func take(_ place: Place) -> Int32? {
@@ -106,7 +107,8 @@ package final class SocketHandover: @unchecked Sendable {
 }
 
 extension System {
-    /// The place of a passed descriptor, which gets the same options as this module's own; `nil` for an invalid number.
+    /// The place to which a passed descriptor is bound; `nil` for an invalid number. Also gives it the options that
+    /// this module sets for its own sockets.
     fileprivate static func place(of number: Int32) -> SocketHandover.Place? {
         guard fcntl(number, F_SETFD, FD_CLOEXEC) == 0 else { return nil }
         let flags = fcntl(number, F_GETFL)
@@ -128,7 +130,7 @@ extension System {
         return .stream(endpoint)
     }
 
-    /// Whether a socket for IPv6 accepts IPv4 as well.
+    /// Whether an IPv6 socket accepts IPv4 as well.
     private static func takesBoth(_ number: Int32, at endpoint: Endpoint) -> Bool {
         endpoint.address.isUnspecified && !endpoint.address.isV4
             && (try? option(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY)) == 0

@@ -1,15 +1,16 @@
 import Crypto
 
-/// The input and output of a connection: without TLS directly to and from the kernel, with TLS through libevent.
+/// The input and output of a connection. Without TLS, bytes go directly to and from the kernel; with TLS, through
+/// libevent.
 ///
-/// A connection has one as soon as TCP is established; an accepted one, after its TLS handshake. Reading is off at
-/// first.
+/// A connection has a buffer as soon as TCP is established, or for an accepted TLS connection, after the handshake.
+/// Reading is off at first.
 enum StreamBuffer {
     case plain(PlainStream)
     case tls(TLSStream)
 
-    /// Takes over a connected descriptor. With TLS, a client's handshake begins immediately, and a server's is already
-    /// done.
+    /// Takes over a connected descriptor. With TLS, a client begins its handshake immediately. A server's handshake is
+    /// already done.
     init(_ descriptor: consuming Descriptor, of connection: StreamConnection, turn: LoopTurn) throws(SystemError) {
         if let session = connection.tls {
             self = .tls(try TLSStream(descriptor, of: connection, session: session, turn: turn))
@@ -25,7 +26,7 @@ enum StreamBuffer {
         }
     }
 
-    /// The maximum number of bytes read at a time.
+    /// Sets the maximum number of bytes that are read at a time.
     func limitInput(to bytes: Int) {
         switch self {
         case .plain(let stream): stream.inputLimit = bytes
@@ -33,7 +34,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Lends the input that was not lent yet.
+    /// Calls `body` with the input that it has not got yet.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         switch self {
         case .plain(let stream): stream.lendInput(body)
@@ -41,8 +42,8 @@ enum StreamBuffer {
         }
     }
 
-    /// A second owner of the socket, which sees the peer's end after this buffer, whose output is finished, was
-    /// released.
+    /// A second descriptor of the socket. When this buffer has sent all output and was released, the descriptor shows
+    /// when the peer ends its side.
     func duplicateSocket() -> Descriptor? {
         switch self {
         case .plain(let stream): stream.duplicateSocket()
@@ -50,7 +51,7 @@ enum StreamBuffer {
         }
     }
 
-    /// How many bytes of output wait.
+    /// The number of bytes of output that wait.
     var outputCount: Int {
         switch self {
         case .plain(let stream): stream.outputCount
@@ -58,8 +59,8 @@ enum StreamBuffer {
         }
     }
 
-    /// From now on the connection is notified of drained output as soon as at most this many bytes wait, not only when
-    /// none do.
+    /// From now on the connection is notified of drained output when at most this many bytes wait. Before, it is
+    /// notified when no byte waits.
     func tellOutput(below bytes: Int) {
         switch self {
         case .plain(let stream): stream.outputMark = bytes
@@ -77,7 +78,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Until ``endGathering(sending:)``, output may be kept back to be sent in one piece.
+    /// Keeps output back until ``endGathering(sending:)``, so that it can be sent in one piece.
     func gather() {
         switch self {
         case .plain(let stream): stream.gather()
@@ -85,6 +86,8 @@ enum StreamBuffer {
         }
     }
 
+    /// Ends the gathering of output, and sends or drops it.
+    ///
     /// - Returns: how many bytes wait for the peer.
     func endGathering(sending: Bool) throws(SystemError) -> Int {
         switch self {
@@ -93,8 +96,7 @@ enum StreamBuffer {
         }
     }
 
-    /// Sets the time limit for silence while reading is on, `nil` for none, and the time limit for output without
-    /// progress.
+    /// Sets two time limits: for silence while reading is on (`nil` for none), and for waiting output without progress.
     func setTimeouts(input: Duration?, output: Duration) {
         switch self {
         case .plain(let stream): stream.setTimeouts(input: input, output: output)

@@ -3,10 +3,10 @@ package import Crypto
 import Synchronization
 import Timekeeping
 
-/// A TCP, TLS or Unix-domain connection, accepted or opened by the daemon.
+/// A TCP, TLS or Unix-domain connection that the daemon accepted or opened.
 ///
-/// It lives as long as it is referenced; releasing it closes it. Handlers are called on the loop's thread, never from
-/// within a call to the connection.
+/// It lives as long as it is referenced; releasing it closes it. Handlers are called on the loop's thread, but never
+/// while a method of the connection runs.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class StreamConnection: @unchecked Sendable {
@@ -15,33 +15,34 @@ package final class StreamConnection: @unchecked Sendable {
         case connecting
         /// TLS is being established. Next: `open`, `closed`.
         case handshaking
-        /// Next: `closing`, `closed`.
+        /// The connection carries data. Next: `closing`, `closed`.
         case open
-        /// Closed on our side; waiting output is still sent. Next: `closed`.
+        /// The daemon has closed the connection, and waiting output is still being sent. Next: `closed`.
         case closing
         case closed
     }
 
     /// The number of the connection, unique in this process and never 0.
     package let id: UInt64
-    /// `0.0.0.0:0` on Unix-domain sockets. Behind a load balancer, the address that the balancer names.
+    /// The address of the peer. Behind a load balancer it is the address that the balancer names. On a Unix-domain
+    /// socket it is `0.0.0.0:0`.
     private(set) package var remote: Endpoint
-    /// The address of our own side, known once it is connected.
+    /// The address of the daemon's side. It is known when the connection is established.
     private(set) package var local: Endpoint
-    /// The TLS session, `nil` on plain connections.
+    /// The TLS session; `nil` for a plain connection.
     package let tls: TLSSession?
-    /// The turn of its events. Change it before the start.
+    /// The turn of the connection's events. Change it only before ``start(_:)``.
     package var turn: LoopTurn
 
     let loop: EventLoop
     private let limits: Limits
-    /// How many bytes of output may wait; initially the value of the limits.
+    /// How many bytes of output may wait. It begins with the value in the limits.
     package var outputLimit: Int
     package var outputMark: Int? {
         didSet { if let outputMark { buffer?.tellOutput(below: outputMark / 4) } }
     }
-    /// Whether the peer gets time, at most two seconds, to read the last output before the connection is closed, even
-    /// if it has sent unread input or keeps sending.
+    /// Whether the peer gets up to two seconds to read the last output before the socket is closed. This helps a peer
+    /// that has sent unread input or keeps sending.
     package var waitsForPeersEnd = false
     private var state: State
     private var handlers: Handlers?
@@ -52,29 +53,30 @@ package final class StreamConnection: @unchecked Sendable {
     private var openTimer: LoopTimer?
     private var handshake: PendingHandshake?
     private var idleTimeout: Duration?
-    /// Input that was not used yet. It grows with the input, so that many partial messages do not use as much memory as
-    /// whole ones.
+    /// Input that the handler has not used yet. Its capacity follows the input, so that many partial messages do not
+    /// use as much memory as whole ones.
     private var kept: [UInt8] = []
     /// Whether the owner wants input.
     private var wantsReading = true
-    /// Whether more output waits than the mark allows.
+    /// Whether more output waits than ``outputMark`` allows.
     package private(set) var isHeldUp = false
-    /// Whether the handler has had its turn, so that the unused input waits until other connections had theirs.
+    /// Whether the handler has had its turn. Then unused input waits until other connections had their turn.
     private var isTurnOver = false
     private var isReading = false
-    /// Why the connection ends after all output is sent.
+    /// Why the connection ends when all output is sent.
     private var endReason: StreamCloseReason?
-    /// Whether its end waits until the ends of others are handled.
+    /// Whether the end of the connection waits until the ends of other connections are handled.
     private var isEnding = false
-    /// Output from before the connection was open.
+    /// Output that was sent before the connection was open.
     private var early: [UInt8] = []
-    /// Notifies the listener that its connection has ended.
+    /// Notifies the listener that the connection has ended.
     private let ended: @Sendable () -> Void
 
     private static let lastID = Atomic<UInt64>(0)
     private static let nowhere = Endpoint(.anyV4, 0)
 
-    /// With a `target`, a connection that is being opened; else an accepted one. It does nothing until ``start(_:)``.
+    /// Creates a connection, which does nothing until ``start(_:)``. With a `target`, the connection is being opened.
+    /// Without, it was accepted.
     init(
         _ descriptor: consuming Descriptor, connectingTo target: Endpoint? = nil, on loop: EventLoop, tls: TLSSession?,
         limits: Limits, ended: @escaping @Sendable () -> Void = {}
@@ -94,21 +96,21 @@ package final class StreamConnection: @unchecked Sendable {
         pendingDescriptor = consume descriptor
     }
 
-    /// The user at the other end of a Unix-domain socket, as the kernel reports; `nil` for other sockets, and after the
-    /// start.
+    /// The user at the other end of a Unix-domain socket, as the kernel reports. `nil` for other sockets, and after
+    /// ``start(_:)``.
     package var peerUser: UInt32? {
         guard let descriptor = pendingDescriptor?.number else { return nil }
         return System.peerUser(descriptor)
     }
 
     deinit {
-        // A remaining buffer closes the connection in its own deinit.
+        // If a buffer exists, its deinit closes the socket.
         if state != .closed { ended() }
     }
 
     // MARK: Opening
 
-    /// Starts to connect. Success and failure are reported to the handlers, except for immediate failures: lack of
+    /// Starts to connect. Success and failure are reported to the handlers. Only immediate failures are thrown: lack of
     /// resources, or a `source` that is not an address of this machine. Without a source, or with the unspecified
     /// address, the kernel chooses one.
     package static func connect(
@@ -124,7 +126,7 @@ package final class StreamConnection: @unchecked Sendable {
         return connection
     }
 
-    /// Sets the handlers of an accepted connection and starts it. Call once, when it is accepted.
+    /// Sets the handlers of an accepted connection and starts it. Call it once, when the connection was accepted.
     package func start(_ handlers: Handlers) throws(SystemError) {
         loop.checkThread()
         precondition(self.handlers == nil, "a connection is started once")
@@ -147,7 +149,7 @@ package final class StreamConnection: @unchecked Sendable {
         }
     }
 
-    /// Waits for the PROXY header of a load balancer, and uses the address in it. Call before ``start(_:)``.
+    /// Waits for the PROXY header of a load balancer. The address in it becomes ``remote``. Call before ``start(_:)``.
     ///
     /// - Parameter done: called once, on the loop.
     /// - Throws: if the system lacks the resources to wait.
@@ -179,7 +181,7 @@ package final class StreamConnection: @unchecked Sendable {
         guard let descriptor = pendingDescriptor.take() else { return }
         if let tls, tls.isServer { return try beginHandshake(descriptor, tls) }
         try take(descriptor)
-        // Posted, because the caller may still be about to store this connection.
+        // Posted, because the caller may not have stored this connection yet.
         if tls == nil { loop.post { [weak self] in self?.handshakeFinished() } }
     }
 
@@ -187,7 +189,8 @@ package final class StreamConnection: @unchecked Sendable {
         let loop = loop
         handshake = try loop.handshakes().begin(id, descriptor, session) { [weak self] end in
             loop.post { [weak self] in
-                // Even if the connection is gone, its socket must be closed.
+                // The closure does not retain the connection. If the connection was released, its socket must still be
+                // closed.
                 loop.connectionTurns.doLater { [weak self] in Self.handshakeEnded(end, of: self) }
             }
         }
@@ -202,7 +205,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     // MARK: Use
 
-    /// Appends the bytes to the output. Before the connection is open they wait; after it is closed they are dropped.
+    /// Appends the bytes to the output. Before the connection is open, they wait. After it is closed, they are dropped.
     package func send(_ bytes: Span<UInt8>) {
         loop.checkThread()
         switch state {
@@ -216,7 +219,8 @@ package final class StreamConnection: @unchecked Sendable {
 
     package func send(_ bytes: [UInt8]) { send(bytes.span) }
 
-    /// Ends the connection after this time without input; `nil` removes the limit, which is also the initial state.
+    /// Sets how long the peer may send nothing before the connection is closed. With `nil` there is no limit, as at the
+    /// beginning.
     package func setIdleTimeout(_ timeout: Duration?) {
         idleTimeout = timeout
         if state == .open { buffer?.setTimeouts(input: timeout, output: limits.outputTimeout) }
@@ -238,18 +242,18 @@ package final class StreamConnection: @unchecked Sendable {
         updateReading()
     }
 
-    /// Posted, because an owner that called this does not expect a call from within.
+    /// The failure is posted, because the owner that called this does not expect a callback before the call returns.
     private func outputFailed(_ error: SystemError) { loop.post { [weak self] in self?.failed(.system(error)) } }
 
-    /// Stops reading, so that TCP slows the peer down, or resumes it.
+    /// Stops or resumes reading. While reading is off, TCP slows the peer down.
     package func setReading(_ isOn: Bool) {
         guard state == .open else { return }
         wantsReading = isOn
         updateReading()
     }
 
-    /// Passes the open connection to another owner, which gets `unread` again: the input that the former owner did not
-    /// use.
+    /// Passes the open connection to another owner. `unread` is input that the former owner got and did not use. The
+    /// new owner gets it again.
     package func handOver(to handlers: Handlers, unread: [UInt8]) {
         guard state == .open else { return }
         self.handlers = handlers
@@ -258,8 +262,8 @@ package final class StreamConnection: @unchecked Sendable {
         endTurn()
     }
 
-    /// Ends the turn of a handler that leaves usable input. It is offered again after other ready events were handled,
-    /// and nothing more is read until then.
+    /// Ends the turn of a handler that has not used all input. The input is offered again after other ready events were
+    /// handled. Nothing more is read until then.
     package func endTurn() {
         guard state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -267,7 +271,7 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.takeTurn() }
     }
 
-    /// Ends the connection after all waiting output is sent, and reads nothing more. ``Handlers/closed`` reports the
+    /// Reads nothing more, and ends the connection when all waiting output is sent. ``Handlers/closed`` reports the
     /// end.
     package func finish() {
         guard state == .open, endReason == nil else { return }
@@ -277,16 +281,17 @@ package final class StreamConnection: @unchecked Sendable {
         loop.post { [weak self] in self?.endIfDone() }
     }
 
-    /// Ends the connection without calling a handler. If `flushing`, waiting output is sent first, unless that stalls.
+    /// Ends the connection without calling a handler. If `flushing`, waiting output is sent first, unless the peer does
+    /// not read it.
     package func close(flushing: Bool = false) {
         loop.checkThread()
         guard flushing, state == .open, let buffer else { return end() }
         guard buffer.outputCount > 0 else { return end(bidsFarewell: true) }
         state = .closing
         handlers = nil
-        // It fails only when reading is turned on.
+        // This call can fail only if it turns reading on.
         try? buffer.setReading(false)
-        // The connection must be retained until the rest is sent; the cycle ends with the buffer.
+        // The connection retains itself until the output is sent. The cycle ends together with the buffer.
         lingering = self
     }
 
@@ -294,7 +299,7 @@ package final class StreamConnection: @unchecked Sendable {
 
     package var isOpen: Bool { state == .open }
 
-    /// How many bytes of output wait or, after the end, were never sent.
+    /// How many bytes of output wait. After the end, how many were never sent.
     package var outputCount: Int { state == .closed ? unsentCount : early.count + (buffer?.outputCount ?? 0) }
 
     private var unsentCount = 0
@@ -308,7 +313,7 @@ package final class StreamConnection: @unchecked Sendable {
         handlers?.closed(self, reason)
     }
 
-    /// Fails after the current call, which comes from an owner.
+    /// Fails after the current call has returned, because an owner called it.
     private func failLater(_ reason: StreamCloseReason) {
         wantsReading = false
         updateReading()
@@ -344,7 +349,7 @@ extension StreamConnection: LoopEventTarget {
         noteTurn()
     }
 
-    /// The connection was served in its turn, which is over if other connections must have theirs.
+    /// Call after the connection was served in its turn. The turn ends if other connections must have theirs.
     func noteTurn() {
         guard loop.connectionTurns.mustGiveWay(after: turn), state == .open, !isTurnOver else { return }
         isTurnOver = true
@@ -356,7 +361,7 @@ extension StreamConnection: LoopEventTarget {
         if case .plain(let stream)? = buffer, let reason = stream.deadlineReached(now: now) { failed(reason) }
     }
 
-    /// The socket is closed if its connection was released meanwhile.
+    /// Handles the end of a handshake. If the connection was released meanwhile, its socket is closed.
     private static func handshakeEnded(_ end: HandshakeThread.End, of connection: StreamConnection?) {
         switch end {
         case .done(let socket):
@@ -387,9 +392,9 @@ extension StreamConnection: LoopEventTarget {
         handlers?.connected(self)
     }
 
-    /// Input may have arrived.
+    /// Call when input may have arrived.
     func inputArrived() {
-        // The local variable keeps the buffer alive even if the handler closes the connection.
+        // The local variable keeps the buffer alive, even if the handler closes the connection.
         guard state == .open, let buffer else { return }
         buffer.lendInput { received($0) }
     }
@@ -418,7 +423,7 @@ extension StreamConnection: LoopEventTarget {
     }
 
     func failed(_ reason: StreamCloseReason) {
-        // With TLS the end is reported before the last input. A peer that reads no answers may still have sent
+        // With TLS the end is reported before the last input is. A peer that reads no answers may still have sent
         // something.
         inputArrived()
         guard state != .closed, !isEnding else { return }
@@ -426,7 +431,7 @@ extension StreamConnection: LoopEventTarget {
         isEnding = true
         wantsReading = false
         updateReading()
-        // Retained until then, so that it ends in its turn even if its owner releases it.
+        // The closure retains the connection, so that it ends in its turn even if its owner releases it.
         loop.connectionTurns.doLater { self.endAfterAnswers(reason) }
     }
 
@@ -445,7 +450,7 @@ extension StreamConnection: LoopEventTarget {
         guard let handlers, let buffer else { return bytes.count }
         buffer.gather()
         let used = handlers.received(self, bytes)
-        precondition(used >= 0 && used <= bytes.count, "used more bytes than there were")
+        precondition(used >= 0 && used <= bytes.count, "the handler used more bytes than it got")
         do {
             outputGrew(to: try buffer.endGathering(sending: state != .closed))
         } catch {
@@ -462,7 +467,7 @@ extension StreamConnection: LoopEventTarget {
         let used = offer(bytes.span)
         guard state == .open, endReason != .finished, used < bytes.count else { return }
         if used > 0 { bytes.removeFirst(used) }
-        // The memory of a long message is not kept for the first bytes of the next one.
+        // The large memory of a long message is not kept for the first bytes of the next message.
         if bytes.capacity > 2 * bytes.count + Self.spareRoom { keep(bytes.span, from: 0) } else { kept = bytes }
     }
 
@@ -473,7 +478,7 @@ extension StreamConnection: LoopEventTarget {
         kept.appendSparingly(bytes.extracting(position..<bytes.count))
     }
 
-    /// Fails if too much unused input waits. Input that waits for its turn does not count, because nothing is read
+    /// Fails if too much unused input waits. Input that waits for its turn does not count, because nothing more is read
     /// until then.
     private func checkInput() {
         if state == .open, !isTurnOver, !isHeldUp, kept.count >= limits.input { fail(.inputOverflow) }

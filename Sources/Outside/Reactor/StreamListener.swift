@@ -4,22 +4,22 @@ import Timekeeping
 
 /// Accepts TCP, TLS or Unix-domain connections.
 ///
-/// At its limit, and when the process has no descriptor left, it leaves new connections in the kernel's queue for a
+/// At its limit, and when the process has no free descriptor, it leaves new connections in the kernel's queue for a
 /// while.
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class StreamListener: @unchecked Sendable {
-    /// The address that the kernel bound; `0.0.0.0:0` on a Unix-domain socket.
+    /// The address that the kernel bound. It is `0.0.0.0:0` for a Unix-domain socket.
     package let local: Endpoint
-    /// How many accepted connections are open.
+    /// The number of accepted connections that are open.
     private(set) package var connectionCount = 0
-    /// The context for new connections. It is replaced when certificates change.
+    /// The TLS context for new connections. It is replaced when certificates change.
     package var tls: TLSContext?
     /// The load balancers, whose connections must begin with a PROXY header.
     package var balancers: [AddressBlock] = []
-    /// Called for each of their connections that began with something else, or with nothing in time.
+    /// Called for each connection of a load balancer that began with something else, or with nothing in time.
     package var unannouncedRefused: (StreamConnection) -> Void = { _ in }
-    /// Their connections whose header has not arrived yet.
+    /// The connections of load balancers whose PROXY header has not arrived yet.
     private var unannounced: [UInt64: StreamConnection] = [:]
 
     private let loop: EventLoop
@@ -32,11 +32,11 @@ package final class StreamListener: @unchecked Sendable {
     private var retryTimer: LoopTimer?
 
     /// How many new connections may wait in the kernel, which accepts at most `net.core.somaxconn`. When all phones
-    /// reconnect together, a connection beyond the queue is retried only a second later.
+    /// reconnect together, a client whose connection finds no place tries again only after a second.
     private static let backlog: Int32 = 65_535
-    /// How many connections are accepted before the loop checks for new events.
+    /// How many connections are accepted before the loop looks for new events.
     private static let acceptsInARow = 16
-    /// Each brings a TLS session, which costs several times as much.
+    /// The same number for TLS. Each of these connections needs a TLS session, which costs several times as much.
     private static let secureAcceptsInARow = 1
     private static let retryDelay: Duration = .milliseconds(200)
 
@@ -51,13 +51,14 @@ package final class StreamListener: @unchecked Sendable {
             connectionLimits: connectionLimits, accepted: accepted)
     }
 
-    /// Listens on a socket file to which only this user may connect. The listener that created the file removes it.
+    /// Listens on a Unix socket to which only this user and root may connect. The listener that created the socket's
+    /// file removes it.
     package convenience init(
         unixPath: String, on loop: EventLoop, limit: Int, connectionLimits: StreamConnection.Limits = .init(),
         accepted: @escaping (StreamConnection) -> Void
     ) throws(SystemError) {
         if let handed = loop.handover.socket(boundTo: unixPath) {
-            // The file belongs to the creator of the socket.
+            // The creator of the socket also owns its file, so this listener does not remove the file.
             try self.init(
                 handed, unixPath: nil, on: loop, tls: nil, limit: limit, connectionLimits: connectionLimits,
                 accepted: accepted)
@@ -110,8 +111,8 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// Whether more connections wait for their handshakes than can be served soon. Then accepting resumes after they
-    /// were served.
+    /// Whether so many connections wait for their handshakes that no more are accepted now. Accepting resumes when half
+    /// of them were served.
     private func mustWait() -> Bool {
         guard let handshakes = try? loop.handshakes(), !handshakes.hasRoom else { return false }
         pause()
@@ -129,7 +130,7 @@ package final class StreamListener: @unchecked Sendable {
             return
         }
         if let tls {
-            // Fails only if memory is lacking; the connection is closed then.
+            // This fails only if memory is lacking. Then the connection is closed.
             guard let made = try? tls.makeServerSession() else { return }
             session = made
         }
@@ -149,7 +150,7 @@ package final class StreamListener: @unchecked Sendable {
         }
     }
 
-    /// A balancer named the peer of a connection. A connection without a header is closed.
+    /// Call when the wait for a balancer's PROXY header has ended. A connection without a header is closed.
     private func announced(_ number: UInt64, _ end: ProxyHeaderWait.End) {
         guard let connection = unannounced.removeValue(forKey: number) else { return }
         switch end {
@@ -165,7 +166,7 @@ package final class StreamListener: @unchecked Sendable {
         return balancers.contains { $0.contains(peer.address) }
     }
 
-    /// A connection that may not is closed by releasing it.
+    /// Whether a connection of this peer may begin its handshake. If not, the caller closes it by releasing it.
     private func mayShakeHands(_ peer: Endpoint?) -> Bool {
         guard let peer, let limit = loop.handshakeLimit else { return true }
         return limit.admits(peer, now: loop.now)
@@ -176,7 +177,7 @@ package final class StreamListener: @unchecked Sendable {
         if connectionCount == limit - 1 { resume() }
     }
 
-    // Changing the conditions fails only if memory is lacking; the retry timer then tries again.
+    // Changing the conditions fails only if memory is lacking. Then the retry timer tries again.
     private func pause() { try? watch?.watch(for: []) }
 
     private func resume() {

@@ -1,40 +1,42 @@
 import Timekeeping
 
-/// The parts that the streams of a loop share, to keep each stream small: the memory for reading and gathering, one
+/// Parts that all streams of a loop share, so that each stream is small: the memory for reading and gathering, one
 /// timer for all deadlines, and the sockets of ended connections.
 @safe
 final class StreamShare {
     private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: StreamShare.size)
-    /// The output so far of the one stream that gathers.
+    /// The output that was gathered so far. Only one stream at a time gathers output.
     var gathered: [UInt8] = []
     var isGathering = false
     let farewells = LingeringSockets()
     private var deadlines = DeadlineQueue<Waiter>()
-    /// It holds the loop, which holds this object, so it ends with the last deadline.
+    /// The timer exists only while there are deadlines. It retains the loop, which retains this object.
     private var timer: LoopTimer?
 
     private struct Waiter {
         weak var connection: StreamConnection?
     }
 
-    /// How much is read or gathered at a time. A peer that sends more waits until the others had their turn.
+    /// How many bytes are read or gathered at a time. If a peer sends more, the rest waits until other connections had
+    /// their turn.
     static let size = 16 << 10
-    /// Not after any connection, so that no connection can delay the deadlines of others.
+    /// The turn of the timer. It is not later than the turn of any connection, so that no connection can delay the
+    /// deadlines of others.
     static let turn = LoopTurn.usual
-    /// How many deadlines are reported before the loop checks for new events.
+    /// How many deadlines are reported before the loop looks for new events.
     private static let deadlinesInARow = 16
 
     deinit { unsafe memory.deallocate() }
 
-    /// Memory for at most `limit` bytes, valid until the next read.
+    /// Memory for at most `limit` bytes. It is valid until the next read.
     func room(upTo limit: Int) -> UnsafeMutableBufferPointer<UInt8> {
         unsafe UnsafeMutableBufferPointer(start: memory, count: min(limit, Self.size))
     }
 
     func schedule(_ connection: StreamConnection, at deadline: Instant) -> DeadlineID {
         let id = deadlines.schedule(Waiter(connection: connection), at: deadline)
-        // Fails only if memory is lacking; the next deadline tries again. The timer belongs to this object, so `self`
-        // lives as long.
+        // This fails only if memory is lacking. The next deadline then tries again. The timer belongs to this object,
+        // so `self` outlives it.
         if timer == nil {
             timer = try? LoopTimer(on: connection.loop, turn: Self.turn) { [unowned self] in deadlinesReached() }
         }

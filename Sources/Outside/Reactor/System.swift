@@ -2,7 +2,8 @@ import Addressing
 import CEvent
 import Glibc
 
-/// Every system call of this module, with one policy: `EINTR` is retried, "would block" is a value, other errors throw.
+/// All system calls of this module. They treat errors in the same way: `EINTR` is retried, "would block" is a value,
+/// other errors are thrown.
 enum System {
     private static let closeOnExec = Int32(SOCK_CLOEXEC.rawValue)
     private static let nonBlocking = Int32(SOCK_NONBLOCK.rawValue)
@@ -17,7 +18,7 @@ enum System {
         }
     }
 
-    /// As ``check(_:_:)``, but `nil` if the call would block.
+    /// Like ``check(_:_:)``, but returns `nil` if the call would block.
     private static func attempt(_ call: String, _ body: () -> Int) throws(SystemError) -> Int? {
         while true {
             let result = body()
@@ -34,15 +35,15 @@ enum System {
 // MARK: Sockets
 
 extension System {
-    /// A non-blocking socket bound to the endpoint. IPv6 sockets accept only IPv6, so that both families can share a
-    /// port.
+    /// A non-blocking socket that is bound to the endpoint. IPv6 sockets accept only IPv6, so that both families can
+    /// have the same port.
     static func boundSocket(_ kind: Int32, to endpoint: Endpoint) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, kind | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         if family == AF_INET6 { try setOption(number, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-        // A restarted daemon must get its port back although old connections are in TIME_WAIT. Not for UDP, where the
-        // option would let two processes share a port unnoticed.
+        // A restarted daemon must get its port back, although old connections are in TIME_WAIT. UDP does not get this
+        // option, because it would let two processes share a port unnoticed.
         if kind == stream { try setOption(number, SOL_SOCKET, SO_REUSEADDR, 1) }
         _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -54,14 +55,14 @@ extension System {
         _ = try check("listen") { Glibc.listen(descriptor, backlog) }
     }
 
-    /// The next connection, or `nil` if none waits.
+    /// The next connection that waits; `nil` if none does.
     static func accept(_ listener: Int32) throws(SystemError) -> Descriptor? {
         while true {
             let number = stream_accept(listener, nil, nil, closeOnExec | nonBlocking)
             if number >= 0 { return Descriptor(number) }
             switch errno {
-            // The peer closed before the connection was accepted, or its packets met a routing error (accept(2), "Error
-            // handling").
+            // The peer closed the connection before it was accepted, or the network reported a routing error
+            // (accept(2), "Error handling").
             case EINTR, ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
                 ENETUNREACH:
                 continue
@@ -71,13 +72,15 @@ extension System {
         }
     }
 
-    /// A stream socket for ``connect(_:to:)``, bound to `source` if given, with a port that the kernel chooses.
+    /// A stream socket for ``connect(_:to:)``. If `source` is given, the socket is bound to it, with a port that the
+    /// kernel chooses.
     static func connectingSocket(to endpoint: Endpoint, from source: IPAddress?) throws(SystemError) -> Descriptor {
         let family = endpoint.address.isV4 ? AF_INET : AF_INET6
         let number = try check("socket") { socket(family, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         guard let source, !source.isUnspecified else { return descriptor }
-        // The port is chosen when the peer is known, so that connections to different peers may share one.
+        // The kernel chooses the port only when the peer is known, so that connections to different peers may share a
+        // port.
         try? setOption(number, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, 1)
         _ = try unsafe SocketAddress.with(Endpoint(source, 0)) { address, length throws(SystemError) in
             try check("bind") { unsafe bind(number, address, length) }
@@ -85,7 +88,7 @@ extension System {
         return descriptor
     }
 
-    /// Begins to connect. Returns an immediate failure.
+    /// Begins to connect. Returns an error if that fails immediately.
     static func connect(_ descriptor: Int32, to endpoint: Endpoint) -> SystemError? {
         do {
             _ = try unsafe SocketAddress.with(endpoint) { address, length throws(SystemError) in
@@ -97,7 +100,7 @@ extension System {
         return nil
     }
 
-    /// The result of a connect; `nil` on success.
+    /// The result of connecting; `nil` after success.
     static func pendingError(_ descriptor: Int32) -> SystemError? {
         do {
             let code = try option(descriptor, SOL_SOCKET, SO_ERROR)
@@ -107,19 +110,19 @@ extension System {
         }
     }
 
-    /// How many bytes were read into `room`, 0 at the peer's end; `nil` if no input waits.
+    /// Reads bytes into `room` and returns their number. It is 0 at the peer's end, and `nil` if no input waits.
     static func receive(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") { unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT)) }
     }
 
-    /// As ``receive(_:into:)``, but the bytes stay in the socket.
+    /// Like ``receive(_:into:)``, but the bytes stay in the socket.
     static func peek(_ descriptor: Int32, into room: UnsafeMutableBufferPointer<UInt8>) throws(SystemError) -> Int? {
         try attempt("recv") {
             unsafe recv(descriptor, room.baseAddress, room.count, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK))
         }
     }
 
-    /// How many of the bytes were sent; `nil` if the socket's buffer is full.
+    /// Sends bytes and returns how many were sent; `nil` if the socket's buffer is full.
     static func send(_ descriptor: Int32, _ bytes: Span<UInt8>) throws(SystemError) -> Int? {
         unsafe try bytes.withUnsafeBufferPointer { bytes throws(SystemError) in
             try attempt("send") {
@@ -128,12 +131,12 @@ extension System {
         }
     }
 
-    /// Another descriptor for the same socket.
+    /// Makes another descriptor of the same socket.
     static func duplicate(_ descriptor: Int32) throws(SystemError) -> Descriptor {
         Descriptor(try check("fcntl") { fcntl(descriptor, F_DUPFD_CLOEXEC, 0) })
     }
 
-    /// Tells the peer that no more output follows. It fails only if the connection was already closed.
+    /// Notifies the peer that no more output follows. It fails only if the connection was already closed.
     static func endOutput(_ descriptor: Int32) { _ = shutdown(descriptor, Int32(SHUT_WR)) }
 
     static func localEndpoint(_ descriptor: Int32) -> Endpoint? {
@@ -158,37 +161,39 @@ extension System {
         return value
     }
 
-    /// Enlarges a socket's kernel buffers as far as permissions allow; the variant for root exceeds the system's limit.
+    /// Enlarges the kernel's buffers of a socket as far as permissions allow. With root's permissions the system's
+    /// limit does not apply.
     static func growBuffers(_ descriptor: Int32, to bytes: Int32) {
         for (forced, plain) in [(SO_RCVBUFFORCE, SO_RCVBUF), (SO_SNDBUFFORCE, SO_SNDBUF)] {
             do {
                 try setOption(descriptor, SOL_SOCKET, forced, bytes)
             } catch {
-                // The kernel clamps to net.core.rmem_max. Smaller buffers are no reason to refuse to start.
+                // The kernel limits the size to net.core.rmem_max. The daemon also works with smaller buffers.
                 try? setOption(descriptor, SOL_SOCKET, plain, bytes)
             }
         }
     }
 
-    /// Datagrams that the kernel dropped for this socket since it was created (`sk_drops`); 0 if the kernel does not
-    /// report them.
+    /// How many datagrams the kernel has dropped for this socket since its creation (`sk_drops`); 0 if the kernel does
+    /// not report it.
     static func receiveDrops(_ descriptor: Int32) -> UInt32 {
-        // linux/sock_diag.h; the figure is the ninth.
+        // `sk_drops` is the ninth figure in linux/sock_diag.h.
         var figures = [UInt32](repeating: 0, count: 16)
         var length = socklen_t(figures.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_MEMINFO, &figures, &length)
         return result == 0 ? figures[8] : 0
     }
 
-    /// How long the datagram that was read last had waited. The kernel begins to record it at the first call.
+    /// How long the datagram that was read last had waited in the kernel. The kernel begins to record it at the first
+    /// call.
     static func waitOfLastDatagram(_ descriptor: Int32) -> Duration? {
         let wait = socket_last_wait(descriptor)
-        // A wait above a minute means that the clock was set, because the kernel records wall-clock time.
+        // The kernel records wall-clock time. A wait above a minute means that the clock was set.
         return 0...60_000_000_000 ~= wait ? .nanoseconds(wait) : nil
     }
 
     static func setNoDelay(_ descriptor: Int32) {
-        // Fails on Unix-domain sockets, which do not delay.
+        // This fails for a Unix-domain socket, which does not delay output.
         try? setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     }
 }
@@ -196,21 +201,21 @@ extension System {
 // MARK: The process
 
 extension System {
-    /// Lets the process's other threads be scheduled before the calling one.
+    /// Lets the kernel prefer the other threads of the process to the calling one.
     static func lowerThreadPriority(to niceness: Int32) {
-        // On Linux a nice value belongs to the thread. It may always be raised, so this does not fail.
+        // On Linux a nice value belongs to the thread. It may always be raised, so this call does not fail.
         _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, niceness)
-        // The length of its time slices is inherited.
+        // The thread inherited the length of its time slices. This resets it.
         _ = thread_set_turn(0)
     }
 
-    /// Asks for short time slices, and so for immediate scheduling when work arrives: threads with longer slices are
-    /// interrupted (Linux 6.12; before, or where it is forbidden, nothing changes).
+    /// Asks for short time slices. Then the kernel schedules this thread immediately when work arrives, and interrupts
+    /// threads with longer slices. This needs Linux 6.12; on older kernels, or if it is forbidden, nothing changes.
     static func shortenThreadTurns() { _ = thread_set_turn(300_000) }
 
     static func forbidDumps() throws(SystemError) { _ = try check("prctl") { process_set_dumpable(0) } }
 
-    /// Requests the maximum number of descriptors. Returns the number that the process may have then.
+    /// Requests the maximum number of descriptors. Returns how many the process may have then.
     static func raiseDescriptorLimit() -> UInt64 {
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -223,11 +228,11 @@ extension System {
         return UInt64(raised.rlim_cur)
     }
 
-    /// Grows the kernel's table of descriptors to its maximum. With several threads, the thread whose socket makes the
-    /// table grow waits for a tenth of a second or more (`synchronize_rcu`), and its calls with it.
+    /// Grows the kernel's table of descriptors to its maximum. If the table grew later, the thread with the new socket
+    /// would wait for a tenth of a second or more (`synchronize_rcu`), and calls would wait too.
     static func growDescriptorTable(to count: Int) {
         guard let last = Int32(exactly: count - 1), let any = try? wakeDescriptor() else { return }
-        // It fails if the table is already as large, or memory is lacking; then the table grows when it must.
+        // This fails if the table is already as large, or if memory is lacking. Then the table grows when it must.
         _ = try? Descriptor(check("fcntl") { fcntl(any.number, F_DUPFD_CLOEXEC, last) })
     }
 
@@ -241,23 +246,23 @@ extension System {
 extension System {
     /// The user who connected to this Unix-domain socket; `nil` for other sockets.
     static func peerUser(_ descriptor: Int32) -> UInt32? {
-        // struct ucred: process, user, group.
+        // The structure `ucred`: process, user, group.
         var credentials = [UInt32](repeating: 0, count: 3)
         var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
         let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length)
-        // For other sockets the kernel returns the number of an unknown user.
+        // For other sockets the kernel returns the highest number as the user.
         return result == 0 && credentials[1] != .max ? credentials[1] : nil
     }
 }
 
 extension System {
-    /// A socket at `path` that is ready for listening and usable only by this user. A stale socket file is replaced,
-    /// another file never.
+    /// Makes a socket at `path` that is bound and that only this user and root can use. A stale socket file is
+    /// replaced, but never any other file.
     static func boundUnixSocket(at path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
         try removeStaleSocket(at: path)
-        // The mode of the file comes from the socket's own mode, so the file never has wider permissions.
+        // The file gets the mode of the socket. Thus it has no wider permissions at any time.
         _ = try check("fchmod") { fchmod(number, 0o600) }
         try unsafe withUnixAddress(path) { address, length throws(SystemError) in
             _ = try check("bind") { unsafe bind(number, address, length) }
@@ -266,7 +271,7 @@ extension System {
         return descriptor
     }
 
-    /// A connected or connecting socket. Unix-domain connects succeed or fail immediately.
+    /// Makes a socket that is connected to `path`. Connecting to a Unix socket succeeds or fails immediately.
     static func connectedUnixSocket(to path: String) throws(SystemError) -> Descriptor {
         let number = try check("socket") { socket(AF_UNIX, stream | closeOnExec | nonBlocking, 0) }
         let descriptor = Descriptor(number)
@@ -282,7 +287,7 @@ extension System {
         var status = stat()
         guard unsafe lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else { throw SystemError(call: "bind", code: EADDRINUSE) }
-        // If a connect succeeds, a running daemon owns the file, and it is not stale.
+        // If connecting succeeds, a running daemon owns the file, so the file is not stale.
         do {
             _ = try connectedUnixSocket(to: path)
         } catch {
@@ -315,7 +320,7 @@ extension System {
 // MARK: Batches and wake-ups
 
 extension System {
-    /// Fills up to `count` messages; `nil` if none waits.
+    /// Receives up to `count` messages and returns their number; `nil` if no message waits.
     static func receive(
         _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
     ) throws(SystemError) -> Int? {
@@ -324,7 +329,7 @@ extension System {
         }
     }
 
-    /// How many of the messages were sent; `nil` if the socket's buffer is full.
+    /// Sends messages and returns how many were sent; `nil` if the socket's buffer is full.
     static func send(
         _ descriptor: Int32, _ messages: UnsafeMutablePointer<batch_message>, count: Int
     ) throws(SystemError) -> Int? {
@@ -339,7 +344,7 @@ extension System {
 
     static func wake(_ descriptor: Int32) {
         var one: UInt64 = 1
-        // Fails only if the counter is full, and then the wake-up is already pending.
+        // This fails only if the counter is full. Then a wake-up is already pending.
         _ = try? attempt("write") { unsafe write(descriptor, &one, 8) }
     }
 
@@ -350,8 +355,8 @@ extension System {
 
     static func close(_ descriptor: Int32) { _ = Glibc.close(descriptor) }
 
-    /// A write to a connection that its peer has closed, or to a file that may not grow, must return an error instead
-    /// of ending the process.
+    /// Ignores two signals. Thus a write returns an error, instead of ending the process, if the peer has closed the
+    /// connection or a file may not grow.
     static func ignoreWriteSignals() { for number in [SIGPIPE, SIGXFSZ] { signal(number, SIG_IGN) } }
 
     /// Lets this thread receive the signal.

@@ -2,21 +2,21 @@ import CEvent
 import Glibc
 package import Timekeeping
 
-/// The only place that reads clocks.
+/// Reads the clocks. No other code of the daemon does.
 package enum SystemClock {
-    /// Time since boot including sleep, so that deadlines pass while a machine is suspended.
+    /// The time since boot, including sleep. Thus deadlines pass while a machine is suspended.
     package static var now: Instant {
         let (seconds, nanoseconds) = read(CLOCK_BOOTTIME)
         return Instant(nanoseconds: seconds &* 1_000_000_000 &+ nanoseconds)
     }
 
-    /// Both clocks, for callers that need dates as well.
+    /// The time and the date together, for callers that need both.
     package static var moment: Moment {
         let (seconds, nanoseconds) = read(CLOCK_REALTIME)
         return Moment(instant: now, date: UnixTime(milliseconds: seconds &* 1000 &+ nanoseconds / 1_000_000))
     }
 
-    /// In the form of service managers (sd_notify(3), `MONOTONIC_USEC`).
+    /// The monotonic time in microseconds, as service managers expect it (sd_notify(3), `MONOTONIC_USEC`).
     package static var monotonicMicroseconds: Int64 {
         let (seconds, nanoseconds) = read(CLOCK_MONOTONIC)
         return seconds &* 1_000_000 &+ nanoseconds / 1000
@@ -24,7 +24,8 @@ package enum SystemClock {
 
     private static func read(_ clock: Int32) -> (seconds: Int64, nanoseconds: Int64) {
         var value = timespec()
-        // Fails only for a clock that the kernel does not have; both are older than any kernel on which Swift runs.
+        // This fails only if the kernel does not have the clock. Both clocks are older than any kernel on which Swift
+        // runs.
         unsafe clock_gettime(clock, &value)
         return (Int64(value.tv_sec), Int64(value.tv_nsec))
     }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A failed system call, with its name and error number.
+/// A failed system call: its name and the error number.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package let call: String
     /// The `errno` value.
@@ -13,16 +13,16 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(call): \(reason)" }
 
-    /// The system's text for the number, such as "Permission denied".
+    /// The system's text for the error number, such as "Permission denied".
     package var reason: String { unsafe String(cString: strerror(code)) }
 
     static let outOfMemory = ENOMEM
     static let protocolError = EPROTO
 
-    /// Another socket uses the address.
+    /// Whether another socket uses the address.
     package var isAddressInUse: Bool { code == EADDRINUSE }
 
-    /// The address does not belong to this machine.
+    /// Whether the address does not belong to this machine.
     package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }

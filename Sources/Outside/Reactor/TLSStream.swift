@@ -2,9 +2,11 @@ import CEvent
 import Crypto
 import Glibc
 
-/// Sole owner of one libevent bufferevent, which owns the descriptor and a reference to the TLS session.
+/// The input and output of a connection with TLS. It is the sole owner of one libevent bufferevent, which owns the
+/// descriptor and a reference to the TLS session.
 ///
-/// A box holds the connection weakly, as in ``LoopEvent``; the bufferevent is freed on the loop.
+/// The bufferevent refers to the connection through a box, which holds it weakly (see ``LoopEvent``). The bufferevent
+/// is freed on the loop.
 @safe
 final class TLSStream {
     private let loop: EventLoop
@@ -22,7 +24,7 @@ final class TLSStream {
         }
     }
 
-    /// A client begins the handshake; a server continues after it.
+    /// Takes over a connected descriptor. A client begins its handshake; a server has finished it already.
     init(
         _ connected: consuming Descriptor, of connection: StreamConnection, session: TLSSession, turn: LoopTurn
     ) throws(SystemError) {
@@ -42,7 +44,7 @@ final class TLSStream {
         unsafe bufferevent_setcb(raw, Self.readCallback, Self.writeCallback, Self.eventCallback, box.toOpaque())
         unsafe bufferevent_disable(raw, Int16(EV_READ))
         unsafe bufferevent_priority_set(raw, turn.rawValue)
-        // A peer that ends TCP without close_notify is treated like one that ends plain TCP.
+        // A peer that ends TCP without close_notify is treated like a peer that ends plain TCP.
         unsafe bufferevent_openssl_set_allow_dirty_shutdown(raw, 1)
     }
 
@@ -51,6 +53,8 @@ final class TLSStream {
         loop.dispose { remains.free() }
     }
 
+    /// The C objects of a stream, to be freed on the loop.
+    ///
     /// - `@unchecked Sendable` because it moves to the loop and is used once.
     @safe
     private struct Remains: @unchecked Sendable {
@@ -72,15 +76,15 @@ final class TLSStream {
         _ = unsafe isOn ? bufferevent_enable(raw, Int16(EV_READ)) : bufferevent_disable(raw, Int16(EV_READ))
     }
 
-    /// Reading pauses while this many bytes wait.
+    /// Reading pauses while at least this many bytes wait.
     func limitInput(to bytes: Int) { unsafe bufferevent_setwatermark(raw, Int16(EV_READ), 0, bytes) }
 
-    /// Lends all waiting input in one piece, and drops it.
+    /// Calls `body` with all waiting input in one piece, and then drops the input.
     func lendInput(_ body: (Span<UInt8>) -> Void) {
         loop.checkThread()
         let input = unsafe bufferevent_get_input(raw)
         let count = unsafe evbuffer_get_length(input)
-        // `nil` only if memory for the single piece is lacking.
+        // The pointer is `nil` only if memory for the single piece is lacking.
         guard count > 0, let start = unsafe evbuffer_pullup(input, -1) else { return }
         body(unsafe Span(_unsafeStart: start, count: count))
         unsafe evbuffer_drain(input, count)
@@ -88,7 +92,7 @@ final class TLSStream {
 
     // MARK: Output
 
-    /// Our close_notify is sent first.
+    /// Sends close_notify, and returns a second descriptor of the socket.
     func duplicateSocket() -> Descriptor? {
         session.shutDown()
         return try? System.duplicate(unsafe bufferevent_getfd(raw))

@@ -1,12 +1,12 @@
 package import Addressing
 
-/// The counters of a UDP socket since its creation.
+/// The numbers of datagrams that a UDP socket has received, sent and lost since its creation.
 package struct DatagramCounters: Hashable, Sendable {
     package var received: UInt64
     package var sent: UInt64
-    /// Dropped before the kernel saw them, because the queue was full.
+    /// Datagrams that were dropped before they reached the kernel, because the queue was full.
     package var dropped: UInt64
-    /// Refused by the kernel: no route, too long, forbidden.
+    /// Datagrams that the kernel refused: they have no route, are too long, or are forbidden.
     package var sendFailures: UInt64
 
     package init(received: UInt64 = 0, sent: UInt64 = 0, dropped: UInt64 = 0, sendFailures: UInt64 = 0) {
@@ -21,11 +21,11 @@ package struct DatagramCounters: Hashable, Sendable {
 ///
 /// - `@unchecked Sendable` because every use is checked to be on the loop's thread.
 package final class UDPSocket: @unchecked Sendable {
-    /// The address that the kernel bound, with the port that it chose for port 0.
+    /// The address to which the socket is bound. If port 0 was requested, it has the port that the kernel chose.
     package let local: Endpoint
     private(set) package var counters = DatagramCounters()
 
-    /// Datagrams that the kernel dropped because they were not received in time.
+    /// The number of datagrams that the kernel dropped because they were not received in time.
     package var receiveDrops: UInt64 { watch.map { UInt64(System.receiveDrops($0.descriptor)) } ?? 0 }
 
     /// How long the last datagram had waited in the kernel; `nil` if the kernel does not report it, as at the first
@@ -33,7 +33,7 @@ package final class UDPSocket: @unchecked Sendable {
     package var lastWait: Duration? { watch.flatMap { System.waitOfLastDatagram($0.descriptor) } }
 
     private let loop: EventLoop
-    /// Owns the descriptor; `nil` once closed.
+    /// The watch, which owns the descriptor; `nil` when the socket is closed.
     private var watch: FileWatch?
     private let flushTimer: LoopEvent
     private let batch: DatagramBatch
@@ -42,18 +42,18 @@ package final class UDPSocket: @unchecked Sendable {
     private var isHandling = false
     private var isFlushPlanned = false
     private var isBlocked = false
-    /// Full batches, one after the other.
+    /// The number of full batches in a row.
     private var fullBatches = 0
 
     private static let kernelBuffer: Int32 = 8 << 20
     package static let usualQueueLimit = 1024
-    /// The number of full batches after which connections have their turn.
+    /// The number of full batches in a row after which connections have their turn.
     private static let batchesInARow = 8
 
-    /// Binds, but receives nothing until ``receive(_:)``.
+    /// Binds the socket. It receives nothing until ``receive(_:)``.
     ///
-    /// Datagrams longer than `datagramLimit` are cut and flagged; the default is more than UDP allows. At most
-    /// `queueLimit` datagrams wait to be sent.
+    /// Datagrams longer than `datagramLimit` are cut and marked. The default is more than UDP allows. At most
+    /// `queueLimit` datagrams may wait to be sent.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, datagramLimit: Int = 65_535,
         queueLimit: Int = UDPSocket.usualQueueLimit
@@ -72,15 +72,15 @@ package final class UDPSocket: @unchecked Sendable {
     }
 
     /// Starts to receive. The handler gets each batch once, on the loop's thread. Datagrams that it queues are sent
-    /// after it returns.
+    /// after it has returned.
     package func receive(_ handler: @escaping (DatagramBatch) -> Void) throws(SystemError) {
         loop.checkThread()
         self.handler = handler
         try watch?.watch(for: isBlocked ? [.read, .write] : .read)
     }
 
-    /// Copies the datagram into the queue. It is sent at the end of the batch, at the next ``flush()`` or at the end of
-    /// this turn of the loop, whichever is first.
+    /// Copies the datagram into the queue. It is sent at the end of the batch, at the next ``flush()``, or at the end
+    /// of this turn of the loop, whichever is first.
     package func queue(_ datagram: Span<UInt8>, to target: Endpoint) {
         loop.checkThread()
         if !queue.append(datagram, to: target) {
@@ -97,7 +97,7 @@ package final class UDPSocket: @unchecked Sendable {
 
     package func queue(_ datagram: [UInt8], to target: Endpoint) { queue(datagram.span, to: target) }
 
-    /// Sends the queued datagrams as far as the kernel accepts them; the rest follows when it has room again.
+    /// Sends the queued datagrams as far as the kernel accepts them. The rest is sent when the kernel has room again.
     package func flush() {
         loop.checkThread()
         guard let watch else { return }
@@ -108,11 +108,11 @@ package final class UDPSocket: @unchecked Sendable {
         }
         guard isBlocked != wasBlocked else { return }
         let reading = watch.interest.intersection(.read)
-        // Fails only if memory is lacking; then the next flush tries again.
+        // This fails only if memory is lacking. Then the next flush tries again.
         try? watch.watch(for: isBlocked ? reading.union(.write) : reading)
     }
 
-    /// Sends the datagrams that the kernel still accepts, and closes the socket; the handler is released.
+    /// Sends the datagrams that the kernel still accepts, closes the socket, and releases the handler.
     package func close() {
         flush()
         watch = nil
@@ -124,10 +124,11 @@ package final class UDPSocket: @unchecked Sendable {
         if ready.contains(.read) { receiveBatch() }
     }
 
-    /// One batch. Output that it causes on other sockets is sent before the next batch.
+    /// Receives one batch. Output that it causes on other sockets is sent before the next batch.
     private func receiveBatch() {
         guard let watch else { return }
-        // Reading clears an ICMP error for a sent datagram; waiting datagrams are read in the next turn.
+        // Reading can report an ICMP error of a datagram that was sent earlier. Waiting datagrams are then read in the
+        // next turn.
         guard (try? batch.receive(from: watch.descriptor)) != nil, batch.count > 0 else { return }
         counters.received += UInt64(batch.count)
         isHandling = true
@@ -138,14 +139,15 @@ package final class UDPSocket: @unchecked Sendable {
         if fullBatches == Self.batchesInARow { giveWay() }
     }
 
-    /// More datagrams arrive than can be handled: connections would never have their turn.
+    /// Lets connections have their turn. Otherwise they would never have it while more datagrams arrive than can be
+    /// handled.
     private func giveWay() {
         fullBatches = 0
         guard let watch, (try? watch.watch(for: watch.interest.subtracting(.read))) != nil else { return }
         loop.connectionTurns.giveWay { [weak self] in self?.goOn() }
     }
 
-    // Fails only if memory is lacking; then it is retried.
+    // Resumes reading. This fails only if memory is lacking; then it is tried again.
     private func goOn() {
         guard let watch else { return }
         guard (try? watch.watch(for: watch.interest.union(.read))) == nil else { return }

@@ -1,10 +1,10 @@
 import Glibc
 
-/// A socket file of another process.
+/// The socket file of another process.
 package enum UnixSocket {
-    /// Whether a process listens there.
+    /// Whether a process listens on the socket.
     ///
-    /// - Throws: if this cannot be found out, for example without permission.
+    /// - Throws: if this cannot be determined, for example without permission.
     package static func isListening(at path: String) throws(SystemError) -> Bool {
         do throws(SystemError) {
             _ = try System.connectedUnixSocket(to: path)

@@ -1,17 +1,18 @@
 package import Timekeeping
 
-/// Keeps a limited number of answers while they are valid.
+/// Keeps a limited number of DNS answers while they are valid.
 package struct AnswerCache {
     private struct Entry {
         let answer: DNSAnswer
         let expiry: Instant
     }
 
-    /// How long "nothing" and "failed" are kept: long enough to protect the name servers from many calls to a dead
-    /// name.
+    /// How long the answer "nothing" is kept, and how long a failure. The times protect the name servers from many
+    /// calls to a dead name.
     package static let negativeLifetime: Duration = .seconds(30)
     package static let failureLifetime: Duration = .seconds(2)
-    /// The limits of records' time to live. Even a record with 0 may serve calls of the same moment.
+    /// The limits between which a record's time to live is used. Even a record with the time 0 may serve other calls of
+    /// the same moment.
     private static let lifetimes: ClosedRange<Duration> = .seconds(1) ... .seconds(86_400)
 
     private let capacity: Int
@@ -26,7 +27,7 @@ package struct AnswerCache {
         return entry.answer
     }
 
-    /// Keeps an answer. `timeToLive` is the time of its records; it is ignored for answers without records.
+    /// Keeps an answer. `timeToLive` is the shortest time of its records. For an answer without records it is ignored.
     package mutating func store(
         _ answer: DNSAnswer, to question: DNSQuestion, timeToLive: Duration, now: Instant
     ) {
@@ -40,8 +41,8 @@ package struct AnswerCache {
         entries[question] = Entry(answer: answer, expiry: now + lifetime)
     }
 
-    /// Drops expired answers or, if none has expired, the eighth that expires first. This is rare, so it examines all
-    /// answers.
+    /// Drops expired answers. If none has expired, drops the eighth of the answers that expires first. This examines
+    /// all answers, but is rare.
     private mutating func makeRoom(now: Instant) {
         entries = entries.filter { now < $0.value.expiry }
         guard entries.count >= capacity else { return }

@@ -6,10 +6,10 @@ import Timekeeping
 
 /// Sole owner of one c-ares channel, driven by the loop.
 ///
-/// Answers arrive on the loop, never from within ``ask(_:completion:)``.
+/// Answers arrive on the loop, after ``ask(_:completion:)`` has returned.
 @safe
 final class DNSChannel {
-    /// The answer, and how long its records are valid.
+    /// Called with the answer, and how long its records are valid.
     typealias Completion = @Sendable (DNSAnswer, Duration) -> Void
 
     private let loop: EventLoop
@@ -24,8 +24,8 @@ final class DNSChannel {
         weak var channel: DNSChannel?
     }
 
-    /// Uses the system's name servers, or the given ones. Each is asked `tries` times; the timeout grows from
-    /// `timeout`.
+    /// Creates a channel. Without `servers`, the system's name servers are used. Each server is asked `tries` times.
+    /// The timeout begins with `timeout` and grows.
     init(on loop: EventLoop, servers: [Endpoint]?, timeout: Duration, tries: Int) throws(SystemError) {
         precondition(Self.isLibraryReady, "c-ares could not be initialised")
         self.loop = loop
@@ -57,12 +57,14 @@ final class DNSChannel {
     }
 
     deinit {
-        // Before the sockets are closed, because a watch must not outlive its descriptor.
+        // The watches end before the sockets are closed, because a watch must not outlive its descriptor.
         watches = nil
         let remains = unsafe Remains(raw: raw, box: box)
         loop.dispose { remains.free() }
     }
 
+    /// The channel and the context of its callbacks, to be freed on the loop.
+    ///
     /// - `@unchecked Sendable` because it moves to the loop and is used once.
     @safe
     private struct Remains: @unchecked Sendable {
@@ -80,7 +82,7 @@ final class DNSChannel {
     func ask(_ question: DNSQuestion, completion: @escaping Completion) {
         loop.checkThread()
         let loop = loop
-        // Posted as a job of its own: c-ares answers from within its calls, sometimes from within this one.
+        // The completion is posted as a job, because c-ares calls back while it runs, sometimes during this call.
         let pending = Pending(question.kind) { answer, lifetime in loop.post { completion(answer, lifetime) } }
         let context = unsafe Unmanaged.passRetained(pending).toOpaque()
         switch question.kind {
@@ -89,7 +91,7 @@ final class DNSChannel {
         case .addresses:
             var hints = ares_addrinfo_hints()
             hints.ai_family = AF_UNSPEC
-            // One entry for each address, not one for each kind of socket.
+            // With one kind of socket, c-ares returns one entry for each address instead of several.
             hints.ai_socktype = Int32(SOCK_DGRAM.rawValue)
             unsafe ares_getaddrinfo(raw, question.name, nil, &hints, addressesArrived, context)
         }
@@ -120,7 +122,7 @@ final class DNSChannel {
     }
 }
 
-/// An active question. c-ares keeps it until it answers.
+/// An active question. c-ares holds it until the answer arrives.
 private final class Pending {
     let kind: DNSQuestion.Kind
     let completion: (DNSAnswer, Duration) -> Void
@@ -131,7 +133,7 @@ private final class Pending {
     }
 }
 
-// arpa/nameser.h
+// The numbers of arpa/nameser.h, which Swift does not import.
 private let internetClass: Int32 = 1
 private let srvType: Int32 = 33
 private let naptrType: Int32 = 35

@@ -1,4 +1,5 @@
-/// The only part of a DNS message (RFC 1035 section 4) that c-ares does not return: how long its records are valid.
+/// Reads how long the records of a DNS message are valid (RFC 1035 section 4). c-ares returns all other parts of a
+/// message.
 package enum DNSMessage {
     /// The shortest time to live among the answer's records, in seconds; 0 if the message is malformed.
     package static func timeToLive(_ message: Span<UInt8>) -> UInt32 {
@@ -17,7 +18,7 @@ package enum DNSMessage {
             position = end + 10 + Int(number(message, at: end + 8, bytes: 2))
             guard position <= message.count else { return 0 }
         }
-        // RFC 2181 section 8: the highest bit means zero.
+        // RFC 2181 section 8: a time to live with the highest bit set means zero.
         guard let shortest, shortest <= UInt32(Int32.max) else { return 0 }
         return shortest
     }
@@ -31,7 +32,8 @@ package enum DNSMessage {
         while position < message.count {
             let length = Int(message[position])
             if length == 0 { return position + 1 }
-            // A pointer ends the name; its target is not needed here.
+            // A compression pointer ends the name. Its target is not needed, because only the length of the name
+            // matters here.
             if length >= 0xc0 { return position + 2 <= message.count ? position + 2 : nil }
             guard length < 0x40 else { return nil }
             position += 1 + length

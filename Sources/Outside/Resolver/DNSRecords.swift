@@ -1,6 +1,6 @@
 package import Addressing
 
-/// A question for the name servers.
+/// A question to the name servers.
 package struct DNSQuestion: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case naptr
@@ -10,7 +10,7 @@ package struct DNSQuestion: Hashable, Sendable {
     }
 
     package let kind: Kind
-    /// In lower case, without the final dot.
+    /// The name in lower case, without the final dot.
     package let name: String
 
     package init(_ kind: Kind, _ name: String) {
@@ -20,12 +20,12 @@ package struct DNSQuestion: Hashable, Sendable {
     }
 }
 
-/// A record that names a server for a service (RFC 2782).
+/// An SRV record, which names a server for a service (RFC 2782).
 package struct SRVRecord: Hashable, Sendable {
     package let priority: UInt16
     package let weight: UInt16
     package let port: UInt16
-    /// Empty if the service is explicitly not available.
+    /// The name of the server. It is empty if the domain explicitly does not offer the service.
     package let target: String
 
     package init(priority: UInt16, weight: UInt16, port: UInt16, target: String) {
@@ -36,7 +36,8 @@ package struct SRVRecord: Hashable, Sendable {
     }
 }
 
-/// A record that names services of a domain (RFC 3403), without regular expressions, which RFC 3263 does not use.
+/// A NAPTR record, which names a service of a domain (RFC 3403). Regular expressions are left out, because RFC 3263
+/// does not use them.
 package struct NAPTRRecord: Hashable, Sendable {
     package let order: UInt16
     package let preference: UInt16
@@ -57,9 +58,9 @@ package struct NAPTRRecord: Hashable, Sendable {
 package enum DNSAnswer: Hashable, Sendable {
     case naptr([NAPTRRecord])
     case srv([SRVRecord])
-    /// The addresses in the order of tries (RFC 6724).
+    /// The addresses, in the order in which they are tried (RFC 6724).
     case addresses([IPAddress])
-    /// The name does not exist or has no such record.
+    /// The name does not exist, or has no such record.
     case nothing
     /// The servers gave no usable answer.
     case failed

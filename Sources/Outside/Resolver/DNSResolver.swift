@@ -1,9 +1,10 @@
 package import Addressing
 package import Reactor
 
-/// Finds servers by RFC 3263 without blocking its loop. Answers are cached while they are valid.
+/// Finds SIP servers by RFC 3263 without blocking its loop. DNS answers are cached while they are valid.
 ///
-/// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says otherwise.
+/// - `@unchecked Sendable` because every use is checked to be on the loop's thread, except where a method says
+///   otherwise.
 package final class DNSResolver: @unchecked Sendable {
     package typealias Completion = (Result<[ServerCandidate], ResolverError>) -> Void
 
@@ -11,7 +12,7 @@ package final class DNSResolver: @unchecked Sendable {
     private var channel: DNSChannel?
     private var random: any RandomNumberGenerator
     private var cache = AnswerCache(capacity: DNSResolver.cacheCapacity)
-    /// The searches that wait for the answer to each question. A question is active while it is in this table.
+    /// For each active question, the searches that wait for its answer.
     private var waiting: [DNSQuestion: [Search]] = [:]
     private var searchCount = 0
 
@@ -30,7 +31,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Uses the system's name servers, or the given ones. `random` chooses among SRV records of one priority.
+    /// Creates a resolver. Without `servers`, the system's name servers are used. `random` chooses among SRV records of
+    /// one priority.
     package init(
         on loop: EventLoop, servers: [Endpoint]? = nil, timeout: Duration = .seconds(2), tries: Int = 2,
         random: any RandomNumberGenerator = SystemRandomNumberGenerator()
@@ -45,6 +47,8 @@ package final class DNSResolver: @unchecked Sendable {
         loop.dispose { remains.fail() }
     }
 
+    /// The searches of a resolver that was released.
+    ///
     /// - `@unchecked Sendable` because it moves to the loop and is used once.
     private final class Remains: @unchecked Sendable {
         private let searches: [Search]
@@ -56,8 +60,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Looks for the server. The completion is called once, on the loop. It is called from within this call if no
-    /// question is needed.
+    /// Searches for a server. The completion is called once, on the loop. If no question to a name server is needed, it
+    /// is called before this function returns.
     package func resolve(_ query: ServerQuery, completion: @escaping Completion) {
         loop.checkThread()
         guard channel != nil else { return completion(.failure(.closed)) }
@@ -66,7 +70,7 @@ package final class DNSResolver: @unchecked Sendable {
         advance(Search(query, completion))
     }
 
-    /// Ends all searches with `closed`.
+    /// Ends all searches with the error `closed`.
     package func close() {
         loop.checkThread()
         channel = nil
@@ -75,7 +79,7 @@ package final class DNSResolver: @unchecked Sendable {
         for search in searches { finish(search, .failure(.closed)) }
     }
 
-    /// All searches, each once, although it may wait for several answers.
+    /// All searches, without duplicates. A search can wait for several answers.
     private static func searches(in waiting: [DNSQuestion: [Search]]) -> [Search] {
         var seen: Set<ObjectIdentifier> = []
         return waiting.values.flatMap { $0 }.filter { seen.insert(ObjectIdentifier($0)).inserted }
@@ -95,7 +99,8 @@ package final class DNSResolver: @unchecked Sendable {
         }
     }
 
-    /// Takes the cached answers. For the others the search waits.
+    /// Takes the answers from the cache. For other questions the search waits, and questions that are not active yet
+    /// are asked.
     private func ask(_ questions: [DNSQuestion], for search: Search) {
         let now = loop.now
         for question in questions {

@@ -1,8 +1,8 @@
 package import Addressing
 
-/// The server to look up: the parts of a SIP URI that RFC 3263 uses.
+/// The server to find: the parts of a SIP URI that RFC 3263 uses.
 package struct ServerQuery: Hashable, Sendable {
-    /// A domain name or numeric address, the latter with or without brackets.
+    /// A domain name or a numeric address. The brackets of an IPv6 address may be missing.
     package let host: String
     package let port: UInt16?
     package let transport: Transport?
@@ -17,7 +17,7 @@ package struct ServerQuery: Hashable, Sendable {
     }
 }
 
-/// One address and transport of a server, tried in the given order.
+/// One address and transport of a server. The resolver returns candidates in the order in which they are tried.
 package struct ServerCandidate: Hashable, Sendable {
     package let transport: Transport
     package let endpoint: Endpoint

@@ -1,8 +1,9 @@
 import Addressing
 
-/// RFC 3263 section 4 as a function: derives the next questions, or the candidates, from the known answers.
+/// Finds the candidates for a server by RFC 3263 section 4. It performs no I/O. From the known DNS answers it computes
+/// either the next questions or the candidates.
 ///
-/// It is called again with more answers until no question is left. It looks nothing up itself.
+/// Call ``step(for:known:using:)`` again with more answers until it returns no questions.
 package struct ServerSelection {
     package enum Step: Hashable, Sendable {
         case ask([DNSQuestion])
@@ -10,7 +11,7 @@ package struct ServerSelection {
         case failed(ResolverError)
     }
 
-    /// The limit of candidates, and of hosts whose addresses are looked up at a time.
+    /// The maximum number of candidates. Also the maximum number of hosts whose addresses are looked up in one search.
     package static let candidateLimit = 16
 
     private static let serviceLimit = 4
@@ -21,7 +22,7 @@ package struct ServerSelection {
     private var hosts: Set<String> = []
     private var hasFailure = false
 
-    /// The next step, given the answers so far.
+    /// Computes the next step from the answers that are known so far.
     package static func step(
         for query: ServerQuery, known: [DNSQuestion: DNSAnswer], using random: inout some RandomNumberGenerator
     ) -> Step {
@@ -47,8 +48,8 @@ package struct ServerSelection {
         return .found(Array(candidates.prefix(Self.candidateLimit)))
     }
 
-    /// The transport in the query, with TLS instead of TCP for `sips`. The outer `nil` means that TLS is required and
-    /// the transport does not support it.
+    /// The transport that the query asks for. With `sips`, TLS replaces TCP. The outer `nil` means that TLS is required
+    /// and the transport does not support it.
     private func wantedTransport() -> Transport?? {
         guard query.isSecure else { return .some(query.transport) }
         switch query.transport {
@@ -62,7 +63,7 @@ package struct ServerSelection {
     private mutating func candidates(
         _ transport: Transport?, using random: inout some RandomNumberGenerator
     ) -> [ServerCandidate] {
-        // A port rules out NAPTR and SRV (sections 4.1 and 4.2).
+        // If the URI has a port, neither NAPTR nor SRV is used (sections 4.1 and 4.2).
         if let port = query.port {
             return addresses(of: query.host, transport ?? .standard(isSecure: query.isSecure), port)
         }
@@ -77,7 +78,8 @@ package struct ServerSelection {
                 candidates += addresses(of: record.target, service.transport, record.port)
             }
         }
-        // If an SRV query failed, the default port might belong to another service.
+        // The default port is used only if the domain surely has no SRV records. If a query failed, the port might
+        // belong to another service.
         guard !hasRecords, !hasFailure, missing.isEmpty else { return candidates }
         let fallback = transport ?? .standard(isSecure: query.isSecure)
         return addresses(of: query.host, fallback, fallback.standardPort)
@@ -94,7 +96,8 @@ package struct ServerSelection {
         transport.servicePrefix.map { [Service(transport: transport, name: "\($0).\(query.host)")] } ?? []
     }
 
-    /// The services in NAPTR records, in their order, or the ones to guess without them (section 4.1).
+    /// The services that NAPTR records name, in their order. Without such records, the services that section 4.1
+    /// assumes.
     private mutating func discoveredServices() -> [Service] {
         let question = DNSQuestion(.naptr, query.host)
         switch known[question] {
@@ -110,14 +113,15 @@ package struct ServerSelection {
                     }
                 }
             if !services.isEmpty { return Array(services.prefix(Self.serviceLimit)) }
-        // Many resolvers do not support NAPTR; the next questions will show whether they work at all.
+        // Without NAPTR the search continues. Many resolvers do not support NAPTR, and a broken resolver also fails at
+        // the next questions.
         case .srv, .addresses, .nothing, .failed: break
         }
         let guesses: [Transport] = query.isSecure ? [.tls] : [.udp, .tcp]
         return guesses.flatMap { service(for: $0) }
     }
 
-    /// The SRV records; `nil` if none exist or the answer is missing.
+    /// The SRV records of a service; `nil` if it has none, or the answer is missing.
     private mutating func records(of service: Service) -> [SRVRecord]? {
         let question = DNSQuestion(.srv, service.name)
         switch known[question] {
@@ -133,7 +137,7 @@ package struct ServerSelection {
         of host: String, _ transport: Transport, _ port: UInt16
     ) -> [ServerCandidate] {
         let question = DNSQuestion(.addresses, host)
-        // The records of a stranger must not cause unlimited questions.
+        // The number of hosts is limited, so that the records of a foreign domain cannot cause unlimited questions.
         guard hosts.count < Self.candidateLimit || hosts.contains(question.name) else { return [] }
         let isNew = hosts.insert(question.name).inserted
         switch known[question] {
@@ -146,12 +150,12 @@ package struct ServerSelection {
         return []
     }
 
-    /// The records in the order of RFC 2782: by priority, and within one priority by weighted random choice.
+    /// Sorts the records as RFC 2782 requires: by priority, and within one priority by a weighted random choice.
     static func ordered(_ records: [SRVRecord], using random: inout some RandomNumberGenerator) -> [SRVRecord] {
         var ordered: [SRVRecord] = []
         let groups = Dictionary(grouping: records.prefix(candidateLimit), by: \.priority)
         for (_, group) in groups.sorted(by: { $0.key < $1.key }) {
-            // Records without weight first, as in the RFC, so that they have a small chance.
+            // Records without weight are first, as the RFC requires, so that they have a small chance.
             var rest = group.sorted { $0.weight == 0 && $1.weight != 0 }
             while !rest.isEmpty {
                 let sum = rest.reduce(0) { $0 + Int($1.weight) }
@@ -179,7 +183,7 @@ extension Transport {
         }
     }
 
-    /// The prefix of SRV names (RFC 3263 section 4.1). WebSocket has none.
+    /// The prefix of the transport's SRV names (RFC 3263 section 4.1); `nil` for WebSocket, which has none.
     fileprivate var servicePrefix: String? {
         switch self {
         case .udp: "_sip._udp"
@@ -189,7 +193,8 @@ extension Transport {
         }
     }
 
-    /// From a NAPTR service field; `nil` for unsupported services and, for `sips`, for services without TLS.
+    /// Reads the service field of a NAPTR record. The result is `nil` for unsupported services. With `isSecure` it is
+    /// also `nil` for services without TLS.
     fileprivate init?(service: String, isSecure: Bool) {
         switch service.lowercased() {
         case "sips+d2t": self = .tls
@@ -201,7 +206,8 @@ extension Transport {
 }
 
 extension String {
-    /// Letters, digits, hyphens, underscores and dots, within DNS's length limit.
+    /// Whether the text can be a domain name: letters, digits, hyphens, underscores and dots, within the length limits
+    /// of DNS.
     fileprivate var isDomainName: Bool {
         guard (1...253).contains(utf8.count), utf8.first != UInt8(ascii: ".") else { return false }
         var label = 0

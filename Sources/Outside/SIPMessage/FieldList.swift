@@ -1,7 +1,7 @@
 import Bytes
 import SIPGrammar
 
-/// The header fields of a head that is being parsed. The fields of nearly all messages need no allocation.
+/// The header fields of a head that is being parsed. For nearly all messages they need no allocation.
 struct FieldList {
     private var few = [32 of HeaderField](repeating: HeaderField(name: .other, row: 0..<0, value: 0..<0))
     private var rest: [HeaderField] = []
@@ -12,7 +12,7 @@ struct FieldList {
         count += 1
     }
 
-    /// Writes the fields to a place in the storage, where ``HeaderFields`` reads them.
+    /// Writes the fields into the storage from `start` on, where ``HeaderFields`` reads them.
     func store(in storage: ByteStorage, at start: Int) -> HeaderFields {
         let span = few.span
         for index in 0..<Swift.min(count, few.count) {
@@ -29,6 +29,6 @@ extension FieldList: RandomAccessCollection {
     var startIndex: Int { 0 }
     var endIndex: Int { count }
 
-    // Through a span: the array itself would be copied each time.
+    // The field is read through a span. Indexing the array would copy the whole array each time.
     subscript(index: Int) -> HeaderField { index < few.count ? few.span[index] : rest[index - few.count] }
 }

@@ -1,9 +1,9 @@
 import Bytes
 import SIPGrammar
 
-/// The places of the start line and rows of one message, and the first rule that they violate.
+/// The places of the start line and the rows of one message, and the first violated rule.
 ///
-/// One pass over the head; nothing is decoded.
+/// It is made in one pass over the head. Nothing is decoded.
 struct HeadIndex {
     enum StartLine {
         case none
@@ -13,17 +13,18 @@ struct HeadIndex {
 
     private(set) var startLine = StartLine.none
     private(set) var headersStart = 0
-    /// The place after the empty line, or after the last row that could be read.
+    /// The index after the empty line. Without an empty line, the index after the last row that could be read.
     private(set) var bodyStart = 0
-    /// Whether the empty line was found.
+    /// Whether the empty line at the end of the head was found.
     private(set) var hasEnd = false
-    /// The first violated rule. Scanning continues after it, so that the message can still be answered.
+    /// The first rule that the head violates. Scanning continues after it, so that the message can still be answered.
     private(set) var fault: Fault?
-    /// Whether the first line is a start line of SIP, in any version.
+    /// Whether the first line is a start line of SIP. The version may be any.
     private(set) var isSIP = false
     private(set) var isAcknowledgement = false
 
-    /// Places among the fields, by the raw value of the name.
+    /// For each header name, the place of its first field in the list; -1 if the head has none. The index is the name's
+    /// raw value.
     private var firstPlaces = [64 of Int16](repeating: -1)
     private let limits: ReaderLimits
     private var hasForbiddenByte = false
@@ -33,7 +34,7 @@ struct HeadIndex {
         let status: Status
     }
 
-    /// The place of the first field of that name.
+    /// The place of the first field with this name; `nil` if there is none.
     func place(of name: HeaderName) -> Int? {
         let place = Int(firstPlaces[Int(name.rawValue)])
         return place >= 0 ? place : nil
@@ -49,7 +50,7 @@ struct HeadIndex {
 
     // MARK: Scanning
 
-    /// Reads start line and rows of `bytes`, which begin with the start line. The fields are appended to an empty list.
+    /// Reads the start line and rows of a message. The fields are appended to `fields`, which must be empty.
     init(_ bytes: Span<UInt8>, _ limits: ReaderLimits, _ fields: inout FieldList) {
         self.limits = limits
         let end = min(bytes.count, limits.head)
@@ -87,13 +88,14 @@ struct HeadIndex {
 
     private func isTooLong(_ bytes: Span<UInt8>) -> Bool { bytes.count > limits.head }
 
-    /// The place of the CR that ends the row, after its folds. Records every forbidden control byte.
+    /// The index of the CR that ends the row with all its folds. Also records whether the row has a forbidden control
+    /// byte.
     private mutating func rowEnd(_ bytes: Span<UInt8>, from start: Int, to end: Int, folding: Bool) -> Int? {
         var index = start
         while true {
             index = bytes.nextControl(from: index, to: end)
             guard index < end else { return nil }
-            // A CR at the very end may be half of a line end.
+            // After a CR at the very end, the LF may still be missing.
             if bytes[index] == UInt8(ascii: "\r"), index + 1 == end { return nil }
             if bytes[index] == UInt8(ascii: "\r"), bytes[index + 1] == UInt8(ascii: "\n") {
                 guard folding, index + 2 < end, bytes[index + 2].isBlank else { return index }
@@ -130,11 +132,11 @@ struct HeadIndex {
         readList(bytes, name, row, value, &fields)
     }
 
-    /// Splits at commas outside quotes and angle brackets.
+    /// Reads a row with several values. It is split at commas outside quotes and angle brackets.
     private mutating func readList(
         _ bytes: Span<UInt8>, _ name: HeaderName, _ row: Range<Int>, _ value: Range<Int>, _ fields: inout FieldList
     ) {
-        // Most rows have one value, and most values have no quotes.
+        // Fast path: most rows have one value, and most values have no quotes.
         if bytes.firstPlace(of: UInt8(ascii: ","), or: UInt8(ascii: "\""), in: value) == value.upperBound {
             noteListed(name, row, value, &fields)
             return
@@ -188,9 +190,9 @@ struct HeadIndex {
         }
     }
 
-    /// `SIP/2.0 200 OK`. The phrase may be empty, and its space is then optional.
+    /// Reads a status line such as `SIP/2.0 200 OK`. The phrase may be empty. Then the space before it is optional.
     private mutating func readStatusLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
-        // Responses are not answered, so an invalid status does not matter.
+        // A response is never answered, so an invalid status needs no answer.
         guard line.count >= 11, bytes.equalsIgnoringCase(0..<8, "sip/2.0 "),
             line.count == 11 || bytes[11] == UInt8(ascii: " ")
         else { return fail(bytes.equalsIgnoringCase(0..<min(7, line.count), "sip/2.0") ? .startLine : .version) }
@@ -204,7 +206,7 @@ struct HeadIndex {
         startLine = .response(status: code)
     }
 
-    /// `METHOD uri SIP/2.0` with exactly one space at both places.
+    /// Reads a request line: `METHOD uri SIP/2.0`, with exactly one space at both places.
     private mutating func readRequestLine(_ bytes: Span<UInt8>, _ line: Range<Int>) {
         var methodEnd = 0
         while methodEnd < line.upperBound, bytes[methodEnd].isToken { methodEnd += 1 }
@@ -229,13 +231,13 @@ struct HeadIndex {
 
     // MARK: Answering
 
-    /// Whether a response can be built from the rows (RFC 3261 section 8.2.6.2), and may be sent: an ACK is never
-    /// answered.
+    /// Whether a response to this message can be built from its rows (RFC 3261 section 8.2.6.2) and may be sent. An ACK
+    /// is never answered.
     func isAnswerable(_ bytes: Span<UInt8>, _ fields: HeaderFields) -> Bool {
         guard isSIP, !isAcknowledgement, !isResponse(bytes) else { return false }
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] {
             guard let row = place(of: name).map({ fields[$0].row }), !row.isEmpty else { return false }
-            // The display name may be quoted, and have any byte except CR and LF after a backslash.
+            // A quoted display name may have any byte except CR and LF after a backslash.
             let mayQuote = name == .from || name == .to
             guard !holdsForbiddenByte(bytes, row, unless: mayQuote) else { return false }
         }
@@ -249,7 +251,8 @@ struct HeadIndex {
         bytes.count >= 4 && bytes.equalsIgnoringCase(0..<4, "sip/")
     }
 
-    /// Rows that are sent back must not contain bytes that a program could take for a line end.
+    /// Whether the row has a byte that a program could take for a line end. Such a row must not be sent back in a
+    /// response.
     private func holdsForbiddenByte(_ bytes: Span<UInt8>, _ row: Range<Int>, unless mayQuote: Bool) -> Bool {
         guard hasForbiddenByte else { return false }
         var index = row.lowerBound
@@ -265,7 +268,7 @@ struct HeadIndex {
         }
     }
 
-    /// Whether a control byte is the second of a quoted pair (RFC 3261 section 25.1).
+    /// Whether a control byte is the second byte of a quoted pair (RFC 3261 section 25.1).
     private func isQuotedPair(_ bytes: Span<UInt8>, _ index: Int, _ start: Int) -> Bool {
         guard bytes[index] != UInt8(ascii: "\r"), bytes[index] != UInt8(ascii: "\n") else { return false }
         var backslashes = 0
@@ -275,7 +278,7 @@ struct HeadIndex {
 }
 
 extension Span<UInt8> {
-    /// A field's value without surrounding white space: usually one space before it.
+    /// The range of a field's value without surrounding white space. Usually there is one space before the value.
     @inline(__always)
     fileprivate func fieldValue(from start: Int, to end: Int) -> Range<Int> {
         if start + 1 < end, self[start] == UInt8(ascii: " "), self[start + 1] > UInt8(ascii: " "),

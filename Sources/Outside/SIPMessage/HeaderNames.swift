@@ -1,13 +1,13 @@
 import Bytes
 import SIPGrammar
 
-/// Header field names and their compact forms (RFC 3261 section 7.3.3).
+/// Recognises the names of header fields and their compact forms (RFC 3261 section 7.3.3).
 enum HeaderNames {
-    /// The name at the start of a row without its line end, and the place of the colon after it; `nil` if the row has
-    /// no name.
+    /// Reads the name at the start of a row, and the index of the colon after the name. The result is `nil` if the row
+    /// has no name.
     static func read(_ bytes: Span<UInt8>, _ row: Range<Int>) -> (name: HeaderName, colon: Int)? {
         let start = row.lowerBound
-        // Nearly all names are shorter than sixteen bytes and are directly followed by the colon.
+        // Fast path: nearly all names are shorter than sixteen bytes, and the colon directly follows them.
         if bytes.count - start >= 16 {
             let word = bytes.word(at: start)
             var count = word.count(before: UInt8(ascii: ":"))
@@ -28,7 +28,7 @@ enum HeaderNames {
             name(bytes, start..<end, bytes.lowercasedWord(start..<end), last), bytes, start..<end, colon: colon)
     }
 
-    /// An unknown name must be a token.
+    /// Accepts a known name. An unknown name is accepted only if it is a token.
     @inline(__always)
     private static func judged(
         _ name: HeaderName, _ bytes: Span<UInt8>, _ range: Range<Int>, colon: Int
@@ -37,12 +37,12 @@ enum HeaderNames {
         return (name, colon)
     }
 
-    /// The name in `range`, in any case, by its first and last eight bytes (or all of a shorter name) with letters in
-    /// lower case. Length and first letter leave at most two candidates.
+    /// The header name in `range`, in upper or lower case. `word` and `lastWord` are its first and last eight bytes in
+    /// lower case. A shorter name is in both. Length and first letter leave at most two candidates.
     private static func name(
         _ bytes: Span<UInt8>, _ range: Range<Int>, _ word: UInt64, _ lastWord: UInt64
     ) -> HeaderName {
-        // The two words identify names of up to sixteen bytes.
+        // Names of up to sixteen bytes are completely in the two words. Only longer names need another comparison.
         @inline(__always)
         func isName(_ lowercase: StaticString) -> Bool {
             word == lowercase.word && lastWord == lowercase.lastWord
@@ -135,7 +135,7 @@ enum HeaderNames {
         }
     }
 
-    /// A name that begins with `P-` (RFC 5727 section 4).
+    /// The header name in `range`, which begins with `P-` (RFC 5727 section 4).
     private static func privateName(_ bytes: Span<UInt8>, _ range: Range<Int>) -> HeaderName {
         if range.count > 11, bytes.equalsIgnoringCase(range.lowerBound..<range.lowerBound + 11, "p-charging-") {
             return .pCharging
@@ -163,7 +163,7 @@ enum HeaderNames {
 }
 
 extension HeaderName {
-    /// Whether several values may be in one row, separated by commas, and this program needs them separately.
+    /// Whether a row with this name can have several values, separated by commas, that this program needs separately.
     var isList: Bool {
         switch self {
         case .via, .route, .recordRoute, .path, .contact: true
@@ -171,7 +171,7 @@ extension HeaderName {
         }
     }
 
-    /// Whether it is one specific name, and not the class of unknown names or of names with a prefix.
+    /// Whether this is one specific name. Otherwise it stands for all unknown names, or for all names with a prefix.
     var isWhole: Bool {
         switch self {
         case .other, .pCharging, .pOther: false
@@ -179,7 +179,7 @@ extension HeaderName {
         }
     }
 
-    /// Whether a second row with it makes the message invalid (RFC 4475 section 3.3.8).
+    /// Whether a second row with this name makes the message invalid (RFC 4475 section 3.3.8).
     var isSingle: Bool {
         switch self {
         case .callID, .cseq, .from, .to, .maxForwards, .contentLength: true

@@ -2,11 +2,11 @@ package import Bytes
 import Collections
 package import SIPGrammar
 
-/// Parses bytes into messages. It keeps no state between messages: any thread may use it.
+/// Parses bytes into messages. It keeps no state between messages, so any thread may use it.
 ///
-/// ``HeadIndex`` finds start line and rows. Plain values are read in place; libosip2 judges other values, one by one
-/// (``ValueReader``), and it never sees a body. All slices of one message share one allocation, which also contains
-/// libosip2's own memory if it is needed.
+/// ``HeadIndex`` finds start line and rows. Plain values are read in place. Other values are judged by libosip2, one at
+/// a time (``ValueReader``); it never gets a body. All slices of one message share one allocation. If libosip2 is
+/// needed, its memory is part of that allocation.
 package struct MessageReader: Sendable {
     let limits: ReaderLimits
 
@@ -14,11 +14,11 @@ package struct MessageReader: Sendable {
 
     /// Reads one datagram, or one message that ``StreamFramer`` cut from a stream.
     ///
-    /// In a datagram a missing Content-Length means "to the end", and bytes beyond the length are ignored (RFC 3261
+    /// In a datagram without Content-Length, the body extends to the end. Bytes after the body are ignored (RFC 3261
     /// section 18.3). Empty lines before the start line are skipped.
     ///
     /// - Parameters:
-    ///   - bytes: Copied; they may be freed afterwards.
+    ///   - bytes: The bytes. They are copied, and may be freed afterwards.
     ///   - isStream: Whether Content-Length is mandatory.
     /// - Returns: The message, or why it is invalid and how to answer.
     package func read(_ bytes: Span<UInt8>, isStream: Bool) -> ReadMessage {
@@ -28,19 +28,19 @@ package struct MessageReader: Sendable {
         return read(message, index, fields, isStream: isStream)
     }
 
-    /// The same for a message whose head the framer may have parsed already.
+    /// Reads a message from a stream. `head` has the parts that the framer has already parsed.
     package func read(_ bytes: Span<UInt8>, isStream: Bool, head: MessageHead?) -> ReadMessage {
         guard let head else { return read(bytes, isStream: isStream) }
         return read(bytes.extracting(place(of: bytes)), head.index, head.fields, isStream: isStream)
     }
 
-    /// The range of the message in the bytes, as far as it is examined.
+    /// The range of the message in the bytes, limited to the part that is examined.
     private func place(of bytes: Span<UInt8>) -> Range<Int> {
         var start = 0
         while start < bytes.count, bytes[start] == UInt8(ascii: "\r") || bytes[start] == UInt8(ascii: "\n") {
             start += 1
         }
-        // A longer message is refused in any case, so only its head is needed, for the answer.
+        // A message above the limits is refused in any case. Only its head is needed, for the answer.
         let end = min(bytes.count, start + limits.head + limits.body + 1)
         return start..<end
     }
@@ -48,7 +48,7 @@ package struct MessageReader: Sendable {
     private func read(
         _ message: Span<UInt8>, _ index: HeadIndex, _ fields: FieldList, isStream: Bool
     ) -> ReadMessage {
-        // Few messages have a value that libosip2 must read, and nearly all of those values are credentials.
+        // Few messages have a value that libosip2 must read. Nearly all of these values are credentials.
         var spare = index.hasCredentials ? 1024 + min(message.count, 2048) / 2 : 0
         while true {
             let (result, missing) = ParserMemory.read(message, fields, spare: spare) { memory in
@@ -56,19 +56,19 @@ package struct MessageReader: Sendable {
                 return attempt.message()
             }
             guard missing > 0 else { return result }
-            // Parsing stopped at the end of the memory, so the missing amount is unknown. One-letter parameters need
-            // the most.
+            // Parsing stopped at the end of the memory, so nobody knows how much is missing. Parameters with one letter
+            // need the most.
             spare = max(32 * min(message.count, limits.head), 4 * spare)
         }
     }
 
-    /// Parses stored bytes again, for example of a held INVITE.
+    /// Parses a stored message again, for example a held INVITE.
     package func read(_ bytes: ByteString, isStream: Bool) -> ReadMessage {
         bytes.withSpan { read($0, isStream: isStream) }
     }
 }
 
-/// One attempt to read a message. It fails without harm if the parser's memory is too small.
+/// One attempt to read a message. If the parser's memory is too small, the attempt fails without side effects.
 private struct ReadAttempt {
     private let memory: ParserMemory
     private let values: ValueReader
@@ -114,7 +114,7 @@ private struct ReadAttempt {
         return unusable()
     }
 
-    /// The end of the body. Records a Content-Length that is not a number or does not fit the bytes.
+    /// The index of the body's end. Records a fault if Content-Length is not a number or does not fit the bytes.
     private mutating func bodyEnd(isStream: Bool) -> Int {
         let available = memory.count - index.bodyStart
         guard let value = first(.contentLength) else {
@@ -137,7 +137,7 @@ private struct ReadAttempt {
         return index.bodyStart + length
     }
 
-    /// RFC 3261 section 8.1.1; Max-Forwards is added by proxies.
+    /// Checks the mandatory fields of RFC 3261 section 8.1.1. Max-Forwards may be missing, because proxies add it.
     private mutating func checkMandatoryFields() {
         for name in [.via, .from, .to, .callID, .cseq] as [HeaderName] where !index.contains(name) {
             index.fail(.missing(name))
@@ -188,16 +188,16 @@ private struct ReadAttempt {
 
     private func first(_ name: HeaderName) -> Range<Int>? { index.place(of: name).map { memory.fields[$0].value } }
 
-    /// Reads From or To. A tag without a value is refused, because ours would be a second one.
+    /// Reads From or To. A tag without a value is refused, because this proxy would then add a second tag.
     private func address(_ name: HeaderName) -> NameAddress? {
         guard let address = first(name).flatMap({ values.nameAddress($0, isTagged: true) }), !address.hasEmptyTag
         else { return nil }
         return address
     }
 
-    /// Reads all values of that name. Stops after the limit of contacts.
+    /// Reads all values with this name. Stops at the limit of contacts.
     ///
-    /// - Returns: whether all are well-formed.
+    /// - Returns: whether all values are well-formed.
     private func readAll(_ name: HeaderName, _ keep: (NameAddress) -> Void) -> Bool {
         guard index.contains(name) else { return true }
         var count = 0
@@ -210,7 +210,7 @@ private struct ReadAttempt {
         return true
     }
 
-    /// A single `*` (RFC 3261 section 10.2.2). With other contacts it is a malformed address.
+    /// Whether Contact is a single `*` (RFC 3261 section 10.2.2). A `*` beside other contacts is a malformed address.
     private var contactIsStar: Bool {
         guard let value = first(.contact), value.count == 1, memory.slice(value) == "*" else { return false }
         return memory.fields.count { $0.name == .contact } == 1
@@ -236,7 +236,7 @@ private struct ReadAttempt {
     }
 }
 
-/// The number in Content-Length: only digits (RFC 3261 section 20.14).
+/// Reads the number in Content-Length, which has only digits (RFC 3261 section 20.14).
 enum ContentLength {
     static func read(_ bytes: Span<UInt8>, _ value: Range<Int>) -> Int? {
         guard !value.isEmpty, value.count <= 10 else { return nil }
@@ -251,7 +251,7 @@ enum ContentLength {
 }
 
 extension ValueReader {
-    /// `number method`: a number below 2^31 (RFC 3261 section 8.1.1.5).
+    /// Reads a CSeq: a number below 2^31 and a method (RFC 3261 section 8.1.1.5).
     func cseq(_ range: Range<Int>) -> CSeq? {
         memory.withBytes { bytes in
             var digitsEnd = range.lowerBound

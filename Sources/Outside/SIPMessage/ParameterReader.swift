@@ -2,19 +2,21 @@ import Bytes
 import SIPGrammar
 
 extension ValueReader {
-    /// The rules for `;name=value` depend slightly on the place.
+    /// The place of parameters (`;name=value`). Their syntax depends slightly on it.
     enum ParameterPlace {
-        /// Names and values contain anything up to the next delimiter; quotes have no meaning.
+        /// Parameters of a URI. Names and values may contain anything up to the next delimiter, and quotes have no
+        /// meaning.
         case ofURI
-        /// Names are tokens, values may be quoted.
+        /// Parameters of a header field. Names are tokens, and values may be quoted.
         case ofField
-        /// As `ofField`, and no quote is open at the end, because our own parameters will follow.
+        /// Parameters of a header field to which this proxy appends its own. In addition to the rules of `ofField`, no
+        /// quote may be open at the end.
         case growing
     }
 
-    /// Whether the parameters in `range`, which begins with `;` or is empty, are well-formed and within the limit.
+    /// Whether the parameters in the range are well-formed and not too many. The range begins with `;` or is empty.
     ///
-    /// An empty value reads as none, and a `;` at the very end is ignored.
+    /// An empty value counts as no value, and a `;` at the very end is ignored.
     static func areWellFormed(_ bytes: Span<UInt8>, _ range: Range<Int>, _ place: ParameterPlace) -> Bool {
         let end = range.upperBound
         var count = 0

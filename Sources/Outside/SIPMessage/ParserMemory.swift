@@ -2,26 +2,26 @@ import COsip2
 import Bytes
 import SIPGrammar
 
-/// The storage of one message while it is parsed: the message's bytes, then its header fields, then libosip2's
+/// The storage of one message while it is parsed: first the message's bytes, then its header fields, then libosip2's
 /// allocations.
 ///
-/// Exists only inside `read`, which makes it the arena of the current thread.
+/// It exists only inside `read`, which makes it the memory arena of the current thread.
 @safe
 struct ParserMemory {
     let storage: ByteStorage
-    /// How many bytes of the storage are the message.
+    /// The number of bytes of the message, at the beginning of the storage.
     let count: Int
-    /// Its header fields, which follow the message in the storage.
+    /// The message's header fields, which follow its bytes in the storage.
     let fields: HeaderFields
     private let base: UnsafeMutablePointer<UInt8>
 
     private static let started: Void = cosip_start()
 
-    /// Copies `bytes` and the places of their header fields into new storage with `spare` bytes for the parser, and
-    /// lets `body` read values there.
+    /// Copies the bytes and the places of their header fields into new storage. `spare` bytes are reserved for the
+    /// parser. Then `body` reads values there.
     ///
-    /// Returns how many bytes the parser lacked. If it lacked any, the slices from `body` are invalid, and it must run
-    /// again with that much more.
+    /// The result has the number of bytes that the parser lacked. If it is not 0, the slices that `body` made are
+    /// invalid. Call again with at least that many more bytes.
     static func read<Result>(
         _ bytes: Span<UInt8>, _ fields: FieldList, spare: Int, _ body: (ParserMemory) -> Result
     ) -> (result: Result, missing: Int) {
@@ -52,28 +52,28 @@ struct ParserMemory {
 
     // MARK: Texts for the parser
 
-    /// The changes to a text before libosip2 reads it.
+    /// The changes that a text needs before libosip2 reads it.
     struct Preparation {
-        /// `%` becomes another byte: libosip2 decodes escapes, and ends the text at `%00`.
+        /// Whether `%` is replaced by another byte. Otherwise libosip2 would decode escapes, and end the text at `%00`.
         var hidesEscapes = false
-        /// Tabs and folds become spaces, the only white space that libosip2 accepts everywhere.
+        /// Whether tabs and folds are replaced by spaces, the only white space that libosip2 accepts everywhere.
         var spacesBlanks = false
 
         var isNeeded: Bool { hidesEscapes || spacesBlanks }
     }
 
-    /// The byte that replaces `%`: a control byte, which is refused in every message.
+    /// The byte that replaces `%`. It is a control byte that is refused in every message, so it cannot occur otherwise.
     private static let hiddenEscape: UInt8 = 1
 
-    /// Passes `range` to the parser as a C string.
+    /// Calls `body` with the range as a C string.
     ///
-    /// A text without changes is not copied: the next byte of the message is set to zero meanwhile.
+    /// A text without changes is not copied. Instead, the byte after it is set to zero during the call.
     func withText<Result>(
         _ range: Range<Int>, _ preparation: Preparation, _ body: (UnsafePointer<CChar>) -> Result?
     ) -> Result? {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "text outside the message")
         guard preparation.isNeeded else {
-            // The storage is at least one byte longer than the message.
+            // The byte after the range exists, because the storage is at least one byte longer than the message.
             let kept = unsafe base[range.upperBound]
             unsafe base[range.upperBound] = 0
             defer { unsafe base[range.upperBound] = kept }
@@ -95,11 +95,12 @@ struct ParserMemory {
 
     // MARK: Texts from the parser
 
-    /// A string from libosip2 as a slice of the message's storage, with its `%` restored; `nil` for none.
+    /// A string from libosip2 as a slice of the message's storage; `nil` for no string. With `hidesEscapes`, each `%`
+    /// is restored.
     func slice(_ text: UnsafePointer<CChar>?, hidesEscapes: Bool = false) -> ByteString? {
         guard let text = unsafe text else { return nil }
         let start = unsafe UnsafeRawPointer(text) - UnsafeRawPointer(base)
-        // Outside the arena: it did not fit, so everything will be parsed again.
+        // A string outside the storage did not fit, so the message will be parsed again with more memory.
         guard start >= 0, start < storage.capacityInBytes else { return .empty }
         let count = unsafe cosip_length(text)
         if hidesEscapes {

@@ -1,20 +1,21 @@
-/// The limits of a message (threat T3). A message beyond them is refused, never cut.
+/// The limits of a message (threat T3). A message above them is refused, never shortened.
 package struct ReaderLimits: Sendable {
-    /// Start line and header fields with the empty line, in bytes.
+    /// The maximum size of start line, header fields and empty line together, in bytes.
     package var head = 16 * 1024
-    /// Header rows.
+    /// The maximum number of header rows.
     package var headerFields = 128
-    /// The Request-URI, in bytes. Other URIs have only the head's limit: a push token may be longer.
+    /// The maximum size of the Request-URI in bytes. Other URIs are limited only by the head, because a push token may
+    /// be longer.
     package var uri = 2 * 1024
     package var body = 64 * 1024
     package var contacts = 20
 
     package init() {}
 
-    /// Header rows and the further values of rows with several.
+    /// The maximum number of values: one for each row, and the further values of rows with several.
     var values: Int { 2 * headerFields }
-    /// Parameters of one value.
+    /// The maximum number of parameters of one value.
     static let parameters = 64
-    /// Commas in one Authorization row: libosip2 reads each part many times.
+    /// The maximum number of commas in one Authorization row, because libosip2 reads each part many times.
     static let credentialParts = 64
 }

@@ -3,38 +3,39 @@ import SIPGrammar
 
 /// Cuts the bytes of a stream into messages by Content-Length (RFC 3261 section 18.3).
 ///
-/// It keeps no bytes: the caller passes all waiting bytes, and it reports what is at their front. It does not scan
-/// bytes twice, so a message that arrives byte by byte costs no more than a whole one. It parses rows like
+/// It stores no bytes. The caller passes all waiting bytes, and gets the frame at their front. Bytes are not scanned
+/// twice, so a message that arrives byte by byte costs no more than a whole one. Rows are parsed by the code of
 /// ``MessageReader``, so that both always agree on the end of a message.
 package struct StreamFramer: Sendable {
     package enum Frame: Hashable, Sendable {
-        /// More bytes are needed. Pass the same ones again with the following ones.
+        /// More bytes are needed. Pass the same bytes again, with the bytes that follow them.
         case incomplete
-        /// One CRLF (2 bytes), to be ignored, or two (4 bytes), to be answered by one (RFC 5626 section 4.4.1).
+        /// A keep-alive of this many bytes. A single CRLF (2) is ignored. A double CRLF (4) is answered with a single
+        /// one (RFC 5626 section 4.4.1).
         case keepAlive(Int)
-        /// A whole message of this length.
+        /// A whole message with this length in bytes.
         case message(Int)
-        /// The head is too long, or its Content-Length is missing, not a number, repeated or too large: the start of
-        /// the next message is unknown. ``MessageReader`` makes the last answer from the waiting bytes.
+        /// The start of the next message is unknown. The head is too long, or its Content-Length is missing, not a
+        /// number, repeated or too large. ``MessageReader`` makes the last answer from the waiting bytes.
         case broken
     }
 
     private let limits: ReaderLimits
-    /// How far the end of the head was searched.
+    /// How many bytes were searched for the end of the head.
     private var scanned = 0
-    /// The length of the message, after its head was parsed.
+    /// The length of the message in bytes, when its head is parsed; otherwise `nil`.
     private var length: Int?
 
     package init(limits: ReaderLimits = ReaderLimits()) { self.limits = limits }
 
-    /// Determines the frame at the front of the bytes. The caller then drops that part, and passes the rest. `head` becomes the head
-    /// of a complete message, and otherwise stays unchanged.
+    /// Determines the frame at the front of the bytes. The caller then drops this frame and passes the rest. For a
+    /// complete message `head` is set; otherwise it is unchanged.
     package mutating func next(in bytes: Span<UInt8>, head: inout MessageHead?) -> Frame {
         if let length { return finish(length, bytes) }
         if scanned == 0, !bytes.isEmpty, bytes[0] == UInt8(ascii: "\r") || bytes[0] == UInt8(ascii: "\n") {
             return lineEnds(bytes)
         }
-        // Nearly every head arrives in one piece, and its end is found by parsing it.
+        // Fast path: nearly every head arrives in one piece, and parsing it shows where it ends.
         if scanned == 0 {
             let read = MessageHead(bytes, limits)
             if read.index.hasEnd { return headEnded(at: read.index.bodyStart, read, bytes, &head) }
@@ -43,7 +44,7 @@ package struct StreamFramer: Sendable {
         while scanned < end {
             let place = bytes.nextControl(from: scanned, to: end)
             guard Self.isEmptyLine(bytes, place, end) else {
-                // With fewer than four bytes it may still become one.
+                // With fewer than four bytes left, the end of the head may still follow here.
                 scanned = place + 4 > end && bytes.count <= limits.head ? place : place + 1
                 if scanned == place { break }
                 continue
@@ -75,7 +76,8 @@ package struct StreamFramer: Sendable {
             && bytes[place + 2] == UInt8(ascii: "\r") && bytes[place + 3] == UInt8(ascii: "\n")
     }
 
-    /// Only the following byte distinguishes a single CRLF from the first half of a keep-alive, so it waits for that.
+    /// Reads line ends between messages. After a single CRLF it waits for the next byte, because the CRLF may be half
+    /// of a keep-alive.
     private func lineEnds(_ bytes: Span<UInt8>) -> Frame {
         let expected: StaticString = "\r\n\r\n"
         for index in 0..<min(bytes.count, 4) where bytes[index] != expected.byte(at: index) {
@@ -84,7 +86,7 @@ package struct StreamFramer: Sendable {
         return bytes.count < 4 ? .incomplete : .keepAlive(4)
     }
 
-    /// The length of the body from the head; `nil` if it is missing or not reliable.
+    /// The length of the body according to the head; `nil` if Content-Length is missing or not reliable.
     private func bodyLength(_ bytes: Span<UInt8>, _ head: MessageHead) -> Int? {
         guard !head.isRepeated(.contentLength), let place = head.index.place(of: .contentLength)
         else { return nil }
@@ -95,7 +97,7 @@ package struct StreamFramer: Sendable {
     }
 }
 
-/// The parts of a message that ``StreamFramer`` has parsed, so that ``MessageReader`` need not parse them again.
+/// The parts of a message that ``StreamFramer`` has parsed. ``MessageReader`` then need not parse them again.
 package struct MessageHead: Sendable {
     let index: HeadIndex
     let fields: FieldList
@@ -106,7 +108,7 @@ package struct MessageHead: Sendable {
         self.fields = fields
     }
 
-    /// Whether the name occurs in more than one row or value.
+    /// Whether more than one row or value has this name.
     func isRepeated(_ name: HeaderName) -> Bool {
         var count = 0
         for place in 0..<fields.count where fields[place].name == name { count += 1 }

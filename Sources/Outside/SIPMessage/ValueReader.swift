@@ -2,24 +2,24 @@ import Bytes
 import COsip2
 import SIPGrammar
 
-/// Reads single header field values, or refuses malformed ones with `nil`.
+/// Reads single values of header fields. For a malformed value the result is `nil`.
 ///
-/// `SIPGrammar` finds the parts of a value in its bytes. A plain value is accepted unchanged; libosip2 judges any
-/// other. It copies what it reads, stops silently at a parameter that it does not accept, and keeps lists whose cost
-/// grows with the square of their length. Therefore parameters are judged here (``areWellFormed(_:_:_:)``), and further
-/// checks follow its acceptance.
+/// `SIPGrammar` finds the parts of a value in its bytes. A plain value is accepted immediately; libosip2 judges any
+/// other value. libosip2 copies the values that it reads, stops silently at a parameter that it does not accept, and
+/// keeps lists whose cost grows with the square of their length. Therefore parameters are judged here
+/// (``areWellFormed(_:_:_:)``), and values that libosip2 accepts are checked further.
 struct ValueReader {
     let memory: ParserMemory
 
     // MARK: URIs
 
-    /// A URI without brackets or parameters of a field.
+    /// Reads a URI that has neither brackets nor parameters of a field.
     func uri(_ range: Range<Int>) -> SIPURI? {
         guard let uri = SIPURI(memory.slice(range)), uri.isPlain || isAcceptable(uri, range) else { return nil }
         return uri
     }
 
-    /// Whether a URI that is not plain is allowed from a peer, by libosip2's judgement and our own.
+    /// Whether a URI that is not plain may be accepted from a peer. Both libosip2 and this type must accept it.
     func isAcceptable(_ uri: SIPURI, _ range: Range<Int>) -> Bool {
         let isClean = memory.withBytes { bytes in
             for index in range where !bytes[index].mayStandInURI { return false }
@@ -44,7 +44,8 @@ struct ValueReader {
             guard unsafe osip_uri_init(&parsed) == 0, let parsed = unsafe parsed,
                 unsafe osip_uri_parse(parsed, pointer) == 0,
                 unsafe isHost(parsed.pointee.host, uri.host), unsafe isPort(parsed.pointee.port, uri.port),
-                // libosip2 ignores other characters beside the brackets of an IPv6 address.
+                // libosip2 ignores other characters next to the brackets of an IPv6 address, so the lengths are
+                // compared.
                 unsafe uri.hostPort.count == uri.host.count + (memory.slice(parsed.pointee.port)?.count ?? -1) + 1
             else { return false }
             let user = unsafe memory.slice(parsed.pointee.username, hidesEscapes: hasEscapes) ?? .empty
@@ -55,12 +56,12 @@ struct ValueReader {
 
     // MARK: Name and address
 
-    /// A value of From, To, Contact, Route, Record-Route or Path (RFC 3261 section 20.10).
+    /// Reads a value of From, To, Contact, Route, Record-Route or Path (RFC 3261 section 20.10).
     ///
     /// - Parameters:
     ///   - range: The range of the value.
-    ///   - isTagged: Whether it is a From or To, after which our own parameters may be written.
-    /// - Returns: `nil` if it is malformed.
+    ///   - isTagged: Whether the value is a From or To, to which this proxy may append parameters.
+    /// - Returns: `nil` if the value is malformed.
     func nameAddress(_ range: Range<Int>, isTagged: Bool = false) -> NameAddress? {
         guard let address = NameAddress(memory.slice(range), isTagged: isTagged) else { return nil }
         let uri = range.lowerBound + address.uriStart
@@ -71,7 +72,7 @@ struct ValueReader {
 
     // MARK: Via
 
-    /// One Via value (RFC 3261 section 20.42).
+    /// Reads one value of Via (RFC 3261 section 20.42).
     func via(_ range: Range<Int>) -> Via? {
         guard let via = Via(memory.slice(range)), via.isPlain || isAcceptable(via, range) else { return nil }
         let parameters = range.lowerBound + via.parametersStart..<range.upperBound
@@ -92,15 +93,15 @@ struct ValueReader {
         } ?? false
     }
 
-    // MARK: What libosip2 found
+    // MARK: Results of libosip2
 
-    /// Whether libosip2 found the same port, and a valid number.
+    /// Whether libosip2 found the same port as `SIPGrammar`, and the port is a valid number.
     private func isPort(_ text: UnsafeMutablePointer<CChar>?, _ port: UInt16?) -> Bool {
         guard let digits = unsafe memory.slice(text) else { return port == nil }
         return port != nil && digits.decimal() == port
     }
 
-    /// Whether libosip2 found the same host. It removes the brackets of IPv6 addresses.
+    /// Whether libosip2 found the same host as `SIPGrammar`. libosip2 removes the brackets of IPv6 addresses.
     private func isHost(_ text: UnsafeMutablePointer<CChar>?, _ host: ByteString) -> Bool {
         guard let found = unsafe memory.slice(text), !found.isEmpty else { return false }
         let isAddress = found.contains(UInt8(ascii: ":"))

@@ -1,15 +1,15 @@
 import Glibc
 
-/// A file to which data is only appended. Appended bytes are in the kernel: they survive the end of the process, but
+/// A file to which bytes are only appended. Appended bytes are in the kernel. They survive the end of the process, but
 /// not always a power failure.
 ///
-/// Only its owner may read it.
+/// Only the file's owner may read it.
 package final class AppendedFile {
     private let descriptor: Int32
-    /// How many bytes were appended.
+    /// The size of the file in bytes.
     package private(set) var size = 0
 
-    /// The system's error.
+    /// An error of the system, or why a file is refused.
     package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
         package let description: String
 
@@ -20,7 +20,7 @@ package final class AppendedFile {
 
     /// Creates the file in an existing folder.
     ///
-    /// - Throws: also if the file already exists.
+    /// - Throws: if the file already exists or cannot be created.
     package init(creating path: String) throws(Failure) {
         descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Failure() }
@@ -28,7 +28,7 @@ package final class AppendedFile {
 
     deinit { close(descriptor) }
 
-    /// Appends all of the bytes, or none: after a failure the next bytes take their place.
+    /// Appends all of the bytes or, after a failure, none. The next bytes then overwrite a part that was written.
     package func append(_ bytes: [UInt8]) throws(Failure) {
         var written = 0
         while written < bytes.count {
@@ -45,9 +45,9 @@ package final class AppendedFile {
         size += written
     }
 
-    /// The contents of a file that only its owner may have written.
+    /// The contents of a file that only its owner can have written.
     ///
-    /// Anything else with that name is refused: reading a pipe would block, and a file with holes may be longer than
+    /// Anything else with this name is refused. Reading a pipe would block, and a file with holes may be longer than
     /// its disk.
     package static func contents(of path: String, limit: Int = 64 << 20) throws(Failure) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
@@ -76,33 +76,35 @@ package final class AppendedFile {
         return bytes
     }
 
-    /// Moves a file, replacing the other one.
+    /// Moves a file. If the other path exists, its file is replaced.
     package static func move(_ path: String, to other: String) throws(Failure) {
         guard unsafe rename(path, other) == 0 else { throw Failure() }
     }
 
     package static func remove(_ path: String) { unsafe unlink(path) }
 
-    /// Creates a folder for its owner only, unless it exists.
+    /// Creates a folder that only its owner may use, unless the folder exists.
     package static func makeFolder(_ path: String) throws(Failure) {
         guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure() }
     }
 
-    /// Throws if the folder exists and others may create files in it.
+    /// Checks an existing folder.
+    ///
+    /// - Throws: if others may create files in the folder.
     package static func checkFolder(_ path: String) throws(Failure) {
         var status = stat()
         guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return }
         if let fault = fault(of: status) { throw Failure(fault) }
     }
 
-    /// Who else than this process's user and root may write it; `nil` for nobody.
+    /// Who may write the file besides this process's user and root, as a complaint; `nil` if nobody may.
     private static func fault(of status: stat) -> String? {
         let own = geteuid()
         if own != 0, status.st_uid != own, status.st_uid != 0 { return "it belongs to another user: \(status.st_uid)" }
         return status.st_mode & (S_IWGRP | S_IWOTH) == 0 ? nil : "others may write it: chmod go-w"
     }
 
-    /// The names in a folder, without order; none if the folder does not exist.
+    /// The names in a folder, in any order. Empty if the folder does not exist.
     package static func names(in folder: String) -> [String] {
         guard let stream = unsafe opendir(folder) else { return [] }
         defer { unsafe closedir(stream) }

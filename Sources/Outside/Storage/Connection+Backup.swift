@@ -18,13 +18,14 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension Connection {
-    /// Copies the whole database in its state at the beginning, while others write to it. The target appears completely
-    /// or not at all: a synced file beside it replaces it. Only its owner may read it.
+    /// Copies the whole database in its current state, while others write to it. The target appears completely or not
+    /// at all: the copy is made in a temporary file beside the target, which then replaces the target. Only the owner
+    /// may read it.
     ///
     /// - Parameters:
     ///   - target: an absolute path. An existing plain file is replaced.
-    ///   - database: the path of this connection's file. Neither it nor its related files may be the target.
-    ///   - isCancelled: called now and then.
+    ///   - database: the path of this connection's file. Neither this file nor its related files may be the target.
+    ///   - isCancelled: called now and then; if it returns true, the copy is cancelled.
     /// - Returns: the size of the backup in bytes.
     /// - Throws: the reason of a failure. An existing target is then unchanged.
     @discardableResult
@@ -42,7 +43,7 @@ extension Connection {
         }
     }
 
-    /// The size of the database in bytes, without unused parts of the file system's blocks.
+    /// The size of the database in bytes, without the unused parts of disk blocks.
     private func size() throws(BackupError) -> Int {
         do throws(SQLError) {
             let pages = try integer("PRAGMA page_count") ?? 0
@@ -53,7 +54,8 @@ extension Connection {
         }
     }
 
-    /// In one read transaction, so that changes meanwhile do not restart the copy; some pages at a time.
+    /// Copies the pages, some at a time. All copies are in one read transaction; otherwise changes by others would
+    /// restart the copy.
     private func copyPages(to path: String, _ isCancelled: () -> Bool) throws(BackupError) {
         do throws(SQLError) {
             let copy = try DatabaseHandle(path: path, access: .readWrite)
@@ -70,7 +72,8 @@ extension Connection {
             guard code == SQLITE_DONE, end == SQLITE_OK else {
                 throw copy.error(code == SQLITE_DONE ? end : code, sql: nil)
             }
-            // A self-contained file, without the mark that makes readers look for a write-ahead log.
+            // The journal mode makes the copy a self-contained file. Otherwise readers would look for a write-ahead
+            // log.
             let mode = unsafe sqlite3_exec(copy.raw, "PRAGMA journal_mode = DELETE", nil, nil, nil)
             guard mode == SQLITE_OK else { throw copy.error(mode, sql: nil) }
         } catch {
@@ -79,12 +82,14 @@ extension Connection {
     }
 }
 
-/// The paths of a backup: the target, and the file beside it that replaces it.
+/// The paths of a backup: the target, and the temporary file beside it, which replaces it at the end.
 private struct BackupPlace {
     let target: String
     let temporary: String
     private let folder: String
 
+    /// Checks the target.
+    ///
     /// - Throws: if the target may not be overwritten.
     init(target: String, database: String) throws(BackupError) {
         guard target.hasPrefix("/"), let path = resolvedFolder(of: target) else {
@@ -107,7 +112,7 @@ private struct BackupPlace {
         temporary = "\(folder == "/" ? "" : folder)/.\(path[path.index(after: slash)...]).\(mark).partial"
     }
 
-    /// Creates the file, if the disk has room for that many bytes.
+    /// Creates the temporary file, if the disk has room for this many bytes.
     func prepare(for size: Int) throws(BackupError) {
         var room = statvfs()
         if unsafe statvfs(folder, &room) == 0 {
@@ -121,6 +126,8 @@ private struct BackupPlace {
         close(descriptor)
     }
 
+    /// Syncs the temporary file and moves it to the target.
+    ///
     /// - Returns: the size of the persisted file in bytes.
     func publish() throws(BackupError) -> Int {
         let descriptor = unsafe open(temporary, O_RDWR | O_CLOEXEC)
@@ -146,7 +153,7 @@ private struct BackupPlace {
     }
 }
 
-/// The path with symbolic links resolved in its folder, but not in its last part.
+/// The path, with symbolic links resolved in its folder but not in its last part.
 private func resolvedFolder(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return nil }
     let name = path[path.index(after: slash)...]

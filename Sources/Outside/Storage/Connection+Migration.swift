@@ -1,14 +1,15 @@
 extension Connection {
-    /// The schema version of the file; 0 for a new one.
+    /// The version of the file's schema; 0 for a new file.
     package func schemaVersion() throws(SQLError) -> Int { Int(try integer("PRAGMA user_version") ?? 0) }
 
     /// Migrates the database to the program's schema.
     ///
     /// - Parameters:
-    ///   - scripts: the change to schema 1, to schema 2, and so on. Released scripts never change.
-    ///   - applicationID: marks the file as the program's own.
+    ///   - scripts: the changes from each schema to the next, beginning with the change to schema 1. Released scripts
+    ///     never change.
+    ///   - applicationID: marks the file as a file of this program.
     /// - Returns: the schema before the migration.
-    /// - Throws: also if a newer or another program created the file, which is then unchanged.
+    /// - Throws: if a change fails, or a newer or another program created the file. Such a file is unchanged.
     @discardableResult
     package func migrate(_ scripts: [String], applicationID: Int32) throws(MigrationError) -> Int {
         let found = try checkedVersion(atMost: scripts.count, applicationID: applicationID)

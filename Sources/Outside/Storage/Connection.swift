@@ -2,17 +2,17 @@ import CSQLite
 
 /// One connection to a SQLite database. Only one thread at a time may use it, so it is not `Sendable`.
 ///
-/// A committed transaction is persisted: the journal is a write-ahead log and each commit is followed by a sync
-/// (`synchronous=FULL`). After an error whose code is ``SQLResultCode/inputOutput`` or ``SQLResultCode/full`` the state
-/// of the disk is unknown: close the connection and open a new one.
+/// A committed transaction is persisted: the journal is a write-ahead log, and each commit is followed by a sync
+/// (`synchronous=FULL`). After an error with the code ``SQLResultCode/inputOutput`` or ``SQLResultCode/full``, the
+/// state of the disk is unknown. Then close the connection and open a new one.
 @safe package final class Connection {
     let handle: DatabaseHandle
     private var statements: [String: Statement] = [:]
-    /// Statements whose text is part of the program, by the address of the text.
+    /// Prepared statements whose SQL is fixed in the program, by the address of the SQL.
     private var fixed: [UInt: Statement] = [:]
     private static let maximumStatements = 64
 
-    /// Opens the database at `path`. `:memory:` is a database that ends with the connection.
+    /// Opens the database at `path`. With `:memory:` the database is in memory and ends with the connection.
     package init(path: String, options: ConnectionOptions = ConnectionOptions()) throws(SQLError) {
         handle = try DatabaseHandle(path: path, access: options.access)
         let milliseconds = options.busyTimeout / .milliseconds(1)
@@ -30,13 +30,14 @@ import CSQLite
         if options.autoCheckpoint <= 0 { handle.watchLog() }
     }
 
-    /// Runs SQL without parameters, possibly several statements. Rows are ignored.
+    /// Runs one or more SQL statements without parameters. Rows are ignored.
     package func execute(_ sql: String) throws(SQLError) {
         let code = unsafe sqlite3_exec(handle.raw, sql, nil, nil, nil)
         guard code == SQLITE_OK else { throw handle.error(code, sql: sql) }
     }
 
-    /// The prepared statement for `sql`, the same object each time. It is reset, without bound values.
+    /// The prepared statement for this SQL. Repeated calls return the same object, after a reset and without bound
+    /// values.
     package func statement(_ sql: String) throws(SQLError) -> Statement {
         if let statement = statements[sql] {
             statement.reset()
@@ -48,7 +49,8 @@ import CSQLite
         return statement
     }
 
-    /// The same for SQL that is part of the program. It is found without hashing the text.
+    /// The prepared statement for SQL that is fixed in the program. It is found by the address of the text, which is
+    /// faster than a hash.
     package func statement(fixed sql: StaticString) throws(SQLError) -> Statement {
         let address = unsafe UInt(bitPattern: sql.utf8Start)
         if let statement = fixed[address] {
@@ -60,9 +62,9 @@ import CSQLite
         return statement
     }
 
-    /// Runs `body` in a transaction: all changes are committed, or none if it throws.
+    /// Runs `body` in a transaction. All changes are committed, or none if it throws.
     ///
-    /// The write lock is taken first, so that the body cannot fail half-way because of another writer.
+    /// The write lock is taken first, so that another writer cannot make the body fail in the middle.
     package func transaction<Result>(_ body: () throws(SQLError) -> Result) throws(SQLError) -> Result {
         try statement(fixed: "BEGIN IMMEDIATE").run()
         do {
@@ -70,13 +72,13 @@ import CSQLite
             try statement(fixed: "COMMIT").run()
             return result
         } catch {
-            // After some errors SQLite has already rolled back. Then this statement fails harmlessly.
+            // After some errors SQLite has already rolled back. Then this statement fails, which does no harm.
             try? execute("ROLLBACK")
             throw error
         }
     }
 
-    /// Rows changed by the last statement that changes rows.
+    /// The number of rows that the last INSERT, UPDATE or DELETE changed.
     package var changes: Int { unsafe Int(sqlite3_changes64(handle.raw)) }
 }
 
@@ -84,16 +86,16 @@ import CSQLite
 
 extension Connection {
     package enum CheckpointMode: Hashable, Sendable {
-        /// Copies as much as possible without waiting.
+        /// Copies as much as possible without waiting for readers.
         case passive
-        /// Waits for readers and truncates the log's file.
+        /// Waits for readers, and then truncates the file of the log.
         case truncate
     }
 
-    /// Copies the write-ahead log into the file.
+    /// Copies the write-ahead log into the database file.
     ///
-    /// - Parameter mode: whether to wait.
-    /// - Returns: the pages in the log, and how many of them are copied; both 0 without a log.
+    /// - Parameter mode: whether to wait for readers.
+    /// - Returns: the number of pages in the log, and how many of them are copied; both are 0 without a log.
     /// - Throws: `busy` if another connection is copying, and errors of the disk.
     @discardableResult
     package func checkpoint(_ mode: CheckpointMode) throws(SQLError) -> (logged: Int, copied: Int) {
@@ -105,11 +107,11 @@ extension Connection {
         return (max(0, Int(logged)), max(0, Int(copied)))
     }
 
-    /// Pages in the write-ahead log after this connection's last commit. Only valid with
-    /// ``ConnectionOptions/autoCheckpoint`` 0. It restarts from 1 when a commit finds everything copied.
+    /// The number of pages in the write-ahead log after this connection's last commit. Valid only if
+    /// ``ConnectionOptions/autoCheckpoint`` is 0. It starts from 1 again when a commit finds all pages copied.
     package var pagesInLog: Int { handle.pagesInLog }
 
-    /// The value of a query for one number, such as a pragma; `nil` if it returns no row.
+    /// The result of a query for one number, such as a pragma; `nil` if the query returns no row.
     package func integer(_ sql: String) throws(SQLError) -> Int64? {
         let query = try statement(sql)
         defer { query.reset() }

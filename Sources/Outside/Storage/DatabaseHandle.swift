@@ -1,13 +1,16 @@
 import CSQLite
 import Glibc
 
-/// Sole owner of one `sqlite3`. A connection and its statements share it, so that it closes after the last of them.
+/// Sole owner of one `sqlite3`. A connection and its statements share the handle, so that it is closed after the last
+/// of them.
 @safe final class DatabaseHandle {
     let raw: OpaquePointer
-    /// Written by SQLite's hook after each commit; `nil` while SQLite copies the log itself.
+    /// The number of pages in the log, which SQLite's hook writes after each commit; `nil` while SQLite copies the log
+    /// itself.
     private var loggedPages: UnsafeMutablePointer<Int32>?
 
-    /// Once in a process, before the first database is opened. If that is too late, SQLite is only a little slower.
+    /// Configures SQLite once in a process, before the first database is opened. If another library has already started
+    /// SQLite, it is only a little slower.
     private static let isConfigured = sqlite_count_no_memory() == SQLITE_OK
 
     init(path: String, access: ConnectionOptions.Access) throws(SQLError) {
@@ -19,7 +22,7 @@ import Glibc
             case .readWrite, .readWriteCreate: SQLITE_OPEN_READWRITE
             }
         var raw: OpaquePointer?
-        // One thread at a time uses a connection, so SQLite need not lock it.
+        // Only one thread at a time uses a connection, so SQLite needs no mutex for it.
         let code = unsafe sqlite3_open_v2(path, &raw, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nil)
         guard code == SQLITE_OK, let raw = unsafe raw else {
             let message = unsafe raw.map { unsafe String(cString: sqlite3_errmsg($0)) } ?? "out of memory"
@@ -36,7 +39,7 @@ import Glibc
         unsafe loggedPages?.deallocate()
     }
 
-    /// Counts the log's pages from now on, instead of SQLite's own copying.
+    /// From now on counts the pages of the log. SQLite no longer copies them itself.
     func watchLog() {
         guard unsafe loggedPages == nil else { return }
         let pages = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
@@ -50,9 +53,9 @@ import Glibc
     /// Creates an empty file that only its owner may read, if it does not exist. SQLite gives its journal files the
     /// same mode.
     ///
-    /// An existing file is never opened here. POSIX locks belong to the process: closing any descriptor of the file
-    /// would release the locks of SQLite's other connections, and another process would believe that it is the last
-    /// user and delete the write-ahead log.
+    /// An existing file is never opened here. POSIX locks belong to the process, and closing any descriptor of the file
+    /// would release the locks of SQLite's other connections. Another process could then believe that it is the last
+    /// user, and delete the write-ahead log.
     private static func create(_ path: String) throws(SQLError) {
         guard path != ":memory:" else { return }
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -66,7 +69,7 @@ import Glibc
         close(descriptor)
     }
 
-    /// The error of the last call, for `code`.
+    /// The error of the last call, which returned `code`.
     func error(_ code: Int32, sql: String?) -> SQLError {
         let isOfSystem = code & 0xFF == SQLITE_IOERR || code & 0xFF == SQLITE_CANTOPEN
         return SQLError(

@@ -1,15 +1,17 @@
 import Glibc
 
-/// A file that one process at a time locks, until it ends or releases the lock: `flock`, which the kernel releases with
-/// the process in any case. The file stays. It contains the number of the process and its activity, and a mark that
-/// outlives the process, if one was set.
+/// A lock file, which only one process at a time can lock. The lock ends when the process releases it or ends, because
+/// the kernel then releases the `flock`.
+///
+/// The file stays. It contains the number of the process and its activity. It can also contain a mark, which outlives
+/// the process.
 package final class FileLock: @unchecked Sendable {
-    // `@unchecked` because the descriptor is closed once, by the release or by the last owner.
+    // `@unchecked` because the descriptor is closed only once, by `release()` or by the last owner.
     private var descriptor: Int32
 
-    /// Why the lock failed.
+    /// Why the file could not be locked.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
-        /// Another process holds it: its number, if the file has it, and its activity.
+        /// Another process holds the lock. The file names its activity and, if known, its number.
         case held(by: Int32?, activity: String)
         /// The system's error.
         case system(String)
@@ -22,19 +24,21 @@ package final class FileLock: @unchecked Sendable {
         }
     }
 
+    /// Locks the file.
+    ///
     /// - Parameters:
-    ///   - path: the lock's own file; created if it does not exist.
-    ///   - activity: one word for a process that finds the lock taken.
-    /// - Throws: the holder, or the system's error.
+    ///   - path: the path of the lock file; created if it does not exist.
+    ///   - activity: one word, which a process reads if it finds the file locked.
+    /// - Throws: the holder of the lock, or the system's error.
     package init(path: String, activity: String) throws(Failure) {
         descriptor = try Self.take(path, activity)
     }
 
-    /// If the locked file lost its name, locks the file that has the name now. Otherwise the next process would lock
-    /// the other file.
+    /// Locks the file again, if the path now leads to another file or to none. Otherwise the next process would lock
+    /// that other file.
     ///
     /// - Returns: whether a new lock was needed.
-    /// - Throws: as at the first lock; the old lock stays.
+    /// - Throws: the holder of the new file's lock, or the system's error. The old lock stays.
     package func renew(path: String, activity: String) throws(Failure) -> Bool {
         guard descriptor >= 0, FileIdentity(path: path) != FileIdentity(descriptor: descriptor) else { return false }
         let renewed = try Self.take(path, activity)
@@ -52,7 +56,8 @@ package final class FileLock: @unchecked Sendable {
                 close(opened)
                 throw failure
             }
-            // The previous holder may have removed the file on request: then it locks nobody out.
+            // The previous holder may have removed the file before this process opened it. A lock on a removed file
+            // keeps nobody out.
             guard FileIdentity(path: path) == FileIdentity(descriptor: opened) else {
                 close(opened)
                 continue
@@ -68,14 +73,14 @@ package final class FileLock: @unchecked Sendable {
         }
     }
 
-    /// Adds a word that stays in the file for the next holder.
+    /// Writes a word into the file, which the next holder can read.
     ///
     /// - Throws: the system's error.
     package func mark(_ word: StaticString) throws(Failure) {
         try Self.write((Self.words(of: descriptor).prefix(2) + ["\(word)"]).joined(separator: " "), to: descriptor)
     }
 
-    /// Whether the file has that mark. It need not be locked.
+    /// Whether the file has this mark. The file need not be locked.
     package static func hasMark(_ word: StaticString, path: String) -> Bool {
         let opened = unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard opened >= 0 else { return false }
@@ -85,15 +90,15 @@ package final class FileLock: @unchecked Sendable {
 
     deinit { release() }
 
-    /// Releases the lock. Does nothing the second time.
+    /// Releases the lock. A second call has no effect.
     package func release() {
         guard descriptor >= 0 else { return }
         Self.unlock(descriptor)
         descriptor = -1
     }
 
-    /// If the descriptor were only closed, a child process that was just forked would keep the lock until it runs its
-    /// own program.
+    /// Unlocks and closes the descriptor. Closing alone is not enough: a child process that was just forked would keep
+    /// the lock until it starts its own program.
     private static func unlock(_ descriptor: Int32) {
         flock(descriptor, LOCK_UN)
         close(descriptor)
@@ -120,12 +125,13 @@ package final class FileLock: @unchecked Sendable {
     private static var reason: String { unsafe String(cString: strerror(errno)) }
 }
 
-/// The identity of the file at a path, under any name. Found without opening it.
+/// The identity of the file to which a path leads. Two paths to the same file give the same identity. The file is not
+/// opened.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt64
     private let inode: UInt64
 
-    /// `nil` if the file does not exist. Follows symbolic links.
+    /// Follows symbolic links. The result is `nil` if the file does not exist.
     package init?(path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
@@ -144,7 +150,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// A path without symbolic links. Its last part need not exist.
+/// Resolves the symbolic links in a path. The last part of the path need not exist.
 ///
 /// - Returns: `nil` if the folder does not exist.
 package func resolvedPath(_ path: String) -> String? {

@@ -1,7 +1,7 @@
 import CSQLite
 import Glibc
 
-/// A result code of SQLite. A primary code matches all its extended codes in a pattern.
+/// A result code of SQLite. In a pattern, a primary code matches all of its extended codes.
 package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -24,12 +24,12 @@ package struct SQLResultCode: RawRepresentable, Hashable, Sendable {
     package static let readOnly = SQLResultCode(rawValue: SQLITE_READONLY)
 }
 
-/// An error of SQLite, with the SQL but never with the bound values, which may be secrets.
+/// An error of SQLite. It has the SQL, but never the bound values, which may be secrets.
 package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: SQLResultCode
     package let message: String
     package let sql: String?
-    /// The system's error as SQLite received it: an `errno`, or 0.
+    /// The error that SQLite got from the system: an `errno`, or 0.
     package let systemError: Int32
 
     package init(code: SQLResultCode, message: String, sql: String? = nil, systemError: Int32 = 0) {
@@ -39,7 +39,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         self.systemError = systemError
     }
 
-    /// The cause as far as an operator can act on it; then the SQL is left out.
+    /// If an operator can act on the error, its cause without the SQL. Otherwise SQLite's message with the SQL.
     package var description: String {
         if let trouble { return "\(trouble) (SQLite \(code.rawValue): \(message))" }
         return "\(message) (SQLite \(code.rawValue))" + (sql.map { ": \($0)" } ?? "")
@@ -56,7 +56,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The disk or the system causes the failure. The statement is not to blame, and may succeed later.
+    /// Whether the disk or the system caused the failure. Then the statement is not at fault, and may succeed later.
     package var isOfSystem: Bool {
         switch code {
         case .full, .inputOutput, .cannotOpen, .readOnly, .busy, .outOfMemory: true
@@ -67,7 +67,7 @@ package struct SQLError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// Why a database cannot be migrated to the program's schema.
 package enum MigrationError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// A newer program changed the file; this one must not touch it.
+    /// A newer program has migrated the file. This program must not use it.
     case newerSchema(found: Int, known: Int)
     /// The file belongs to another program.
     case foreignFile(applicationID: Int32)

@@ -2,16 +2,17 @@ import CSQLite
 
 /// A prepared statement: bind, step, read, reset.
 ///
-/// Parameters count from 1 and columns from 0, as in SQLite. Binding never throws; a failed binding makes the next
-/// ``step()`` throw. Values stay bound until ``reset()``.
+/// As in SQLite, parameters count from 1 and columns from 0. Binding never throws; after a failed binding the next
+/// ``step()`` throws. Values stay bound until ``reset()``.
 @safe package final class Statement {
     package let sql: String
     private let handle: DatabaseHandle
     private let raw: OpaquePointer
     private var bindingFailure = SQLITE_OK
-    /// Whether no values are bound and no rows are left.
+    /// Whether the statement is reset: no values are bound, and no rows remain.
     private var isClean = true
-    /// The bound bytes until the reset, as far as they fit: SQLite's own copies would be an allocation each.
+    /// Memory for bound bytes until the reset. Values that do not fit are copied by SQLite, which costs an allocation
+    /// for each.
     private var bound: UnsafeMutableRawBufferPointer?
     private var boundCount = 0
     private static let boundCapacity = 2048
@@ -36,7 +37,7 @@ import CSQLite
     /// Advances to the next row.
     ///
     /// - Returns: whether a row follows. If not, the statement is reset.
-    /// - Throws: SQLite's error; the statement is reset.
+    /// - Throws: SQLite's error. The statement is then reset.
     package func step() throws(SQLError) -> Bool {
         isClean = false
         var code = bindingFailure
@@ -51,7 +52,7 @@ import CSQLite
         return false
     }
 
-    /// Runs to the end. Rows are ignored.
+    /// Runs the statement to its end. Rows are ignored.
     package func run() throws(SQLError) {
         while try step() {}
     }
@@ -76,7 +77,7 @@ import CSQLite
 
     package func bind(_ index: Int, text: String) { bind(index, text: text.utf8.span) }
 
-    /// Text that may contain any bytes. They are copied, and SQLite does not check that they are UTF-8.
+    /// Binds a text, which may contain any bytes. They are copied, and SQLite does not check that they are UTF-8.
     package func bind(_ index: Int, text: Span<UInt8>) {
         guard let copy = unsafe keep(text) else {
             return unsafe text.withUnsafeBytes { bytes in
@@ -103,8 +104,8 @@ import CSQLite
         note(unsafe sqlite3_bind_blob64(raw, position(index), copy, UInt64(blob.count), nil))
     }
 
-    /// A copy of the bytes that stays until ``reset()``; `nil` if it does not fit. For an empty value it is not `nil`,
-    /// which SQLite would take for NULL.
+    /// Copies the bytes into memory that stays until ``reset()``. The result is `nil` if they do not fit. It is not
+    /// `nil` for an empty value, because SQLite would take a null pointer for NULL.
     private func keep(_ bytes: Span<UInt8>) -> UnsafeMutableRawPointer? {
         guard bytes.count <= Self.boundCapacity - boundCount else { return nil }
         if unsafe bound == nil { unsafe bound = .allocate(byteCount: Self.boundCapacity, alignment: 1) }
@@ -117,16 +118,16 @@ import CSQLite
         return unsafe copy
     }
 
-    /// Keeps the first failure for ``step()``.
+    /// Remembers the first failure of a binding for ``step()``.
     private func note(_ code: Int32) {
         isClean = false
         if bindingFailure == SQLITE_OK { bindingFailure = code }
     }
 
-    /// 0, which SQLite refuses, for an invalid position.
+    /// Converts an index. For an invalid index the result is 0, which SQLite refuses.
     private func position(_ index: Int) -> Int32 { Int32(exactly: index) ?? 0 }
 
-    /// `SQLITE_TRANSIENT`.
+    /// The constant `SQLITE_TRANSIENT`, which Swift cannot import: SQLite copies the value.
     private static let copies = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     // MARK: Columns
@@ -135,7 +136,8 @@ import CSQLite
 
     package func isNull(_ column: Int) -> Bool { unsafe sqlite3_column_type(raw, position(column)) == SQLITE_NULL }
 
-    /// The bytes of a text or blob in SQLite's memory, valid until the next call to this statement; empty for NULL.
+    /// The bytes of a text or blob; empty for NULL. They are in SQLite's memory, and valid only until the next call on
+    /// this statement.
     package func withBytes<Result>(_ column: Int, _ body: (Span<UInt8>) -> Result) -> Result {
         let start = unsafe sqlite3_column_blob(raw, position(column))
         let count = Int(unsafe sqlite3_column_bytes(raw, position(column)))
@@ -149,6 +151,6 @@ import CSQLite
         }
     }
 
-    /// A text, with invalid UTF-8 replaced.
+    /// A column as text. Invalid UTF-8 is replaced.
     package func text(_ column: Int) -> String { String(decoding: bytes(column), as: UTF8.self) }
 }

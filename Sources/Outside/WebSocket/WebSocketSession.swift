@@ -1,17 +1,17 @@
 import CWSlay
 
-/// The server side of one WebSocket after its handshake (RFC 6455 section 5) as a machine: bytes in, messages and bytes
-/// out.
+/// The server's side of one WebSocket after its handshake (RFC 6455 section 5). It performs no I/O: received bytes go
+/// in, messages and bytes to send come out.
 ///
-/// Pings are answered, fragments are joined, and a protocol error ends it with the RFC's code.
+/// Pings are answered, and fragments are joined. After a protocol error the session ends with the RFC's close code.
 ///
-/// Messages are gathered here instead of in the library, which would keep a block for each frame, of the length that
-/// the frame announces. Thus a message uses only as much memory as has arrived, in any number of frames.
+/// Messages are assembled here and not in the library wslay. For each frame, wslay would allocate as many bytes as the
+/// frame announces. Here a message uses only as much memory as has arrived, in any number of frames.
 ///
 /// - `@unchecked Sendable` because only the owner of the connection uses it.
 @safe
 package final class WebSocketSession: @unchecked Sendable {
-    /// Why the session is closed, by the numbers of RFC 6455 section 7.4.1.
+    /// Why the session is closed, with the codes of RFC 6455 section 7.4.1.
     package enum CloseCode: UInt16, Sendable {
         case goingAway = 1001
         case policyViolation = 1008
@@ -20,10 +20,13 @@ package final class WebSocketSession: @unchecked Sendable {
     private let context: wslay_event_context_ptr
     private let traffic: Traffic
 
-    /// How many bytes are processed at a time: wslay reads as many ahead.
+    /// How many bytes are processed at a time. It is the number of bytes that wslay reads ahead.
     private static let chunk = 4096
 
-    /// - Parameter messageLimit: the maximum length of a message. A longer one ends the session with code 1009.
+    /// Starts a session.
+    ///
+    /// - Parameter messageLimit: the maximum length of a message in bytes. A longer message ends the session with code
+    ///   1009.
     package init(messageLimit: Int) {
         traffic = Traffic(messageLimit: max(messageLimit, 0))
         var callbacks = wslay_event_callbacks()
@@ -54,36 +57,36 @@ package final class WebSocketSession: @unchecked Sendable {
         }
         var made: wslay_event_context_ptr?
         let traffic = unsafe Unmanaged.passUnretained(traffic).toOpaque()
-        // It fails only if memory is lacking.
+        // The call fails only if memory is lacking.
         guard unsafe wslay_event_context_server_init(&made, &callbacks, traffic) == 0, let made = unsafe made else {
             fatalError("no memory for a WebSocket")
         }
         unsafe context = made
-        // `traffic` gathers the messages and checks their length. The library handles pings and closes.
+        // `traffic` assembles the messages and checks their length. The library handles pings and closes.
         unsafe wslay_event_config_set_no_buffering(context, 1)
     }
 
     deinit { unsafe wslay_event_context_free(context) }
 
-    /// The input and output of the library, which holds this object unretained.
+    /// The input and output of the library. The library holds this object unretained.
     @safe
     private final class Traffic {
-        /// The bytes that are being processed, or `nil`.
+        /// The bytes that are being processed; `nil` between calls.
         var input: UnsafeBufferPointer<UInt8>?
         var taken = 0
         var messages: [[UInt8]] = []
         var output: [UInt8] = []
         private let messageLimit: Int
-        /// The received part of a message. Pings and closes may come between its frames.
+        /// The part of a message that has arrived. Pings and closes may come between the frames of a message.
         private var message: [UInt8] = []
-        /// Whether the current frame is part of the message.
+        /// Whether the current frame is part of a message. Pings and closes are not.
         private var isPart = false
 
         init(messageLimit: Int) { self.messageLimit = messageLimit }
 
-        /// A frame begins.
+        /// Called when a frame begins.
         ///
-        /// - Returns: false if the message becomes too long with it.
+        /// - Returns: false if the frame makes the message too long.
         func begin(_ opcode: UInt8, _ length: UInt64) -> Bool {
             isPart = opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue)
             guard isPart, length > UInt64(messageLimit - message.count) else { return true }
@@ -94,13 +97,13 @@ package final class WebSocketSession: @unchecked Sendable {
 
         func take(_ bytes: UnsafeBufferPointer<UInt8>) {
             guard isPart, !bytes.isEmpty else { return }
-            // By an eighth, because it counts for each connection.
+            // The capacity grows only by an eighth, because unused memory counts for each connection.
             let needed = message.count + bytes.count
             if message.capacity < needed { message.reserveCapacity(needed + max(needed / 8, 64)) }
             unsafe message.append(contentsOf: bytes)
         }
 
-        /// A message is complete: ours, a ping or a close.
+        /// Called when a message, a ping or a close is complete. Messages are kept.
         func end(_ opcode: UInt8) {
             guard isPart, opcode < UInt8(WSLAY_CONNECTION_CLOSE.rawValue) else { return }
             messages.append(message)
@@ -121,9 +124,9 @@ package final class WebSocketSession: @unchecked Sendable {
         }
     }
 
-    /// Processes some of the bytes. ``takeMessages()`` returns the messages that are complete.
+    /// Processes some of the bytes. ``takeMessages()`` then returns the complete messages.
     ///
-    /// - Returns: how many were processed; none when the session is over.
+    /// - Returns: how many bytes were processed; 0 when the session has ended.
     package func receive(_ bytes: Span<UInt8>) -> Int {
         guard !bytes.isEmpty, !isOver else { return 0 }
         let piece = bytes.extracting(first: Self.chunk)
@@ -137,14 +140,15 @@ package final class WebSocketSession: @unchecked Sendable {
         return traffic.taken
     }
 
-    /// The received messages, text or binary.
+    /// The messages that were received since the last call, text or binary.
     package func takeMessages() -> [[UInt8]] {
         var messages: [[UInt8]] = []
         swap(&messages, &traffic.messages)
         return messages
     }
 
-    /// Queues one message, as text if it is valid text, because browsers close a connection on invalid text.
+    /// Queues one message. Valid UTF-8 is sent as text, anything else as binary, because browsers close a connection on
+    /// invalid text.
     package func send(_ message: [UInt8]) {
         let isText = String(validating: message, as: UTF8.self) != nil
         queue(isText ? WSLAY_TEXT_FRAME : WSLAY_BINARY_FRAME, message)
@@ -152,19 +156,19 @@ package final class WebSocketSession: @unchecked Sendable {
 
     package func ping() { queue(WSLAY_PING, []) }
 
-    /// Queues the closing handshake. Nothing can be sent after it.
+    /// Queues the closing handshake. No message can be sent after it.
     package func close(_ code: CloseCode) {
         _ = unsafe wslay_event_queue_close(context, code.rawValue, nil, 0)
         flush()
     }
 
-    /// Whether no more messages follow: the peer closed, was asked to close, or violated the protocol.
+    /// Whether no more messages follow: the peer closed the session, was asked to close it, or violated the protocol.
     package var isOver: Bool {
         unsafe wslay_event_get_read_enabled(context) == 0 || wslay_event_get_close_sent(context) != 0
             || wslay_event_get_close_received(context) != 0
     }
 
-    /// The output for the peer.
+    /// The bytes to send to the peer. They are removed from the session.
     package func takeOutput() -> [UInt8] {
         var bytes: [UInt8] = []
         swap(&bytes, &traffic.output)
@@ -175,7 +179,7 @@ package final class WebSocketSession: @unchecked Sendable {
         unsafe bytes.withUnsafeBufferPointer { buffer in
             var message = unsafe wslay_event_msg(
                 opcode: UInt8(opcode.rawValue), msg: buffer.baseAddress, msg_length: buffer.count)
-            // It is refused after the closing handshake, when nothing may be sent.
+            // The library refuses messages after the closing handshake.
             _ = unsafe wslay_event_queue_msg(context, &message)
         }
         flush()

@@ -50,8 +50,8 @@ package struct CallSettings: SettingsGroup {
         ),
         .bool(
             "ask-udp", \.asksDatagrams,
-            "Do the same for phones on UDP. It needs ask-connections. A sleeping phone then gets up to eleven datagrams for "
-                + "each call, which may wake its radio."),
+            "Send the OPTIONS of ask-connections to phones on UDP too. Requires ask-connections. A sleeping phone then gets "
+                + "up to eleven datagrams for each call, which may wake its radio."),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
             "How long requests inside a call are accepted after its start. Each request in the second half of that time extends it by as "

@@ -34,9 +34,9 @@ package struct LimitSettings: SettingsGroup {
                 + "(486). 0: a sixteenth of limits.calls, and 32 at least."),
         .integer(
             "caller-share", in: 1...100, \.callerShare,
-            "The percentage of one callee's limits that one caller may use: pushes a minute, held calls, waiting requests, "
-                + "messages. A caller is an authenticated user, the user that a trusted peer names in "
-                + "P-Asserted-Identity or From, or an address. 100: one caller may use up all of it."),
+            "The largest part, in per cent, of each limit of a callee that one caller may use: pushes a minute, held calls, "
+                + "waiting requests, messages. A caller is an authenticated user, the user that a trusted peer names in "
+                + "P-Asserted-Identity or From, or a source address. 100: one caller may use each limit alone."),
         .integer(
             "trusted-share", in: 0...90, \.trustedShare,
             "The percentage of these limits, and of limits.calls, limits.held-bytes, missed calls and records, that is reserved for "

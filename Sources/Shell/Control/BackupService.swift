@@ -7,7 +7,7 @@ import Timekeeping
 
 /// Copies the store for operators while it is in use: `sippushd backup`.
 ///
-/// Available only over the control socket: the caller chooses the path, and the daemon writes the file with its own
+/// Only the control socket offers backups: the caller chooses the path, and the daemon writes the file with its own
 /// rights.
 struct BackupService {
     let store: any ProxyStore

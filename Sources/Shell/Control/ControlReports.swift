@@ -3,7 +3,7 @@ package import HTTPServices
 import ProxyRuntime
 import Timekeeping
 
-// Requests and answers of the control socket, as JSON. The command line reads the same types.
+// Requests and answers of the control socket, as JSON. The command line encodes and decodes the same types.
 
 package struct HeldCallReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "HeldCall"
@@ -11,7 +11,7 @@ package struct HeldCallReport: Codable, Sendable, DescribedBody {
         "sleepingDevices": .words("Names from the list of a user's devices.")
     ]
 
-    /// The number for ending the call. Later calls have higher numbers.
+    /// The number by which operators end the call. Later calls have higher numbers.
     package var id: UInt64 = 0
     package var callRef: String
     package var aor: String
@@ -110,21 +110,22 @@ package struct ProviderReport: Codable, Sendable, DescribedBody {
 package struct PushAppFigures: Codable, Sendable {
     /// The name of the provider, or `provider/name` for a further app.
     package var name: String
-    /// Whether requests are sent. If false, the provider could not be reached, and only an occasional probe is sent.
+    /// Whether pushes are sent. If false, the breaker is open: the provider could not be reached, and only an
+    /// occasional probe is sent.
     package var isReachable: Bool
     package var accepted: Int
     package var failed: Int
     package var deadTokens: Int
     package var credentialsRefused: Int
-    /// Pushes with tokens of another app.
+    /// Pushes that failed because the token belongs to another app.
     package var foreignTokens: Int
     /// How many pushes wait in the queue.
     package var queued: Int
     /// How many pushes were sent and are unanswered.
     package var inFlight: Int
-    /// Why the provider could not be reached at the last try; `nil` after the next answer.
+    /// Why the provider could not be reached at the last try; `nil` once the provider has answered again.
     package var problem: String?
-    /// The provider's reason when it last refused our credentials; `nil` after the next accepted push.
+    /// The provider's reason when it last refused our credentials; `nil` once it has accepted another push.
     package var refusal: String?
     /// Unix seconds.
     package var refusedAt: Int64?
@@ -167,7 +168,7 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
     package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
-    /// The hashes to store. They are computed from the password if one is given.
+    /// The hashes to store. If the request has a password, the hashes are computed from it.
     ///
     /// - Throws: a sentence for the caller.
     func credentials(_ realms: UserRealms) throws(StartError) -> UserCredentials {
@@ -182,12 +183,13 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
     }
 }
 
-/// A user to add or change. It has hashes only, never the password (RFC 7616 section 3.4.2: HA1).
+/// A user to add or change, with the HA1 hashes of RFC 7616 section 3.4.2 and without the password.
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
     package var ha1SHA256: String
-    /// Without this hash, the daemon offers SHA-512-256 to no user: a challenge must not reveal which users exist.
+    /// Without this hash for one user, the daemon offers SHA-512-256 to no user: a challenge must not reveal which
+    /// users exist.
     package var ha1SHA512_256: String?
 
     package init(name: String, ha1MD5: String, ha1SHA256: String, ha1SHA512_256: String? = nil) {
@@ -208,7 +210,7 @@ package struct APIKeyReport: Codable, Sendable, DescribedBody {
     package var createdAt: Int64
 }
 
-/// An operator's request to add a key. It has the hash, never the key itself.
+/// An operator's request to add a key. It contains the key's hash, never the key.
 package struct APIKeyRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "hash": .hexadecimal(64).described("SHA-256 of the key."),

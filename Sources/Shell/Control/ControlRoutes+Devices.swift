@@ -43,7 +43,7 @@ extension ControlRoutes {
             call.answer(
                 shown.map { device in
                     var device = device
-                    // The store does not have the User-Agents of the last seconds yet.
+                    // The store gets a User-Agent only some seconds after the REGISTER. Until then the engine has it.
                     let said = device.userAgent ?? device.device.flatMap { agents[$0]?.string }
                     device.userAgent = said?.isEmpty == false ? said : nil
                     let last = records.last { $0.code != nil && "\($0.device.rawValue)" == device.id }
@@ -54,7 +54,7 @@ extension ControlRoutes {
         }
     }
 
-    /// How many records of a user are searched for the last push of each device.
+    /// The number of a user's records that are searched for the last push of each device.
     private static let lastRecords = 100
 
     private static func devices(of aor: AddressOfRecord, _ engine: ProxyEngine, now: Moment) -> [BindingReport] {
@@ -71,7 +71,7 @@ extension ControlRoutes {
         }
     }
 
-    /// Removes the device as if it had signed out: calls no longer wait for it.
+    /// Removes the device as if it had signed out. Calls no longer wait for the device.
     private func removeDevice(_ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try call.aor()
         let name = call.parameter(1)

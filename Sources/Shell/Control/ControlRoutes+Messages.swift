@@ -9,7 +9,7 @@ import ProxyRuntime
 import Registration
 import Timekeeping
 
-/// Messages that wait for phones. Their text is never shown.
+/// The operators' routes for messages that wait for phones. They never show the text of a message.
 extension ControlRoutes {
     func registerMessages(in router: inout ServiceRouter) {
         router.add("GET", "/v1/messages", scope: .admin, described: .messages) { call throws(ServiceProblem) in

@@ -7,7 +7,8 @@ import ProxyCore
 import ProxyRuntime
 import Registration
 
-/// Users for digest authentication. The store lists them, because it has them in order and the engine does not.
+/// The operators' routes for users with digest authentication. Lists of users come from the store, because the engine
+/// does not keep users in order.
 extension ControlRoutes {
     func registerUsers(in router: inout ServiceRouter) {
         router.add("GET", "/v1/users", scope: .admin, described: .users) { call throws(ServiceProblem) in
@@ -55,7 +56,8 @@ extension ControlRoutes {
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
             while names.count == limit, let last = names.last.flatMap(Self.user) {
-                // A read error closes the connection, so that no client takes a part for the whole list.
+                // A read error closes the connection. Otherwise a client could take a part of the list for the whole
+                // list.
                 guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
                     await body.send(Self.lines(more))
                 else { return }
@@ -90,7 +92,7 @@ extension ControlRoutes {
         call.answerDone()
     }
 
-    /// The user in the path.
+    /// The stored user whom the path names.
     private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
         guard let user = Self.user(call.parameter()),
             await door.ask(

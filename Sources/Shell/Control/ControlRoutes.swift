@@ -11,14 +11,14 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// Operations for operators, over the control socket and the admin API: calls and providers here, others in
-/// `ControlRoutes+Users` and `+Devices`.
+/// Operations for operators, over the control socket and the admin API. Calls and providers are here, the rest in
+/// `ControlRoutes+Users`, `+Devices` and `+Messages`.
 ///
-/// No operation walks through all contacts or users on the loop: lists come in pages.
+/// No operation walks through all contacts or users on the loop: long lists are read in pages.
 struct ControlRoutes {
     let door: ShardDoor
     let store: any ProxyStore
-    /// Where users may be, and the realm of their passwords. They cannot change while the daemon runs.
+    /// The domains of users and the realm of their passwords. Neither can change while the daemon runs.
     let realms: UserRealms
 
     static let pageLimits = 1...1000
@@ -77,8 +77,8 @@ struct ControlRoutes {
         call.answerDone()
     }
 
-    /// The statuses that an operator can end a call with. Each is at least as good as the responses of the cancelled
-    /// phones; otherwise the caller would get one of those.
+    /// The statuses with which an operator can end a call. Each one has at least the priority of the responses of
+    /// cancelled phones (RFC 3261 section 16.7). With a weaker status, the caller would get a phone's response instead.
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
 
     // MARK: Providers
@@ -114,7 +114,9 @@ struct ControlRoutes {
 
     // MARK: Helpers
 
-    /// Returns after the changes are persisted. Throws if they cannot be written.
+    /// Persists the changes, and then returns.
+    ///
+    /// - Throws: a problem with 503 if they cannot be written.
     func write(_ changes: [ServiceChange]) async throws(ServiceProblem) {
         let isStored = await withCheckedContinuation { asker in
             store.commit(changes) { asker.resume(returning: $0.isStored) }
@@ -137,7 +139,7 @@ extension ServiceCall {
         try number("limit", in: ControlRoutes.pageLimits) ?? ControlRoutes.defaultPage
     }
 
-    /// The first parameter as an address-of-record.
+    /// The first parameter of the path, read as an address-of-record.
     nonisolated func aor() throws(ServiceProblem) -> AddressOfRecord {
         guard let aor = ControlRoutes.aor(parameter()) else { throw ServiceProblem(404, "expected user@domain") }
         return aor

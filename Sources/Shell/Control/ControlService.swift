@@ -3,8 +3,8 @@ package import HTTPServices
 package import Reactor
 package import Telemetry
 
-/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. It allows everything;
-/// changes are logged in the audit log too.
+/// The control socket: HTTP over a Unix socket that only the daemon's user and root can open. Its clients need no key
+/// and may do everything. The audit log has their changes too.
 package final class ControlService {
     private let listener: HTTPListener
 

@@ -17,7 +17,7 @@ struct DrainRoute {
     static let usualTime: Int64 = 30
 }
 
-/// How many calls waited or rang when a drain began.
+/// How many calls were waiting or ringing when a drain began.
 package struct DrainReport: Codable, Sendable {
     package var calls: Int
 }

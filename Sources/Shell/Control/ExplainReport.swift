@@ -5,7 +5,7 @@ import PushDelivery
 import Registration
 import Timekeeping
 
-/// The report of `sippushd explain` about a user's phones or a call.
+/// The report of `sippushd explain` about a user's phones or about a call.
 package struct ExplainReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "date": .words("The time of the report, in Unix seconds."),
@@ -14,7 +14,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
 
     /// The name in the request.
     package var name: String
-    /// Whether the name is a user of one of our domains. Otherwise it is a Call-ID, an address or a number.
+    /// Whether the name in the request is a user of one of our domains. Otherwise it is a Call-ID, an address or a
+    /// number.
     package var isUser: Bool
     /// Whether the user has a contact or a password.
     package var isKnown: Bool
@@ -23,15 +24,15 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var contacts: [ContactReport] = []
     package var providers: [ProviderReport] = []
     package var held: [HeldCallReport] = []
-    /// Missed calls that are not reported to all devices yet.
+    /// How many of the user's missed calls were not reported to all devices yet.
     package var missedCalls = 0
-    /// Messages that wait for the user's phones.
+    /// How many messages wait for the user's phones.
     package var messages = 0
     /// Whether the daemon keeps a timeline.
     package var keepsTimeline: Bool
     /// How long records are kept, in seconds.
     package var maximumAge: Int64
-    /// Records of the timeline, oldest first. Records of active calls have no end yet.
+    /// Records of the timeline, oldest first. The records of active calls are incomplete.
     package var records: [TimelineReport] = []
 
     package struct ContactReport: Codable, Sendable {
@@ -40,14 +41,15 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         package var deviceName: String
         /// The provider and the first characters of the token; `nil` for an ordinary contact.
         package var token: String?
-        /// The provider of its push parameters, if that provider is switched off.
+        /// The provider of the contact's push parameters, if that provider is switched off.
         package var switchedOff: String?
-        /// Whether it came with push parameters, valid or not.
+        /// Whether the contact has push parameters, valid or not.
         package var hasPushParameters: Bool
-        /// Whether it was reported over HTTP and has not registered. The daemon can only send it pushes.
+        /// Whether an app or its server reported the device over HTTP, and the device has not registered since. The
+        /// daemon can only send pushes to it.
         package var isReported: Bool
         package var registeredAt: Seconds
-        /// Can be in the past for a contact with push parameters.
+        /// The time can be in the past: a contact with push parameters stays after its expiry.
         package var expiresAt: Seconds
     }
 
@@ -76,7 +78,7 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var reason: String
     package var deadSince: Seconds?
     package var providerID: String
-    // The time after `requestedAt`.
+    // The fields that end in `After` are durations since `requestedAt`.
     package var sentAfter: Seconds?
     package var answeredAfter: Seconds?
     package var registeredAfter: Seconds?
@@ -86,15 +88,15 @@ package struct TimelineReport: Codable, Hashable, Sendable {
     package var invitedAfter: Seconds?
     package var rangAfter: Seconds?
     package var endedAfter: Seconds?
-    /// When the app reported this about the push, or the daemon inferred it.
+    /// When the app reported that the push was received. For calls, the daemon can infer it from SIP.
     package var receivedAfter: Seconds?
     package var followedAfter: Seconds?
     package var readAfter: Seconds?
     package var end: String?
     package var endStatus: UInt16?
-    /// Why the request was refused immediately; `nil` if it was not.
+    /// Why the request was refused immediately; `nil` if it was accepted.
     package var refusal: String?
-    /// The address and port of the sender; empty if the record does not need it.
+    /// The address and port of the request's sender; empty if the record does not need it.
     package var source: String
     /// The URI of the other party; empty if the record does not need it.
     package var peer: String

@@ -30,8 +30,7 @@ final class Explainer: Sendable {
     ///
     /// - Parameters:
     ///   - name: `user@domain`, a user of the first domain, a Call-ID, a call's reference, the code of a push, an
-    ///     address
-    ///     or a number that was called, as lists and log lines show them.
+    ///     address or a called number. Each has the form that lists and log lines show.
     ///   - limit: the maximum number of the store's records; the last ones are used.
     ///   - call: the request to answer.
     private func explain(_ name: String, limit: Int, to call: ServiceCall) async {
@@ -54,10 +53,10 @@ final class Explainer: Sendable {
         }
     }
 
-    /// The address in `192.0.2.7`, `[2001:db8::7]` or either with a port.
+    /// Reads the address from a text such as `192.0.2.7` or `[2001:db8::7]`, with or without a port.
     private static func address(_ name: String) -> IPAddress? { IPAddress(name) ?? Endpoint(name)?.address }
 
-    /// A known user with that name in our first domain.
+    /// The user with that name in our first domain; `nil` if no such user is known.
     private static func userOfFirstDomain(_ name: String, _ engine: ProxyEngine) -> AddressOfRecord? {
         guard let domain = engine.identity.domains.first, !name.contains("@") else { return nil }
         let aor = AddressOfRecord(user: ByteString(name), host: domain)

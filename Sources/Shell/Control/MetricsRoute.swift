@@ -9,9 +9,9 @@ import Timekeeping
 /// The daemon's metrics for Prometheus; docs/Metrics.md lists them.
 struct MetricsRoute {
     let door: ShardDoor
-    /// The figures of all parts but the engine. Called on the loop for each request.
+    /// Returns the metrics of all parts except the engine. Called on the loop for each request.
     let figures: @Sendable () -> CounterSet
-    /// When the certificates end that the settings name.
+    /// Returns the files of the certificates that the settings name, and when each certificate expires.
     let certificates: @Sendable () -> [(file: String, date: UnixTime)]
 
     func register(in router: inout ServiceRouter) {
@@ -32,7 +32,8 @@ struct MetricsRoute {
 }
 
 extension MetricFamily {
-    /// Which servers of the upstream answer. A server without a result yet has no sample.
+    /// A gauge for each server of the upstream: 1 if the server answers, 0 if not. A server that was not probed yet has
+    /// no sample.
     static func upstream(_ servers: [UpstreamHealth.Server]) -> MetricFamily {
         var family = MetricFamily(
             "sippushd_upstream_up", .gauge,

@@ -20,14 +20,15 @@ package struct OfflineStore {
         self.apps = apps
     }
 
-    /// Whether the store does not exist yet. A command that only reads does not create it, and finds nothing.
+    /// Whether the store does not exist yet. A command that only reads does not create the store, and reports that it
+    /// is missing.
     package var isMissing: Bool { SQLiteFile.isMissing(at: path) }
-    /// The sentence for a command that finds no store to read.
+    /// The message of a command that needs the store before the daemon has created it.
     package var missingSentence: String { "the store \(path) does not exist yet; the daemon creates it when it starts" }
 
     // MARK: Backup
 
-    /// Copies the store in the same way as the daemon.
+    /// Copies the store in the same way as a running daemon does.
     package func backUp(to file: String) throws(StartError) -> BackupReport {
         guard !isMissing else { throw StartError(missingSentence) }
         do throws(StoreError) {
@@ -129,7 +130,7 @@ package struct OfflineStore {
     }
 }
 
-/// The domains of users, and the realm for which their passwords are hashed.
+/// The domains of users, and the realms for which their passwords are hashed.
 package struct UserRealms: Sendable {
     let domains: [String]
     /// The realm of all users; `nil` when each domain is its own realm.

@@ -8,7 +8,7 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// All operations for operators: the same over the control socket and over the admin API.
+/// All operations for operators. The control socket and the admin API offer the same operations.
 package struct OperatorServices {
     private let door: ShardDoor
     private let store: any ProxyStore
@@ -23,9 +23,11 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let drain: @Sendable (Duration) async -> Int
 
+    /// Prepares the routes.
+    ///
     /// `feedback` is Apple's feedback service, if it is configured. `figures` returns the metrics of all parts except
-    /// the engine; it is called on the loop, as is `certificates`, which returns when they expire. `drain` stops the
-    /// daemon when its calls have ended or after the given time, and returns the number of calls.
+    /// the engine. `certificates` returns when each certificate expires. The loop calls both. `drain` stops the daemon
+    /// when its calls have ended or after the given time, and returns the number of calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
@@ -56,7 +58,8 @@ package struct OperatorServices {
         }
     }
 
-    /// The routes of the control socket: the routes of the admin API, and backups, which remote callers may not order.
+    /// The routes of the control socket: all routes of the admin API, and backups, which are not offered to remote
+    /// callers.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)

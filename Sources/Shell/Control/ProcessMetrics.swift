@@ -2,7 +2,8 @@ import FoundationEssentials
 import Glibc
 import Telemetry
 
-/// The kernel's figures for this process, under the names that all Prometheus clients use.
+/// The kernel's numbers about this process: CPU time, memory, threads and open files. The metrics have the names that
+/// all Prometheus clients use.
 extension MetricFamily {
     static func process() -> [MetricFamily] {
         var families: [MetricFamily] = []
@@ -31,7 +32,7 @@ extension MetricFamily {
     }
 }
 
-/// One reading of proc(5)'s `stat`.
+/// The values of `/proc/self/stat` at one moment (proc(5)).
 struct ProcessState {
     let cpu: Duration
     let threads: Int
@@ -48,8 +49,8 @@ struct ProcessState {
     }
 
     init?(stat: String, bootedAt: Int?, ticksPerSecond: Int, pageSize: Int) {
-        // The name is in parentheses and can contain any character. Fields are counted after it, beginning with field
-        // 3.
+        // The program's name is in parentheses and can contain any character. Fields are counted from the closing
+        // parenthesis, which ends field 2.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 22, ticksPerSecond > 0, let user = Int(fields[12]), let system = Int(fields[13]),
@@ -63,7 +64,8 @@ struct ProcessState {
         residentBytes = pages * pageSize
     }
 
-    /// When the machine started, in Unix seconds. It is read only once, because it never changes and the file is long.
+    /// When the machine started, in Unix seconds. Read from `/proc/stat` only once, because the time never changes and
+    /// the file is long.
     private static let bootedAt: Int? = {
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8) else { return nil }
         let line = text.split(separator: "\n").first { $0.hasPrefix("btime ") }
@@ -72,11 +74,12 @@ struct ProcessState {
 
     static var openDescriptors: Int? {
         var status = stat()
-        // Since Linux 6.2 the size of the folder is the number of entries; before, they must be counted.
+        // Since Linux 6.2 the size of `/proc/self/fd` is the number of open descriptors. On older kernels the entries
+        // are counted.
         if unsafe stat("/proc/self/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
         guard let folder = unsafe opendir("/proc/self/fd") else { return nil }
         defer { unsafe closedir(folder) }
-        // Without `.`, `..` and the descriptor that reads the folder.
+        // Three entries do not count: `.`, `..` and the descriptor that reads the folder.
         var count = -3
         while unsafe readdir(folder) != nil { count += 1 }
         return count

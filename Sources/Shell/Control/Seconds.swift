@@ -1,14 +1,14 @@
 package import HTTPServices
 import Timekeeping
 
-/// A time or a duration, measured to the millisecond. All JSON has times in seconds (docs/HTTP-API.md); these have
-/// decimals.
+/// A time or a duration with a precision of one millisecond. In JSON it is a number of seconds with decimals
+/// (docs/HTTP-API.md).
 package struct Seconds: Hashable, Sendable {
     package var milliseconds: Int64 = 0
 
     package init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
-    /// Since 1970.
+    /// Converts a date to seconds since 1970.
     init(_ date: UnixTime) { milliseconds = date.milliseconds }
 }
 
@@ -24,7 +24,7 @@ extension Seconds: Codable, DescribedValue {
 
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
-        // A time keeps all decimals: it has fewer than sixteen digits.
+        // A time in milliseconds has fewer than 16 digits, so a Double represents it exactly.
         try container.encode(Double(milliseconds) / 1000)
     }
 }

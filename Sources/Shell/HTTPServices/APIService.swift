@@ -7,10 +7,10 @@ package import ProxyRuntime
 package import Reactor
 package import Telemetry
 
-/// A listener of the HTTP API or the admin API. It finds the service for each request, checks the key, and writes the
+/// A listener of the HTTP API or the admin API. It finds the route of each request, checks the key, and writes the
 /// audit log.
 ///
-/// Services register in ``router`` before ``listen()``.
+/// Services register their routes in ``router`` before ``listen()``.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class APIService: @unchecked Sendable {
@@ -24,7 +24,7 @@ package final class APIService: @unchecked Sendable {
     private var webSockets: (path: [String], upgrade: WebSocketUpgrade)?
     private var refusals = LogRateLimit()
     package let wrongLogins: WrongLogins
-    /// Asked first for each request: which clients are refused during overload.
+    /// Decides which requests are refused during overload. Asked before anything else for each request.
     package var load = ServiceLoad()
 
     /// The listening addresses, with the ports that the system chose for port 0.
@@ -39,7 +39,7 @@ package final class APIService: @unchecked Sendable {
             perSource: access.wrongLoginsPerSource, perUser: access.wrongLoginsPerUser, loop: loop)
     }
 
-    /// Accepts WebSockets at this path, which then cannot be a route. Call before ``listen()``.
+    /// Accepts WebSockets at this path. No route may have the same path. Call before ``listen()``.
     package func takesWebSockets(at path: String, _ upgrade: WebSocketUpgrade) {
         webSockets = (path.split(separator: "/").map(String.init), upgrade)
     }
@@ -90,8 +90,8 @@ package final class APIService: @unchecked Sendable {
         }
     }
 
-    /// Reads certificate and key again. Existing connections keep the old certificate. On failure the old certificate
-    /// stays in use, and the log reports it.
+    /// Reads the certificate and its key again. Existing connections keep the old certificate. After a failure the
+    /// listener continues with the old certificate, and the log reports the failure.
     package func reloadCertificate() {
         do throws(StartError) {
             guard let listener, let tls = try makeTLS() else { return }
@@ -114,8 +114,8 @@ package final class APIService: @unchecked Sendable {
 
     private func serve(_ request: HTTPRequest, _ reply: HTTPReply) async {
         let match = router.match(request.method, request.path)
-        // A path that another program could read differently is refused (T16). The rest of a path may have slashes only
-        // if the route asks for it.
+        // The daemon refuses a path that another program could read differently (T16). `{*}` at the end of a route may
+        // match slashes; everything else may not.
         let isPlain =
             if case .found(let route, _) = match { route.isPlain(request.path) } else { request.hasPlainPathAndEnd }
         guard isPlain else { return reply.send(ServiceProblem(400, "the path is not plain").response()) }
@@ -123,7 +123,7 @@ package final class APIService: @unchecked Sendable {
         case .nothing: reply.send(ServiceProblem(404, "no such resource").response())
         case .otherMethod(let methods):
             reply.send(
-                ServiceProblem(405, "no such method here").response(fields: [
+                ServiceProblem(405, "the path does not support this method").response(fields: [
                     HTTPField("Allow", methods.joined(separator: ", "))
                 ]))
         case .found(let route, let parameters):
@@ -167,11 +167,11 @@ package final class APIService: @unchecked Sendable {
         guard let value = values.first else {
             return refuse(request, route, 401, "a key is required", challenge: "Bearer realm=\"sippushd\"")
         }
-        // Two such fields could be read in two ways.
+        // Two such fields could be read in two ways, so the request is refused.
         guard values.count == 1, let secret = Self.secret(value, route.schemes), let key = keys.key(matching: secret)
         else {
-            // A known key is accepted after any number of unknown ones: keys cannot be guessed, and a proxy may hide
-            // many sources behind one address.
+            // A correct key is accepted even after many unknown ones. Keys cannot be guessed, and a proxy may hide many
+            // sources behind one address.
             if let wait = await wrongLogins.judge([false], from: source).wait {
                 return refuse(request, route, after: wait)
             }
@@ -188,7 +188,8 @@ package final class APIService: @unchecked Sendable {
         return .caller(.key(key.name))
     }
 
-    /// Checks a password. Passwords can be guessed, so beyond the limit no password is checked, not even the right one.
+    /// Checks a password. Passwords can be guessed. Beyond the limit of wrong logins, even the right password is
+    /// refused unchecked.
     private func judge(
         _ attempt: ServiceRouter.LoginAttempt, _ request: HTTPRequest, _ route: ServiceRouter.Route
     ) async -> Verdict {
@@ -233,8 +234,8 @@ package final class APIService: @unchecked Sendable {
 }
 
 extension HTTPRequest {
-    /// Whether no segment is empty, `.` or `..`, or has an encoded separator or a control character. A slash at the end
-    /// is allowed.
+    /// Whether each segment is plain: not empty, `.` or `..`, and without encoded separators and control characters. A
+    /// slash at the end is allowed.
     var hasPlainPathAndEnd: Bool {
         let segments = path.last == "" ? path.dropLast() : path[...]
         return segments.allSatisfy { !$0.isEmpty && $0.isPlain(allowingSlash: false) }

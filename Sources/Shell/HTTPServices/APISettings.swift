@@ -3,7 +3,7 @@ package import HTTPServer
 package import PushDelivery
 package import Settings
 
-/// The HTTP API for application servers and operators.
+/// The settings under `api`: the HTTP API for application servers and apps.
 package struct APISettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?

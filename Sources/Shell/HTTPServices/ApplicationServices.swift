@@ -12,7 +12,7 @@ package import Telemetry
 package final class ApplicationServices: @unchecked Sendable {
     package let apps: MobileApps
     private let settings: APISettings
-    /// Whether the timeline is kept. Without it, nothing is stored about a push after its end, and the routes that
+    /// Whether the timeline is kept. Without it, nothing is stored about a push after its end. Then the routes that
     /// report on pushes are not served.
     private let keepsTimeline: Bool
     private let store: any ProxyStore
@@ -22,7 +22,8 @@ package final class ApplicationServices: @unchecked Sendable {
     private var deadTokens: DeadTokenService?
     private var deviceRegistration: DeviceRegistrationService?
 
-    /// Reads the apps and the key of the device codes from the store. `domains` are the domains of the apps' users.
+    /// Reads the mobile apps and the key of the device codes from the store. `domains` are the domains of the apps'
+    /// users.
     package init(
         settings: APISettings, domains: [String], keepsTimeline: Bool, store: any ProxyStore, loop: EventLoop, log: Log
     ) async throws(StartError) {
@@ -39,10 +40,10 @@ package final class ApplicationServices: @unchecked Sendable {
         codes = try await DeviceCodes.load(store)
     }
 
-    /// How an app that gets a push is to name its device to us.
+    /// The code by which an app that gets a push names its device to us.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 
-    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners, to which webhooks may never go.
+    /// Adds the routes of all services. `ownEndpoints` are the daemon's own listeners. Webhooks never go there.
     package func register(
         in api: APIService, door: ShardDoor, ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {
@@ -69,8 +70,8 @@ package final class ApplicationServices: @unchecked Sendable {
         DeviceCodeRoutes(door: door, codes: codes, search: search).register(in: &api.router)
     }
 
-    /// Serves device registration even without apps, because operators can add apps at any time. Until then every
-    /// request gets the answer for a wrong token.
+    /// Serves device registration even without apps, because operators can add apps at any time. Without an app, every
+    /// request gets the same answer as for a wrong token.
     private func registerDeviceRegistration(
         in api: APIService, _ door: ShardDoor, _ ownEndpoints: @escaping () -> [Endpoint]
     ) async throws(StartError) {

@@ -7,21 +7,21 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Finds the device that has a certain token. A search goes through all devices in steps, so that calls are served
-/// meanwhile. Questions that arrive during a search wait for the next search, which answers them together.
+/// Finds the device that has a certain token. A search goes through all devices in steps, and between the steps the
+/// loop serves calls. Questions that arrive during a search wait for the next search, which answers all of them.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class DeviceSearch: @unchecked Sendable {
     typealias FoundDevice = ProxyEngine.FoundDevice
 
-    /// The limit of waiting questions is reached.
+    /// Thrown when the limit of waiting questions is reached.
     struct Overload: Error {}
 
     private struct Question {
         let providers: Set<PushProvider>
-        /// A part of the token. The engine searches contacts for it.
+        /// A part of the token. The engine first searches contacts for this text.
         let word: [UInt8]
-        /// Whether a token that contains the word is the wanted one.
+        /// Whether a token that contains the word is the token in question.
         let isMeant: (PushToken) -> Bool
         let asker: CheckedContinuation<FoundDevice?, Never>
         var found: FoundDevice?
@@ -30,17 +30,17 @@ final class DeviceSearch: @unchecked Sendable {
     private let door: ShardDoor
     private let loop: EventLoop
     private var waiting = Queue<Question>()
-    /// The questions of the current search.
+    /// The questions that the current search answers.
     private var asked: [Question] = []
 
-    /// How many questions one search answers.
+    /// The maximum number of questions that one search answers.
     private static let batch = 16
-    /// The limit of waiting questions.
+    /// The maximum number of questions that wait.
     private static let limit = 256
-    /// How many tokens a step reads before the loop serves calls again, see
+    /// The number of tokens that one step reads. Between steps the loop serves calls, see
     /// ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
     private static let step = 200
-    /// The length of the word that contacts are searched for first. Shorter words would match everywhere.
+    /// The possible lengths of the word for which contacts are searched first. Shorter words would match everywhere.
     private static let wordLengths = 4...32
 
     init(_ door: ShardDoor, on loop: EventLoop) {
@@ -48,13 +48,13 @@ final class DeviceSearch: @unchecked Sendable {
         self.loop = loop
     }
 
-    /// Finds the device that has a token. If several have it, the one that registered last is returned.
+    /// Finds the device that has a token. If several devices have it, the device that registered last is returned.
     ///
     /// - Parameters:
-    ///   - token: in the form of `pn-prid`, alone or with other tokens.
+    ///   - token: a token in the form of `pn-prid`, alone or with other tokens.
     ///   - providers: the providers whose tokens are searched.
-    ///   - isMeant: whether a found token is the wanted one.
-    /// - Returns: the device, if one exists.
+    ///   - isMeant: whether a found token is the token in question.
+    /// - Returns: the device; `nil` if no device has the token.
     /// - Throws: if too many questions wait.
     func find(
         _ token: ByteString, of providers: Set<PushProvider>, where isMeant: @escaping (PushToken) -> Bool
@@ -86,7 +86,7 @@ final class DeviceSearch: @unchecked Sendable {
         begin()
     }
 
-    /// Does one step. Returns the start of the next step, `nil` after the last.
+    /// Does one step of the search. Returns where the next step starts; `nil` after the last step.
     private func search(from cursor: BindingCursor) async -> BindingCursor? {
         let providers = asked.reduce(into: Set<PushProvider>()) { $0.formUnion($1.providers) }
         let words = asked.map(\.word)
@@ -103,8 +103,8 @@ final class DeviceSearch: @unchecked Sendable {
         return step.next
     }
 
-    /// The word to search for: the end of the token's longest part that a URI contains without escapes. `nil` if that
-    /// part is too short.
+    /// The word to search for: the end of the token's longest part that needs no escapes in a URI. `nil` if that part
+    /// is too short.
     private static func word(in token: ByteString) -> [UInt8]? {
         let parts = token.array.split { byte in
             switch byte {

@@ -4,15 +4,15 @@ package import HTTPServer
 import JSON
 package import Reactor
 
-/// The sender of a request, as far as it is proved.
+/// The sender of a request, as far as the daemon could prove it.
 package enum ServiceCaller: Hashable, Sendable {
-    /// Anyone: the route requires no key.
+    /// Anyone. The route requires no key.
     case anyone
     /// The holder of the key with this name.
     case key(String)
     /// The user with this name, who sent the right password.
     case user(String)
-    /// A client of the control socket, with the number of the machine's user if the kernel reports it.
+    /// A client of the control socket. `user` is its user number on this machine, if the kernel reports it.
     case operatorOfMachine(user: UInt32?)
 
     /// The name of the caller for the log.
@@ -27,17 +27,17 @@ package enum ServiceCaller: Hashable, Sendable {
     }
 }
 
-/// One request to a service, with the right to answer it: once, now or later, from any thread.
+/// One request to a service, and the right to answer it. The request is answered once, now or later, from any thread.
 ///
-/// Handlers are isolated to the call, and therefore run on the services' loop. A call that is released without an
-/// answer gets 500.
+/// Handlers are isolated to the call, and therefore run on the services' loop. If the call is released without an
+/// answer, the client gets 500.
 package actor ServiceCall {
     package nonisolated let request: HTTPRequest
     package nonisolated let caller: ServiceCaller
-    /// The parts of the path at the pattern's `{}`s, in their order.
+    /// The parts of the path that matched `{}` or `{*}` in the pattern, in their order.
     package nonisolated let parameters: [String]
     private let reply: HTTPReply
-    /// Called with the status of the answer. Writes the audit log.
+    /// Writes the audit log. Called with the status of the answer.
     private let answered: @Sendable (Int, AuditedChange) -> Void
     private nonisolated let change = Locked(AuditedChange())
     private let loop: EventLoop
@@ -55,7 +55,7 @@ package actor ServiceCall {
         self.answered = answered
     }
 
-    /// Runs the handler. A problem that it throws becomes the answer.
+    /// Runs the handler. If the handler throws a problem, the problem is the answer.
     func serve(by handler: ServiceRouter.Handler) async {
         do throws(ServiceProblem) {
             try await handler(self)
@@ -69,13 +69,14 @@ package actor ServiceCall {
         reply.send(response)
     }
 
-    /// Answers with a body in pieces. The body of `response` is the first piece.
+    /// Starts an answer whose body is sent in pieces. The body of `response` is the first piece.
     package nonisolated func stream(_ response: HTTPResponse) -> HTTPBody {
         answered(response.status, change.withLock { $0 })
         return reply.stream(response)
     }
 
-    /// Names the object that the request changes, for the audit line: a user, a device, a key. Never a secret.
+    /// Names the object that the request changes, such as a user, a device or a key. The audit line shows the name, so
+    /// it must not be a secret.
     ///
     /// - Parameters:
     ///   - names: the names of the changed objects.
@@ -88,14 +89,15 @@ package actor ServiceCall {
 
     package nonisolated func answer(_ problem: ServiceProblem) { answer(problem.response()) }
 
-    /// Runs the body off the loop. It reads the store and answers the call. If it throws, the answer is 503.
+    /// Runs the closure off the loop. The closure reads the store and answers the call. If it throws, the answer is
+    /// 503.
     package nonisolated func askStore(_ body: @escaping @Sendable () async throws -> Void) {
         Task {
             do { try await body() } catch { answer(.notRead) }
         }
     }
 
-    /// Answers with a value as JSON.
+    /// Answers with the value as JSON.
     package nonisolated func answer(_ value: some Encodable, status: Int = 200, fields: [HTTPField] = []) {
         guard let json = try? JSONValue(of: value) else {
             return answer(ServiceProblem(500, "the answer cannot be written"))
@@ -108,10 +110,10 @@ package actor ServiceCall {
     /// Answers with an empty object, which reports success.
     package nonisolated func answerDone() { answer([:] as [String: String]) }
 
-    /// The parameter at that place of the pattern; empty when the pattern has fewer.
+    /// The path parameter with this index; empty if the pattern has fewer parameters.
     package nonisolated func parameter(_ index: Int = 0) -> String { index < parameters.count ? parameters[index] : "" }
 
-    /// Reads the body as JSON; `expected` says in the problem what should have been sent.
+    /// Decodes the body as JSON. If that fails, the problem tells the client what was `expected`.
     package nonisolated func body<Value: Decodable>(as type: Value.Type, expected: String) throws(ServiceProblem)
         -> Value
     {
@@ -124,12 +126,12 @@ package actor ServiceCall {
         }
     }
 
-    /// The start of the requested page: `after` of the query, which is the `next` of the page before.
+    /// The start of the requested page. Clients send it as `after`, with the `next` of the previous page.
     package nonisolated func cursor() throws(ServiceProblem) -> PageCursor {
         PageCursor(try number("after", in: 0...UInt64(Int64.max)) ?? 0)
     }
 
-    /// A query item as a number; `nil` if it is missing.
+    /// The query parameter with this name as a number; `nil` if it is missing.
     package nonisolated func number<Number: FixedWidthInteger>(
         _ name: String, in range: ClosedRange<Number>
     ) throws(ServiceProblem) -> Number? {

@@ -1,14 +1,14 @@
 import HTTPServer
 
-/// Refuses requests while the daemon is overloaded (F7). Requests for its health are always answered.
+/// Refuses requests while the daemon is overloaded (F7). Health probes are always answered.
 package struct ServiceLoad: Sendable {
     private let seconds: @Sendable () -> Int?
 
-    /// Refuses nothing.
+    /// Creates an object that refuses no request.
     package init() { seconds = { nil } }
 
-    /// Called on the loop for each request. `seconds` returns the time after which the client may retry; `nil` if the
-    /// request is served.
+    /// Creates an object that asks `seconds` on the loop for each request. `seconds` returns the time after which the
+    /// client may retry, or `nil` if the request is served.
     package init(refusing seconds: @escaping @Sendable () -> Int?) { self.seconds = seconds }
 
     func refusal(of request: HTTPRequest) -> Int? {

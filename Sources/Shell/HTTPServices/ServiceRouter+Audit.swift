@@ -1,14 +1,14 @@
 package import HTTPServer
 package import Telemetry
 
-/// The object that a request changes, and its sender, for the log. Never a secret.
+/// The object that a request changes, and the sender. Both are logged, so they must not be secrets.
 package struct AuditedChange: Sendable {
-    /// The changed user, device, key, app, call or push; `nil` until the request was read.
+    /// The changed user, device, key, app, call or push. `nil` until the handler has read the request.
     var object: String?
-    /// The sender, if only the body names it; `nil` for the caller.
+    /// The sender, if only the body names it. If `nil`, the log names the caller.
     var actor: String?
 
-    /// Several objects as one text: the first ones, and the number of the others.
+    /// Joins several objects to one text: the first names, and the number of the other objects.
     static func list(_ names: [String]) -> String {
         let shown = names.prefix(longestList).map { name in
             name.utf8.count > longestName ? "\(name.prefix(longestName / 4))…" : name
@@ -22,8 +22,8 @@ package struct AuditedChange: Sendable {
 }
 
 extension ServiceRouter.Route {
-    /// Prepares the log line of a change: who requested it, from where, and with what result. Neither path, query nor
-    /// body is logged, because they can contain tokens.
+    /// Prepares the log line of a change: who requested it, from which address, and with which result. Path, query and
+    /// body are not logged, because they can contain tokens.
     ///
     /// - Parameters:
     ///   - name: the name of the caller.
@@ -45,6 +45,6 @@ extension ServiceRouter.Route {
         }
     }
 
-    /// The object of a request that was refused before it was read.
+    /// The object in the log line of a request that was refused before it was read.
     private static var unread: String { "-" }
 }

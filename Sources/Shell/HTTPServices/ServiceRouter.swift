@@ -5,11 +5,11 @@ import Registration
 
 /// Maps methods and paths to handlers. Each service registers its routes before the listener starts.
 package struct ServiceRouter {
-    /// The schemes that a key may have in `Authorization`.
+    /// The authentication schemes that a route accepts before a key in `Authorization`.
     package enum AuthorizationSchemes: Hashable, Sendable {
-        /// `Bearer` (RFC 6750).
+        /// Only `Bearer` (RFC 6750).
         case bearer
-        /// `Bearer`, and `Token` and `AppToken`, which clients of the 10darts platform send.
+        /// `Bearer`, `Token` and `AppToken`. Clients of the 10darts platform send the last two.
         case bearerOrToken
 
         func contains(_ scheme: some StringProtocol) -> Bool {
@@ -21,8 +21,8 @@ package struct ServiceRouter {
         }
     }
 
-    /// Serves a call, on the loop. A problem that it throws becomes the answer. Otherwise the handler answers the call
-    /// itself, now or later.
+    /// Serves a call, on the loop. If the handler throws a problem, the problem is the answer. Otherwise the handler
+    /// answers the call, now or later.
     package typealias Handler = @Sendable (isolated ServiceCall) async throws(ServiceProblem) -> Void
 
     package struct Route: Sendable {
@@ -32,7 +32,7 @@ package struct ServiceRouter {
         /// The scope that a key must have; `nil` if no key is required.
         package let scope: APIScope?
         let schemes: AuthorizationSchemes
-        /// Whether requests change something, or try to. Such requests are logged.
+        /// Whether requests change something, or try to. The audit log has all such requests.
         package let isChange: Bool
         /// Whether a user's password is accepted instead of a key.
         let takesPassword: Bool
@@ -45,28 +45,29 @@ package struct ServiceRouter {
         let read: Reader
     }
 
-    /// Reads a request before its sender is known. Called on the loop.
+    /// Reads a request before the daemon knows who sent it. Called on the loop.
     package typealias Reader = @Sendable (HTTPRequest, _ parameters: [String]) throws(ServiceProblem) -> Reading
 
     package struct Reading {
-        /// The user that the request names, if it has a password instead of a key.
+        /// The user and the password in the request; `nil` if the request has no password.
         let login: LoginAttempt?
-        /// Serves the request with the values that were read.
+        /// Serves the request, with the values that the reader found.
         let handler: Handler
     }
 
     package struct LoginAttempt: Sendable {
         let user: ByteString
-        /// `nil` for the first of the daemon's domains.
+        /// The user's domain; `nil` for the first of the daemon's domains.
         let domain: ByteString?
         let password: ByteString
     }
 
     enum Segment: Hashable {
-        /// This text. An empty text means a `/` at the end.
+        /// A segment that must equal this text. At the end of a pattern, an empty text requires a `/` at the end of the
+        /// path.
         case text(String)
         case parameter
-        /// One or more segments with the slashes between them. Only allowed at the end of a pattern.
+        /// One or more segments, with the slashes between them. Allowed only at the end of a pattern.
         case rest
 
         var isParameter: Bool { self == .parameter || self == .rest }
@@ -80,7 +81,8 @@ package struct ServiceRouter {
     }
 
     private(set) var routes: [Route] = []
-    /// Indices into ``routes`` by the first segment of the route, which is always a text.
+    /// For the first segment of each path, the indices of its routes in ``routes``. The first segment of a route is
+    /// always a text.
     private var places: [String: [Int]] = [:]
 
     package init() {}
@@ -90,13 +92,14 @@ package struct ServiceRouter {
     /// - Parameters:
     ///   - method: `GET`, `POST` or another.
     ///   - pattern: a path such as `/v1/users/{}/bucket`. `{}` matches one whole segment that is not empty, `{*}`
-    ///     matches the rest of the path. `{*}` is allowed only at the end, and not as the first segment. A `/` at the
-    ///     end must be in the request's path too.
+    ///     matches the rest of the path. `{*}` is allowed only at the end, and not as the first segment. If the pattern
+    ///     ends in `/`, the path must end in `/` too.
     ///   - scope: the scope that a key must have; `nil` if no key is required.
     ///   - schemes: the accepted schemes of a key.
     ///   - isChange: whether requests change something. Default: true for all methods except GET.
-    ///   - showsToken: the body contains a token instead of a key; the handler checks it and counts wrong ones.
-    ///   - description: the entry in `/openapi.json`; it names as many path parameters as the pattern has.
+    ///   - showsToken: whether the body contains a token instead of a key. The handler checks the token and counts
+    ///     wrong ones.
+    ///   - description: the entry in `/openapi.json`. It names as many path parameters as the pattern has.
     ///   - handler: serves the request.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
@@ -108,7 +111,7 @@ package struct ServiceRouter {
             showsToken: showsToken, described: description, reader: { _, _ in Reading(login: nil, handler: handler) })
     }
 
-    /// Adds a route whose requests are read before their sender is known, because they may contain a password.
+    /// Adds a route that reads each request before the sender is known, because the request may contain a password.
     package mutating func add(
         _ method: String, _ pattern: String, scope: APIScope?, schemes: AuthorizationSchemes = .bearer,
         isChange: Bool? = nil, takesPassword: Bool = true, showsToken: Bool = false,
@@ -122,7 +125,7 @@ package struct ServiceRouter {
         precondition(
             description.map { $0.parameters.count { $0.place == .path } == segments.count(where: \.isParameter) }
                 ?? true,
-            "the description of \(method) \(pattern) names other parameters")
+            "the description of \(method) \(pattern) has other path parameters than the pattern")
         guard case .text(let root) = segments.first else { preconditionFailure("\(pattern) begins with no text") }
         places[root, default: []].append(routes.count)
         routes.append(
@@ -132,12 +135,12 @@ package struct ServiceRouter {
                 description: description, segments: segments, read: reader))
     }
 
-    /// Finds the route of a path, whose segments are already decoded. Nothing is normalised. A route without parameters
-    /// has priority over one with parameters (OpenAPI 3.1 section 4.8.8). Routes of GET also serve HEAD, unless they
-    /// change something.
+    /// Finds the route of a path whose segments are already decoded. The path is not normalised. A route without
+    /// parameters has priority over a route with parameters (OpenAPI 3.1 section 4.8.8). A route of GET also serves
+    /// HEAD, unless its requests change something.
     package func match(_ method: String, _ path: [String]) -> Match {
         let wanted = method == "HEAD" ? "GET" : method
-        // Routes are not copied before one is chosen: there are many, and each is large.
+        // The search compares indices instead of routes, because copies of routes would cost time: they are large.
         var fitting: [(place: Int, parameters: [String])] = []
         for place in places[path.first ?? ""] ?? [] {
             if let parameters = Self.parameters(path, routes[place].segments) { fitting.append((place, parameters)) }
@@ -159,7 +162,7 @@ package struct ServiceRouter {
             let part = path[index]
             if case .rest = segment {
                 let rest = path[index...]
-                // The rest may contain only characters that a token may contain.
+                // The part for `{*}` may contain only characters that a token may contain.
                 guard rest.contains(where: { !$0.isEmpty }), rest.allSatisfy({ $0.isPlain(allowingSlash: true) })
                 else { return nil }
                 parameters.append(rest.joined(separator: "/"))
@@ -177,8 +180,8 @@ package struct ServiceRouter {
 }
 
 extension String {
-    /// Whether the segment is neither `.` nor `..`, and has no separator, no control character, and no U+FFFD, which
-    /// replaces bytes that are not UTF-8. It may be empty.
+    /// Whether the segment is neither `.` nor `..`, and has no separator and no control character. U+FFFD is refused
+    /// too, because it replaces bytes that are not UTF-8. The segment may be empty.
     package func isPlain(allowingSlash: Bool) -> Bool {
         self != "." && self != ".."
             && unicodeScalars.allSatisfy { scalar in
@@ -189,8 +192,8 @@ extension String {
 }
 
 extension ServiceRouter.Route {
-    /// Whether no program could read a path that matched this route differently. The part for `{*}` was checked when it
-    /// matched.
+    /// Whether every program reads a path that matched this route in the same way. The part for `{*}` was checked when
+    /// the route was found.
     func isPlain(_ path: [String]) -> Bool {
         for (part, segment) in zip(path, segments) {
             if segment == .rest { return true }
@@ -199,7 +202,7 @@ extension ServiceRouter.Route {
         return true
     }
 
-    /// Serves a call whose sender is known without a login, as on the control socket.
+    /// Serves a call whose sender needs no login, as on the control socket.
     package func serve(_ call: ServiceCall) async {
         do throws(ServiceProblem) {
             await call.serve(by: try read(call.request, call.parameters).handler)

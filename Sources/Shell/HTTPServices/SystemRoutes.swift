@@ -3,11 +3,11 @@ import ProxyCore
 package import ProxyRuntime
 package import Reactor
 
-/// The routes for probes, which need no key: health, readiness and version.
+/// The routes for health probes, readiness probes and the version. They need no key.
 package struct SystemRoutes {
-    /// The reason why the daemon cannot work; `nil` if it can.
+    /// Why the daemon cannot serve; `nil` if it can.
     let obstacle: @Sendable () -> String?
-    /// The reason why a part of its work fails; `nil` if none does.
+    /// Why a part of the daemon's work fails although it serves; `nil` if nothing fails.
     var shortcoming: @Sendable () async -> String? = { nil }
 
     private struct State: Encodable {
@@ -25,7 +25,7 @@ package struct SystemRoutes {
     }
 
     package func register(in router: inout ServiceRouter) {
-        // Any answer shows that the loop runs.
+        // Any answer proves that the loop runs.
         router.add("GET", "/healthz", scope: nil, described: .health) { call throws(ServiceProblem) in
             call.answer(State(status: "ok"))
         }

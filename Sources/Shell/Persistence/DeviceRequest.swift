@@ -2,14 +2,14 @@ import Bytes
 import FoundationEssentials
 package import Timekeeping
 
-/// A GUID in the form of .NET: 32 hexadecimal digits in five groups.
+/// A GUID in the format of .NET: 32 hexadecimal digits in five groups.
 package struct RequestID: Hashable, Sendable {
     /// The text of the identifier, in lower case.
     package let text: String
 
     private static let groups = [8, 4, 4, 4, 12]
 
-    /// Reads an identifier in either case, without braces.
+    /// Reads an identifier in upper or lower case, without braces.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", omittingEmptySubsequences: false)
         guard parts.map(\.utf8.count) == Self.groups,
@@ -24,7 +24,7 @@ package struct RequestID: Hashable, Sendable {
     package static func make() -> RequestID { RequestID(random: UUID()) }
 }
 
-/// Why a registration failed: one of the four names in the API.
+/// Why a registration failed. Each case has its name in the device registration API.
 package enum DeviceFailure: String, Hashable, Sendable, CaseIterable {
     case duplicateExists = "DuplicateExists"
     case dryRunSendingFailed = "DryRunSendingFailed"
@@ -39,12 +39,12 @@ package enum DeviceOutcome: Hashable, Sendable {
     case failed(DeviceFailure)
 }
 
-/// The URL to which an outcome is posted. The signature is computed when the request arrives, so that the API token is
-/// not kept.
+/// The URL to which an outcome is posted. The signature is computed when the request arrives, so that the daemon need
+/// not keep the API token.
 package struct DeviceCallback: Hashable, Sendable {
     package let url: String
     package let signature: String
-    /// The fields of the request unchanged: a JSON object; empty for none.
+    /// The header fields for the webhook, as the request has them: a JSON object; empty for none.
     package let fields: String
 
     package init(url: String, signature: String, fields: String) {
@@ -54,7 +54,7 @@ package struct DeviceCallback: Hashable, Sendable {
     }
 }
 
-/// An app that registered a device, and the user for whom it did so.
+/// An app that registered a device, and the user for whom the app registered it.
 package struct MobileOwner: Hashable, Sendable {
     /// The MobileAppId in lower case.
     package let app: String
@@ -66,7 +66,7 @@ package struct MobileOwner: Hashable, Sendable {
     }
 }
 
-/// An accepted registration or clean-up that is not finished.
+/// A registration or clean-up that is accepted and not finished.
 package struct DeviceRequest: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable {
         case registration
@@ -85,14 +85,15 @@ package struct DeviceRequest: Hashable, Sendable {
     package let user: String
     /// The platform of the token. It is meaningless in a clean-up.
     package let platform: Platform
-    /// Empty in a clean-up of all devices of the user.
+    /// The device's token. Empty in a clean-up of all devices of the user.
     package let token: String
     /// Whether the client can ask for the outcome.
     package let isTracked: Bool
     package let callback: DeviceCallback?
     package let acceptedAt: UnixTime
 
-    /// The maximum length of a token in bytes. A longer token is cut one byte above the limit, and fails.
+    /// The maximum length of a token in bytes. A longer token is shortened to one byte above the limit, so that the
+    /// request fails.
     package static let tokenLimit = 4096
     /// The maximum length of a user identifier in bytes.
     package static let userLimit = 256

@@ -5,21 +5,21 @@ package import PushDelivery
 package import Registration
 package import Timekeeping
 
-/// The subject of a search in the timeline.
+/// The subject of a search in the timeline: which records are searched for.
 package enum TimelineSubject: Hashable, Sendable {
     case user(AddressOfRecord)
     case callID(ByteString)
     /// All records of a call. This search is slower than the others, and is for operators.
     case call(CallRef)
-    /// One record for each device that it went to.
+    /// The records of one push: one for each device to which it was sent.
     case push(PushCode)
-    /// Requests from that address, in the form of a URI.
+    /// Requests from this address. The text has the form of the host in a URI.
     case source(ByteString)
-    /// Requests for that user or number, in any domain.
+    /// Requests for this user or number, in any domain.
     case number(ByteString)
 }
 
-/// A question for push statistics, counted over the records of the timeline.
+/// A request for push statistics, which are counted over the records of the timeline.
 package struct StatisticsQuestion: Hashable, Sendable {
     package enum Grouping: String, Sendable {
         case push, app, day
@@ -30,7 +30,7 @@ package struct StatisticsQuestion: Hashable, Sendable {
     package var from = UnixTime(milliseconds: 0)
     /// Pushes requested before that time.
     package var to = UnixTime(milliseconds: .max)
-    /// The name of the app; empty for all apps.
+    /// Only pushes of the app with this name; empty for all apps.
     package var app = ""
     package var after = PageCursor.beginning
     /// The maximum number of pushes on a page. All apps or days are on one page.
@@ -46,7 +46,7 @@ package struct StatisticsRow: Hashable, Sendable {
         /// Unix seconds.
         package let date: Int64
         package let kind: String
-        /// The name of the app. If the push went to devices of several apps, their names separated by commas.
+        /// The name of the app. If the push went to devices of several apps, their names are separated by commas.
         package let app: String
     }
 
@@ -58,14 +58,14 @@ package struct StatisticsRow: Hashable, Sendable {
     }
 
     package let subject: Subject
-    /// The figures, in the order of ``names``.
+    /// The figures of the row, in the order of ``names``.
     package let figures: [Int64]
 
     /// The names of the figures. Each figure is a number of devices.
     package static let names = ["devices", "sent", "accepted", "failed", "received", "followed", "read"]
 }
 
-/// A push that counts in the badge of its device.
+/// A push that its device has not read. It counts in the device's badge.
 package struct UnreadPush: Hashable, Sendable {
     package let code: PushCode
     package let matter: UnreadPushes.Matter

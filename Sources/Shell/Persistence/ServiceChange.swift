@@ -15,9 +15,9 @@ package enum ServiceChange: Hashable, Sendable {
     indirect case addApp(StoredMobileApp)
     case removeApp(name: String)
     case forgetMissedCalls([CallRef])
-    /// Messages that wait, by their numbers.
+    /// Deletes waiting messages, by their numbers.
     case forgetMessages([UInt64])
-    /// Deletes dead tokens recorded before this time, and the oldest ones beyond this number.
+    /// Deletes the dead tokens that were recorded before this time, and the oldest tokens above this number.
     case pruneDeadTokens(before: UnixTime, keeping: Int)
     /// An app's report about a push. ``WriteResult/isFound`` is false if the push does not exist.
     case pushMark(PushCode, device: DeviceID, PushMark, at: UnixTime)
@@ -25,23 +25,23 @@ package enum ServiceChange: Hashable, Sendable {
     /// An accepted registration or clean-up.
     case deviceRequest(DeviceRequest)
     case deviceRequestFinished(DeviceRequest, DeviceOutcome, at: UnixTime)
-    /// Deletes requests that ended before this time, and the oldest of the other ended requests beyond this number.
+    /// Deletes the requests that ended before this time, and the oldest ended requests above this number.
     case pruneDeviceRequests(before: UnixTime, keeping: Int)
-    /// The device that a request registered.
+    /// Records the device that a request registered.
     case mobileDevice(DeviceRequest)
-    /// The devices that a clean-up names.
+    /// Deletes the records of the devices that a clean-up names.
     case forgetMobileDevices(DeviceRequest)
-    /// A value that a service keeps under its own key. It replaces an earlier value.
+    /// Stores a value under a key of a service. It replaces an earlier value.
     case note(key: String, value: String)
     case addSecret(StoredSecret)
     case removeSecret(name: String, createdAt: UnixTime)
-    /// Deletes the dialogs that ended before this time.
+    /// Deletes the renewals of dialogs whose lifetime ended before this time.
     case pruneDialogRenewals(before: UnixTime)
 }
 
 /// The result of changes that a service submitted together.
 package struct WriteResult: Hashable, Sendable {
-    /// Whether all of them are persisted and survive a power failure. Otherwise none was written.
+    /// Whether all changes are persisted, so that they survive a power failure. If false, none of them was written.
     package let isStored: Bool
     /// Whether the rows to change existed.
     package let isFound: Bool

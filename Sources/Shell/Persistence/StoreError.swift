@@ -1,7 +1,7 @@
-/// Why the store cannot be used: a sentence for the operator, which names it.
+/// Why the store cannot be used: a sentence for the operator. The sentence names the store.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
-    /// Another process uses the store. It may be able to answer instead.
+    /// Whether another process uses the store. A command can then ask that process.
     package let isInUse: Bool
 
     package init(_ sentence: String, isInUse: Bool = false) {

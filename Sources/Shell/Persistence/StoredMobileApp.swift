@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// An app that was declared by `sippushd app add` or over the admin API, unchanged.
+/// A mobile app in the store, with the values from `sippushd app add` or the admin API.
 package struct StoredMobileApp: Hashable, Sendable {
     package var name: String
     /// The MobileAppId in lower case.
@@ -10,7 +10,7 @@ package struct StoredMobileApp: Hashable, Sendable {
     package var tokenHash: [UInt8]
     /// The address for a UserId: a text that contains `{{user}}`.
     package var user: String
-    /// The `pn-provider` of its Apple tokens.
+    /// The `pn-provider` of the app's Apple tokens.
     package var appleProvider: String
     package var appleParam: String?
     package var googleParam: String?

@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// A key that outlives the process, such as the one that seals dialog tokens.
+/// A key that outlives the process, such as the key that seals dialog tokens.
 ///
-/// Several secrets of one name may exist, distinguished by their creation times. The newest one is used; the older ones
-/// still open texts that they sealed. A secret's description never shows the value.
+/// Several secrets may have the same name and different creation times. The newest one is used for sealing; the older
+/// ones still open the texts that they sealed. A secret's description never shows the value.
 package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package let name: String
     package let createdAt: UnixTime
@@ -19,7 +19,7 @@ package struct StoredSecret: Hashable, Sendable, CustomStringConvertible, Custom
     package var customMirror: Mirror { Mirror(self, children: ["name": name, "createdAt": createdAt]) }
 }
 
-/// The end of a dialog's lifetime, after its traffic extended it.
+/// The new end of a dialog's lifetime, after traffic in the dialog extended it.
 package struct DialogRenewal: Hashable, Sendable {
     /// The number by which the engine identifies the dialog.
     package let digest: UInt64

@@ -5,11 +5,11 @@ import ProxyCore
 import ProxyRuntime
 import Reactor
 
-/// The SIP sockets that the settings name.
+/// The open SIP sockets, one for each address under `listen`.
 struct BoundSockets {
-    /// The UDP sockets, by the number of their listener.
+    /// The UDP sockets, by the numbers of their listeners.
     private(set) var sockets: [UInt16: UDPSocket] = [:]
-    /// Accept connections as soon as the loop runs.
+    /// The listeners for TCP and TLS. They accept connections as soon as the loop runs.
     private(set) var streamListeners: [StreamListener] = []
     private var webSocketListeners: [WebSocketListener] = []
     private(set) var listeners: [Listener] = []
@@ -51,7 +51,7 @@ struct BoundSockets {
                     number: number, transport: address.transport, bound: endpoint,
                     sentBy: Self.sentBy(endpoint, settings)))
         }
-        // This listener is the last one. It has no socket of its own.
+        // The last listener is the path of the HTTP API that accepts WebSockets. It has no socket of its own.
         if settings.webSocket.apiPath != nil, let endpoint = settings.api.listen.first {
             listeners.append(
                 Listener(
@@ -61,7 +61,7 @@ struct BoundSockets {
         }
     }
 
-    /// How the HTTP API handles WebSocket requests; `nil` if it accepts none.
+    /// The handler of WebSocket requests at the HTTP API; `nil` if the API accepts none.
     func apiUpgrade(_ settings: DaemonSettings, _ streams: StreamFlows) -> WebSocketUpgrade? {
         guard settings.webSocket.apiPath != nil, let listener = listeners.last else { return nil }
         return Self.upgrade(settings, streams, listener.number, listener.transport)
@@ -75,14 +75,14 @@ struct BoundSockets {
         }
     }
 
-    /// Uses renewed certificates for new connections.
+    /// Replaces the certificates of listeners. New connections use the new certificates.
     func replaceTLS(_ tls: ListenerTLS) {
         guard let server = tls.server, let web = tls.web else { return }
         for listener in streamListeners where listener.tls != nil { listener.tls = server }
         for listener in webSocketListeners { listener.replaceTLS(web) }
     }
 
-    /// The host and port for Via and Record-Route.
+    /// The host and port that the listener writes into Via and Record-Route.
     private static func sentBy(_ endpoint: Endpoint, _ settings: DaemonSettings) -> ByteString {
         if let name = settings.advertise {
             return ByteString(name.contains(":") ? name : "\(name):\(endpoint.port)")

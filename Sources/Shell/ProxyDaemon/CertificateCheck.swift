@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 package import Timekeeping
 
-/// The result of `sippushd cert check`: the certificates that phones see, and their faults.
+/// The result of `sippushd cert check`: the certificates that phones get, and what is wrong with them.
 package struct CertificateCheck {
     /// One line for each certificate.
     package private(set) var lines: [String] = []
@@ -10,12 +10,12 @@ package struct CertificateCheck {
     package private(set) var problems: [String] = []
     private let date: UnixTime
 
-    /// A certificate that expires sooner should already be renewed.
+    /// A certificate that expires within this time counts as a problem, because it should already be renewed.
     private static let warningTime: Duration = .seconds(14 * 86_400)
 
     package init(on date: UnixTime) { self.date = date }
 
-    /// Checks the certificates of the settings. Each name under which phones know the daemon must have one.
+    /// Checks the certificates in the settings. Each name under which phones know the daemon must be in one of them.
     package mutating func check(_ settings: DaemonSettings, authorities: String?) {
         var names = settings.advertise.map { [Self.host($0)] } ?? []
         names += settings.domains.filter { !names.contains($0) }
@@ -31,7 +31,7 @@ package struct CertificateCheck {
         }
     }
 
-    /// Checks one certificate, which must cover these names.
+    /// Checks one certificate. It must cover all of these names.
     package mutating func check(certificate: String, key: String, names: [String], authorities: String?) {
         guard let report = report((certificate, key), names, authorities) else { return }
         for name in report.missingNames { problems.append("\(certificate): it does not cover \(name)") }
@@ -78,7 +78,7 @@ package struct CertificateCheck {
 }
 
 extension TLSSettings {
-    /// The certificate and key of each name.
+    /// The files of each certificate and its key.
     fileprivate var files: [(certificate: String, key: String)] {
         let own = certFile.flatMap { file in keyFile.map { (file, $0) } }
         return (own.map { [$0] } ?? [])

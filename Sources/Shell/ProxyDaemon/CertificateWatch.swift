@@ -6,8 +6,8 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Watches the certificates that the settings name, and logs each one that expires soon: at the start, after a reload,
-/// and once a day.
+/// Watches the certificates that the settings name, and logs which ones expire soon. It checks them at the start, after
+/// a reload, and once a day.
 ///
 /// - `@unchecked Sendable` because it is used only on the daemon's loop.
 final class CertificateWatch: @unchecked Sendable {
@@ -15,13 +15,13 @@ final class CertificateWatch: @unchecked Sendable {
     private let loop: EventLoop
     private var timer: LoopTimer?
     private var files: [String] = []
-    /// When the first certificate of each file expires. The others of a chain belong to its authorities.
+    /// When the first certificate of each file expires. The further certificates of a chain belong to authorities.
     private(set) var ends: [(file: String, date: UnixTime)] = []
     /// The time of the next check.
     private(set) var next = Instant.distantPast
 
     private static let interval: Duration = .seconds(86_400)
-    /// ACME clients renew a certificate a month before it expires.
+    /// The time before the expiry at which warnings begin. ACME clients renew a certificate a month before it expires.
     static let warningTime: Duration = .seconds(14 * 86_400)
 
     init(on loop: EventLoop, log: Log) throws(SystemError) {
@@ -30,7 +30,7 @@ final class CertificateWatch: @unchecked Sendable {
         timer = try LoopTimer(on: loop) { [weak self] in self?.dayIsOver() }
     }
 
-    /// Watches the certificates of these settings instead of the previous ones.
+    /// Watches the certificates of these settings, and no longer those of earlier settings.
     func watch(_ settings: DaemonSettings) {
         files = settings.shownCertificates
         look(at: loop.moment)
@@ -43,7 +43,7 @@ final class CertificateWatch: @unchecked Sendable {
         next = time.instant + Self.interval
         timer?.arm(at: next)
         let now = time.date
-        // Skips a certificate that cannot be read: the code that uses it reports the error.
+        // A certificate that cannot be read is skipped: the code that uses the file reports the error.
         ends = files.compactMap { file in
             (try? PEM.file(file).certificateEnds())?.first.map { (file, $0) }
         }
@@ -66,7 +66,7 @@ final class CertificateWatch: @unchecked Sendable {
 }
 
 extension DaemonSettings {
-    /// The certificate files that the daemon presents, each once.
+    /// The certificate files that the daemon presents to peers, without duplicates.
     fileprivate var shownCertificates: [String] {
         var files = [tls.certFile] + tls.certificates.values.map(\.certFile) + [api.certFile, admin.certFile]
         for case .certificate(let file, _) in push.services.filter(\.enabled).flatMap(\.files) { files.append(file) }

@@ -4,9 +4,10 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// How the daemon stops.
+/// The end of the daemon: signals, draining, stopping.
 extension Daemon {
-    /// The first signal gives calls that wait or ring some time to end. The second one gives none.
+    /// Handles SIGTERM and SIGINT. After the first signal, calls that wait or ring get some time to end. The second
+    /// signal stops the daemon immediately.
     func endSignalled() async {
         let time = settings.shutdown.drainTime
         guard !wasSignalled, time > .zero else { return await stop() }
@@ -14,10 +15,10 @@ extension Daemon {
         _ = await drain(within: time)
     }
 
-    /// Refuses new calls. Stops when the calls that wait or ring have ended, or after the given time. A second call can
-    /// only shorten the time.
+    /// Refuses new calls. Stops the daemon when the calls that wait or ring have ended, or after the given time. A
+    /// second call of this function can only shorten the time.
     ///
-    /// - Returns: the number of active calls.
+    /// - Returns: the number of calls that wait or ring.
     func drain(within time: Duration) async -> Int {
         let (calls, isFirst) = (await door.drain(), end == nil)
         end = min(end ?? .distantFuture, loop.now + time)
@@ -34,7 +35,7 @@ extension Daemon {
             calls = await door.ask(.everything) { engine, _ in engine.callsUnderWay }
             notices?.drains(calls)
             guard let end, end > loop.now else { break }
-            // Pauses after the last call too, so that its final messages are sent.
+            // The pause after the last call gives its final messages time to leave.
             do { try await loop.pause(Self.drainPause) } catch { break }
         } while calls > 0
         if calls > 0 { log.notice("stops while calls wait or ring", [.count: .number(calls)]) }

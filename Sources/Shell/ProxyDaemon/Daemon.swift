@@ -16,10 +16,10 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// The whole daemon on one loop. It is built from settings and runs until a signal or an order stops it.
+/// The whole daemon on one loop. It is built from settings, and runs until a signal or an operator stops it.
 ///
-/// Start order: store, listeners, engine with the stored state, services, control socket, HTTP API. Shutdown is the
-/// reverse: no new messages are accepted, queued changes are committed, the store is closed.
+/// Start order: store, listeners, engine with the stored state, services, control socket, HTTP API. The daemon stops in
+/// the reverse order: it accepts no new messages, commits queued changes, and closes the store.
 ///
 /// - `@unchecked Sendable` because it is used before its loop runs, and afterwards only on the loop's thread.
 package final class Daemon: @unchecked Sendable {
@@ -48,14 +48,15 @@ package final class Daemon: @unchecked Sendable {
     private var memory: MemoryGuard?
     private var certificates: CertificateWatch?
     private(set) var notices: ServiceNotices?
-    /// The latest time at which the daemon stops, once it was told to.
+    /// The latest time at which the daemon stops; `nil` while nobody has asked it to stop.
     var end: Instant?
     var wasSignalled = false
 
     /// The SIP listeners, with the addresses under which others reach them.
     var listeners: [Listener] { bound.listeners }
 
-    /// `environment` names the service manager of this process and the sockets that it passed.
+    /// Opens the store and the sockets, and prepares all parts. `environment` has the variables by which a service
+    /// manager passes its own address and sockets.
     package init(
         settings: DaemonSettings, path: String, log: Log, environment: [String: String] = [:]
     ) async throws(StartError) {
@@ -165,7 +166,7 @@ package final class Daemon: @unchecked Sendable {
             figures: { [weak self] in self?.figures ?? CounterSet() },
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
             drain: { [weak self] time in
-                // The caller may be on any thread.
+                // The drain runs on the loop, because the caller may be on any thread.
                 await withCheckedContinuation { asker in
                     loop.post { [weak self] in
                         loop.startTask { [weak self] _ in
@@ -219,8 +220,8 @@ package final class Daemon: @unchecked Sendable {
         loop.post { shard.assumeIsolated { $0.start(sockets: sockets) } }
     }
 
-    /// Each socket that the service manager passed must be named by the settings, except the sockets that an earlier
-    /// run left there.
+    /// Checks that the settings name each socket that the service manager passed. A socket that an earlier run of the
+    /// daemon left there needs no setting.
     private func checkHandover() throws(StartError) {
         guard let stray = loop.handover.unclaimed.first(where: { !$0.isOwn }) else { return }
         let name = stray.name.isEmpty ? "" : " (\(stray.name))"
@@ -252,8 +253,8 @@ package final class Daemon: @unchecked Sendable {
         }
     }
 
-    /// Reads the settings again on SIGHUP. Applies the settings that can change while the daemon runs, and logs those
-    /// that need a restart.
+    /// Reads the settings again after SIGHUP. Applies the settings that can change while the daemon runs. For each
+    /// other changed setting, logs that it needs a restart.
     private func reload() async {
         notices?.reloads()
         defer { notices?.reloaded() }

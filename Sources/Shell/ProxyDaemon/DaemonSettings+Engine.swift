@@ -10,15 +10,15 @@ import Registration
 import SIPGrammar
 
 extension DaemonSettings {
-    /// What the engine needs of the configuration, with what the push service has read in the files that it names: the
-    /// projects of service accounts, and keys.
+    /// The engine's settings. The push service adds the contents of the files that the settings name: the projects of
+    /// service accounts, and keys.
     func engineSettings(with service: PushService) -> ProxySettings {
         var engine = engineSettings(with: service.settings, vapidKey: service.vapidKey)
         engine.dispatch = service.setup
         return engine
     }
 
-    /// All of it but what pushes are sent with.
+    /// The engine's settings without the dispatcher's setup, which sends pushes.
     func engineSettings(with push: PushSettings, vapidKey: String?) -> ProxySettings {
         var engine = ProxySettings()
         engine.domains = domains.map { ByteString($0) }
@@ -50,8 +50,9 @@ extension DaemonSettings {
     /// The domains of the users whom operators add, and the realm of their passwords.
     package var userRealms: UserRealms { UserRealms(domains: domains, realm: digest.realm) }
 
-    /// The limits of TCP connections, in a process that may open so many descriptors: some are left to the HTTP
-    /// interfaces, the store and the providers, so that a crowd of connections leaves nobody without.
+    /// The limits of TCP connections, in a process that may open this many descriptors. Some descriptors are reserved
+    /// for the HTTP interfaces, the store and the providers. Thus many connections of phones cannot use up all
+    /// descriptors.
     func flowLimits(descriptors: Int) -> FlowLimits {
         var flows = FlowLimits(limits, authenticates: auth == .digest)
         let others = Self.ownDescriptors + (api.listen.isEmpty && admin.listen.isEmpty ? 0 : api.http.connections)

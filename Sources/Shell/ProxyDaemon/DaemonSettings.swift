@@ -31,9 +31,9 @@ package struct ListenAddress: Hashable, Sendable {
     }
 }
 
-/// Whether phones must prove who they are.
+/// How phones must prove their identity.
 package enum AuthenticationMode: String, Hashable, Sendable, CaseIterable {
-    /// RFC 7616 digest for REGISTER and for calls from phones.
+    /// Phones authenticate by digest (RFC 7616) for REGISTER and for calls.
     case digest
     /// No authentication; for closed networks and laboratories.
     case off
@@ -85,7 +85,7 @@ package struct DaemonSettings: SettingsGroup {
         ),
         .list(
             "load-balancers", of: .addressBlock, \.loadBalancers, example: "[192.0.2.20]",
-            "Load balancers in front of the tcp, tls, ws and wss listeners, as CIDR blocks. Each connection from them must begin with a PROXY header (version 1 or 2). The daemon then treats it as a connection from the peer that the header names."
+            "Load balancers in front of the tcp, tls, ws and wss listeners, as CIDR blocks. Each connection from them must begin with a PROXY header (version 1 or 2). The daemon treats the connection as if it came from the peer that the header names."
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
@@ -155,7 +155,7 @@ package struct DaemonSettings: SettingsGroup {
             found.append(SettingComplaint("expected an address under api.listen for api-path", key: "websocket"))
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
-        // A name without a transport is looked up for the transports of our listeners.
+        // DNS looks for a server with one of our transports, so a name without a transport needs no check.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })
         {
@@ -168,7 +168,7 @@ package struct DaemonSettings: SettingsGroup {
         return found
     }
 
-    /// A host name, or an address in the form of a URI.
+    /// Whether the text can be a domain: a host name, or an address in the form that URIs have.
     private static func isDomain(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.count <= 253
             && text.utf8.allSatisfy {
@@ -178,7 +178,7 @@ package struct DaemonSettings: SettingsGroup {
 }
 
 extension SettingType<String> {
-    /// A header name, or a prefix of names with a `*` at the end.
+    /// The type of a setting with a header name, or a prefix of header names with a `*` at the end.
     static let headerPattern = SettingType<String>.parsed("header name") { text throws(SettingComplaint) in
         if let complaint = HeaderFilter.complaint(about: text) { throw SettingComplaint(complaint) }
         return text

@@ -12,7 +12,7 @@ import Telemetry
 import Timekeeping
 
 extension Daemon {
-    /// The engine with the stored state, ready for the first message.
+    /// Makes the engine and restores the stored state. It is then ready for the first message.
     static func makeEngine(
         _ settings: DaemonSettings, _ push: PushService, listeners: [Listener], store: any ProxyStore,
         functions: ProxyFunctions, log: Log, now: Moment
@@ -32,7 +32,7 @@ extension Daemon {
         }
     }
 
-    /// Restores the stored state in portions: all at once would be in memory twice.
+    /// Restores the stored state in portions. If all rows were read at once, they would be in memory twice.
     private static func restore(
         _ engine: ProxyEngine, from store: any ProxyStore, unreadAge: Duration, now: Moment
     ) async throws(StoreError) {
@@ -42,7 +42,7 @@ extension Daemon {
         var refused: [EngineChange] = []
         var rows = try await store.bindings(after: nil, limit: restoreLimit)
         while let last = rows.last?.id {
-            // Meanwhile the store's thread reads the next rows.
+            // While the engine restores these rows, the store's thread reads the next ones.
             async let next = bindings(after: last, in: store)
             for row in rows where !engine.restore(row, now: now) { refused.append(.binding(.delete(row.id))) }
             rows = try await next.get()

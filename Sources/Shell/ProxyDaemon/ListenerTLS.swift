@@ -7,14 +7,16 @@ import Timekeeping
 final class ListenerTLS {
     /// The context of listeners; `nil` if the settings name no certificate.
     private(set) var server: TLSContext?
-    /// The same for WebSockets, whose connections begin with HTTP.
+    /// The context of listeners for WebSockets, whose connections begin with HTTP; `nil` if the settings name no
+    /// certificate.
     private(set) var web: TLSContext?
-    /// The context for connections that the daemon opens, and its authorities.
+    /// The TLS configuration for connections that the daemon opens: a client context, and the authorities that servers
+    /// need.
     let setup = TLSSetup()
     private let tickets: TicketKeys
     private var timer: LoopTimer?
 
-    /// How long a key seals session tickets. It opens them for the same time again.
+    /// How long one key seals new session tickets. After that, the key still opens its tickets for the same time.
     private static let ticketLife: Duration = .seconds(3600)
 
     init(_ settings: TLSSettings, on loop: EventLoop) throws(StartError) {
@@ -38,7 +40,7 @@ final class ListenerTLS {
         timer?.arm(at: SystemClock.now + Self.ticketLife)
     }
 
-    /// Reads certificates and keys. If that fails, the previous ones stay in use.
+    /// Reads certificates and keys. If a file cannot be used, the previous certificates and keys stay in use.
     func load(_ settings: TLSSettings) throws(StartError) {
         do throws(TLSError) {
             let server = try settings.serverContext(TLSSettings.protocols, tickets)
@@ -62,7 +64,7 @@ extension TLSSettings {
         return (own.map { [$0] } ?? []) + others
     }
 
-    /// Protocol names of RFC 7301. SIP has no other name in the registry that phones use.
+    /// The protocol names for ALPN (RFC 7301). SIP has only `sip/2` in the registry that phones use.
     fileprivate static let protocols = ["sip/2"]
 
     fileprivate func serverContext(_ protocols: [String], _ tickets: TicketKeys) throws(TLSError) -> TLSContext? {

@@ -1,7 +1,7 @@
 package import Settings
 package import Telemetry
 
-/// The log on standard error.
+/// The settings under `log`: the log on standard error.
 package struct LogSettings: SettingsGroup {
     package var level = LogLevel.notice
     package var format = LogFormat.text

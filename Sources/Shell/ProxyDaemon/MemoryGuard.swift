@@ -3,8 +3,8 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Refuses new connections while the process uses four fifths of its memory limit (F11). Open connections are served,
-/// and datagrams are accepted because they keep nothing open.
+/// Refuses new connections while the process uses four fifths of its memory limit (F11). Existing connections are still
+/// served. Datagrams are still accepted, because they keep nothing in memory.
 ///
 /// - `@unchecked Sendable` because it is used only on the daemon's loop.
 final class MemoryGuard: @unchecked Sendable {
@@ -16,7 +16,7 @@ final class MemoryGuard: @unchecked Sendable {
 
     private static let pause: Duration = .seconds(1)
 
-    /// `nil` if neither the settings nor the system have a limit.
+    /// `nil` if neither the settings nor the system limit the memory.
     init?(setting: Int, _ streams: StreamFlows, on loop: EventLoop, log: Log) throws(SystemError) {
         guard let budget = setting > 0 ? setting : MemoryUse.allowed else { return nil }
         self.budget = budget

@@ -2,7 +2,7 @@ import ProxyRuntime
 import Reactor
 import Timekeeping
 
-/// Notifies the service manager that the daemon serves, that it stops, and that its loop is alive.
+/// Sends notices to the service manager (systemd): the daemon is ready, it is stopping, its loop is alive.
 ///
 /// - `@unchecked Sendable` because it is used only on the daemon's loop.
 final class ServiceNotices: @unchecked Sendable {
@@ -11,7 +11,7 @@ final class ServiceNotices: @unchecked Sendable {
     private let shard: ProxyShard
     private var timer: LoopTimer?
 
-    /// `nil` if this process has no service manager.
+    /// `nil` if no service manager started this process.
     init?(to manager: ServiceManager?, on loop: EventLoop, shard: ProxyShard) {
         guard let manager else { return nil }
         self.manager = manager
@@ -19,8 +19,8 @@ final class ServiceNotices: @unchecked Sendable {
         self.shard = shard
     }
 
-    /// The daemon serves. From now on it sends two watchdog messages in each interval. The manager keeps the sockets
-    /// that this run opened for the next run.
+    /// Notifies the manager that the daemon serves, and passes the sockets that this run opened. The manager keeps them
+    /// for the next run. From now on the manager gets two watchdog messages in each interval.
     func started(listening words: String) throws(SystemError) {
         for socket in loop.handover.opened { manager.keep(socket.descriptor, as: socket.name) }
         for socket in loop.handover.unclaimed where socket.isOwn { manager.drop(socket.name) }
@@ -30,8 +30,8 @@ final class ServiceNotices: @unchecked Sendable {
         lives(every: interval / 2)
     }
 
-    /// A daemon whose loop turns but which serves nothing counts as dead. Therefore it reports that it is alive when a
-    /// request has passed through the reader and the engine, not by a timer (F13).
+    /// Sends a watchdog message, if the engine answers a test request. A timer alone would also report a daemon whose
+    /// loop runs but whose engine serves nothing (F13).
     private func lives(every pause: Duration) {
         if shard.assumeIsolated({ $0.answersItself() }) { manager.tell("WATCHDOG=1") }
         timer?.arm(at: loop.now + pause)

@@ -11,10 +11,10 @@ import Reactor
 import Settings
 package import Timekeeping
 
-/// Tries the files that the settings name (keys, certificates, service accounts), as ``Daemon`` does at its start and
-/// at its first push.
+/// Checks the files that the settings name: keys, certificates, service accounts. ``Daemon`` reads the same files at
+/// its start and at its first push.
 package enum SetupCheck {
-    /// One line for each problem: the place in the settings, the file, and why it cannot be used.
+    /// One line for each problem: the position in the settings, the file, and why it cannot be used.
     package static func problems(of settings: DaemonSettings, in file: String, on date: UnixTime) -> [String] {
         var check = Check(file: file, date: date)
         check.push(settings.push)
@@ -30,7 +30,7 @@ package enum SetupCheck {
         return check.found
     }
 
-    /// One line for each fact that operators should know but that stops nothing.
+    /// One line for each fact that operators should know, although the daemon starts in spite of it.
     package static func notes(of settings: DaemonSettings) -> [String] {
         var notes: [String] = []
         let push = settings.push
@@ -41,12 +41,13 @@ package enum SetupCheck {
         return notes + unshownCertificates(settings) + distrustedWebSockets(settings)
     }
 
-    /// Trusted names that nobody can prove. A name is never looked up: it stands in the peer's certificate.
+    /// Notes about trusted names that no peer can prove, because names are never looked up in DNS. A peer proves a name
+    /// only by its certificate.
     private static func unshownCertificates(_ settings: DaemonSettings) -> [String] {
         let names = settings.trusted.compactMap(\.provedName)
         guard settings.listen.contains(where: \.transport.isSecure) else {
             return names.map {
-                "trusted: \($0) is the name in a certificate, which a peer shows over TLS alone: add a tls address under listen, or write the peer's address"
+                "trusted: \($0) is the name in a certificate, which a peer presents only over TLS: add a tls address under listen, or write the peer's address"
             }
         }
         guard let upstream = settings.upstream, !upstream.isSecure, upstream.transport != .tls else { return [] }
@@ -56,7 +57,8 @@ package enum SetupCheck {
         }
     }
 
-    /// One line for each address that another program uses. Not for use while this daemon runs.
+    /// One line for each address of the settings that another program uses. Do not call this while the daemon itself
+    /// runs with these settings.
     package static func takenPorts(of settings: DaemonSettings) -> [String] {
         var places = settings.listen.map {
             ("\($0.transport.parameterName):\($0.endpoint)", $0.endpoint, $0.transport != .udp)
@@ -70,7 +72,7 @@ package enum SetupCheck {
         }
     }
 
-    /// Trusted addresses that some listeners ignore.
+    /// Notes about trusted addresses that do not count over WebSocket.
     private static func distrustedWebSockets(_ settings: DaemonSettings) -> [String] {
         let addresses = settings.trusted.filter { if case .name = $0 { false } else { true } }
         var webSockets = settings.listen.filter(\.transport.isWebSocket).map {
@@ -98,7 +100,7 @@ package enum SetupCheck {
             }
         }
 
-        // MARK: What is read
+        // MARK: Files of each group
 
         mutating func push(_ push: PushSettings) {
             for file in push.services.filter(\.enabled).flatMap(\.files) {
@@ -143,7 +145,9 @@ package enum SetupCheck {
             }
         }
 
-        /// Throws if the certificate that the daemon presents has expired: the first one of a chain.
+        /// Checks the first certificate of the chain that the daemon presents.
+        ///
+        /// - Throws: if the certificate has expired.
         private static func expectLife(of path: String, on date: UnixTime) throws {
             if let end = try PEM.file(path).certificateEnds().first, end <= date { throw Ended(date: end) }
         }
@@ -157,10 +161,10 @@ package enum SetupCheck {
             }
         }
 
-        // MARK: What is said
+        // MARK: Problems
 
-        /// Tries a file, once for each key that names it, even if several apps do. If the fault is in the other file of
-        /// the pair, the problem names that file.
+        /// Reads a file once for each key of the settings that names it, even if several apps name the same file. If
+        /// the fault is in the other file of a pair, the problem names that file.
         private mutating func attempt(
             _ path: String, _ name: String, with other: (path: String, name: String)? = nil,
             _ body: (UnixTime) throws -> Void
@@ -179,7 +183,7 @@ package enum SetupCheck {
             }
         }
 
-        /// The place in the settings where the file is named under this key or path of keys.
+        /// The position in the settings where this key, or a path of keys, names the file.
         private static func position(of text: String, under name: String, in node: YAMLNode) -> YAMLPosition? {
             for entry in node.entries ?? [] {
                 if entry.value.text == text, name == entry.key { return entry.value.position }

@@ -1,6 +1,6 @@
 package import Settings
 
-/// How the daemon stops.
+/// The settings under `shutdown`: how the daemon stops.
 package struct ShutdownSettings: SettingsGroup, Equatable {
     package var drainTime: Duration = .zero
 

@@ -1,7 +1,7 @@
 import HTTPServices
 package import Settings
 
-/// TLS for SIP: the certificates that listeners present, and the authorities that they trust.
+/// The settings under `tls`: the certificates that SIP listeners present, and the authorities that they trust.
 package struct TLSSettings: SettingsGroup, Equatable {
     package var certFile: String?
     package var keyFile: String?
@@ -33,7 +33,7 @@ package struct TLSSettings: SettingsGroup, Equatable {
     package func complaints() -> [SettingComplaint] { SettingComplaint.ofPair(certFile, keyFile) }
 }
 
-/// One further certificate.
+/// A certificate for a further host name.
 package struct TLSCertificateSettings: SettingsGroup, Equatable {
     package var certFile = ""
     package var keyFile = ""

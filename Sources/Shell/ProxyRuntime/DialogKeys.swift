@@ -6,16 +6,18 @@ package import Reactor
 package import Telemetry
 package import Timekeeping
 
-/// The keys that seal dialog tokens (T20.6). They are kept in the store, so that a call from before a restart can still
-/// be ended. Each month a new key is created for new tokens. An old key is kept while a living dialog may show a token
-/// that it sealed.
+/// The keys that seal dialog tokens (T20.6). The store keeps them, so that a call from before a restart can still be
+/// ended.
 ///
-/// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
+/// A new key is created each month and seals the tokens of new dialogs. An old key is kept while a dialog is alive
+/// whose token it sealed.
+///
+/// - `@unchecked Sendable` because it is used only on its shard's loop.
 package final class DialogKeys: @unchecked Sendable {
     package let sealer = TextSealer()
 
     static let name = "dialog-seal"
-    /// How long a key seals new tokens before another key is created.
+    /// How long a key seals the tokens of new dialogs, before the next key is created.
     static let age: Duration = .seconds(30 * 86_400)
     private static let pause: Duration = .seconds(86_400)
 
@@ -25,8 +27,8 @@ package final class DialogKeys: @unchecked Sendable {
     private var keys: [Key]
     private var timer: LoopTimer?
 
-    /// One stored key. The first byte of its row's value is the number with which its tokens begin. The rest is the key
-    /// itself.
+    /// One stored key. The first byte of the stored value is the key's number, with which its tokens begin. The other
+    /// bytes are the key itself.
     private struct Key {
         let secret: StoredSecret
         let number: UInt8
@@ -46,8 +48,8 @@ package final class DialogKeys: @unchecked Sendable {
         var bytes: [UInt8] { Array(secret.value.dropFirst()) }
     }
 
-    /// Reads the keys from the store. If the newest key is missing or too old, a new key is created, and persisted
-    /// before it seals anything.
+    /// Reads the keys from the store. If no key exists or the newest one is too old, a new key is created. It is
+    /// persisted before it seals anything.
     package init(store: any ProxyStore, log: Log, now: UnixTime) async throws(StartError) {
         self.store = store
         self.log = log
@@ -68,12 +70,12 @@ package final class DialogKeys: @unchecked Sendable {
         }
     }
 
-    /// From now on checks once a day whether a key must be created or can be deleted.
+    /// From now on checks once a day whether a new key is due and whether old keys can be deleted.
     package func start(through door: ShardDoor, on loop: EventLoop) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             loop.startTask { [weak self] _ in await self?.look(door, loop) }
         }
-        // The first check comes as soon as the loop runs.
+        // The first check is made as soon as the loop runs.
         timer?.arm(at: loop.moment.instant)
     }
 
@@ -86,13 +88,13 @@ package final class DialogKeys: @unchecked Sendable {
         timer?.arm(at: now.instant + Self.pause)
     }
 
-    /// Creates a new key if the newest one is too old. Deletes keys whose tokens no living dialog can show any more.
-    /// The store deletes dialogs that have ended.
+    /// Creates a new key if the newest key is too old, and deletes keys without living dialogs. Also deletes the
+    /// renewals of dialogs that have ended.
     ///
     /// - Parameters:
     ///   - lifetime: the maximum lifetime of a dialog.
-    ///   - inUse: the numbers of the keys that sealed tokens of dialogs known to live.
-    ///   - now: the date.
+    ///   - inUse: the numbers of keys that sealed the tokens of living dialogs.
+    ///   - now: the current date.
     func turn(lifetime: Duration, inUse: Set<UInt8>, now: UnixTime) {
         store.record([.pruneDialogRenewals(before: now)])
         while keys.count > 1, let oldest = keys.last, !inUse.contains(oldest.number),

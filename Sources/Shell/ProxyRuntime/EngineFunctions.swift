@@ -7,8 +7,8 @@ import Registration
 import SIPGrammar
 import SIPMessage
 
-/// Creates the functions that the engine cannot have itself because they need a library: seals, digests, random
-/// numbers, and the reader of SIP messages.
+/// Creates the functions that the engine needs from libraries: seals, digests, random numbers, and the reader of SIP
+/// messages. The rules themselves use no C library.
 package enum EngineFunctions {
     package static func make(
         seal: TextSealer, deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }
@@ -48,7 +48,7 @@ package enum EngineFunctions {
         }
     }
 
-    /// Holds an HMAC key, whose internal state changes while it computes a code.
+    /// An HMAC key that closures share. The key's internal state changes while it computes a code.
     ///
     /// - `@unchecked Sendable` because it is used only on the engine's thread.
     private final class KeyBox: @unchecked Sendable {
@@ -59,7 +59,7 @@ package enum EngineFunctions {
         func code(for bytes: [UInt8]) -> [UInt8] { key.code(for: bytes) }
     }
 
-    /// Unpredictable numbers, taken from the system in large portions.
+    /// Unpredictable numbers. The system is asked for many at once, because each request costs time.
     ///
     /// - `@unchecked Sendable` because it is used only on the engine's thread.
     private final class RandomNumbers: @unchecked Sendable {
@@ -86,7 +86,8 @@ package enum EngineFunctions {
 }
 
 extension DialogSeal {
-    /// Each token is bound to the Call-ID and to the tag of the dialog's creator.
+    /// Creates the functions that seal and open dialog tokens. Each token is bound to the Call-ID and to the tag of the
+    /// dialog's creator.
     init(_ sealer: TextSealer) {
         self.init(
             seal: { sealer.seal($0, with: $1, $2) },

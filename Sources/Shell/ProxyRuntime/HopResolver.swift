@@ -4,13 +4,14 @@ package import ProxyCore
 package import Reactor
 import Resolver
 
-/// Looks up the addresses of next hops (RFC 3263), and leaves out addresses whose transport this daemon does not use.
+/// Looks up the addresses of next hops (RFC 3263). Addresses whose transport this daemon does not use are left out.
 package final class HopResolver {
     private let resolver: DNSResolver
     private let spoken: Set<Transport>
     private let tls: TLSSetup
 
-    /// `spoken` are the transports of the daemon's listeners. By default the system's name servers are asked.
+    /// Creates a resolver. `spoken` are the transports of the daemon's listeners. By default the system's name servers
+    /// are asked.
     package init(
         loop: EventLoop, spoken: Set<Transport>, tls: TLSSetup = TLSSetup(), servers: [Endpoint]? = nil
     ) throws(StartError) {
@@ -23,11 +24,13 @@ package final class HopResolver {
         }
     }
 
-    /// Returns the addresses in the order of tries; none if the name has none or cannot be looked up now.
+    /// Looks up the addresses of a hop, in the order in which they are tried. There are none if the name has no address
+    /// or cannot be looked up now.
     ///
-    /// `done` is called once, on the loop. It is called from within this call if no name server must be asked.
+    /// `done` is called once, on the loop. If no name server must be asked, it is called before this function returns.
     package func resolve(_ hop: NextHop, _ done: @escaping ([ResolvedHop]) -> Void) {
-        // Without a transport, DNS chooses among all. Transports that the daemon does not use are left out below.
+        // Without a transport, DNS chooses among all transports. The ones that the daemon does not use are left out
+        // below.
         let transport = hop.transport ?? (hop.isSecure ? .tls : nil)
         let query = ServerQuery(
             host: hop.host.string, port: hop.port, transport: transport, isSecure: hop.isSecure)

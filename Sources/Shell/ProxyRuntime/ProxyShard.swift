@@ -12,11 +12,11 @@ import SIPMessage
 package import Telemetry
 import Timekeeping
 
-/// Owns the engine, and with it all state of the AORs in this shard. Runs on the one thread that may touch this state.
+/// Owns the engine, and with it the state of all AORs in this shard. Only the shard's thread may touch this state.
 ///
 /// Events come from the loop (datagrams, stream messages, commits, pushes, look-ups, the timer) and through the
 /// ``ShardDoor``. Each event enters the engine. Then the engine's actions are run in one place, ``runActions()``. While
-/// actions run, nothing enters the engine: an event from within an action waits until they are done.
+/// actions run, nothing enters the engine. An event that an action causes waits until all actions are done.
 package actor ProxyShard: LoopActor {
     /// Held by the actor, because the executor reference below does not keep the loop alive.
     package nonisolated let loop: EventLoop
@@ -24,22 +24,22 @@ package actor ProxyShard: LoopActor {
 
     let engine: ProxyEngine
     private var reader = MessageReader()
-    /// By the numbers of their listeners.
+    /// The UDP sockets. The index is the number of the listener.
     private var sockets: [UDPSocket?] = []
     let streams: StreamFlows
     let services: ShardServices
     let log: Log
     private var timer: LoopTimer?
-    /// Set when the daemon is about to stop. Other threads read it.
+    /// Whether the daemon is about to stop. Other threads read it.
     nonisolated let isDraining = Locked(false)
-    /// The actions that are being run. The array is kept, so that its memory is reused.
+    /// The actions that are being run. The array is kept between runs, so that its memory is reused.
     private var actions: [ProxyAction] = []
     private var isRunningActions = false
-    /// Whether the last question to ourselves was answered, and how many questions were asked.
+    /// Whether the last test request was answered, see ``answersItself()``.
     private var isAnswered = false
     private var load = LoadMeasurement()
     private var questions: UInt64 = 0
-    /// Events from services while actions were run, in their order. They enter the engine afterwards.
+    /// Events that occurred while actions were run, in their order. They enter the engine when all actions are done.
     private var waiting: [Arrival] = []
 
     package init(loop: EventLoop, engine: sending ProxyEngine, streams: StreamFlows, services: ShardServices, log: Log)
@@ -51,8 +51,7 @@ package actor ProxyShard: LoopActor {
         self.log = log
     }
 
-    /// Starts to receive datagrams on the sockets, which are given by the numbers of their listeners. On failure the
-    /// loop is stopped.
+    /// Starts to receive datagrams on the sockets, by the numbers of their listeners. If it fails, the loop is stopped.
     package func start(sockets: [UInt16: UDPSocket]) {
         for (number, socket) in sockets {
             while self.sockets.count <= Int(number) { self.sockets.append(nil) }
@@ -79,7 +78,8 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Events
 
-    /// The hot path: one entry for up to 16 datagrams. Answers are sent when the handler returns.
+    /// Handles up to 16 datagrams in one call, because this code runs for each datagram. Answers leave when the handler
+    /// returns.
     private func datagramsReceived(_ batch: DatagramBatch, by listener: UInt16) {
         let now = loop.moment
         if batch.isFull, let socket = socket(of: listener) {
@@ -102,7 +102,9 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// During overload, a REGISTER may be refused before it is parsed, which costs only a fraction.
+    /// Refuses a REGISTER during overload before it is parsed, which costs only a fraction of serving it.
+    ///
+    /// - Returns: whether the datagram was refused.
     private func wasRefused(_ batch: DatagramBatch, at index: Int, on flow: Flow, now: Moment) -> Bool {
         let answer = batch.withBytes(at: index) { bytes in
             reader.glance(at: bytes).flatMap {
@@ -114,13 +116,14 @@ package actor ProxyShard: LoopActor {
         return true
     }
 
-    /// RFC 5626 section 4.4.2: the question leaves no state.
+    /// Answers a STUN binding request, which phones send as a keep-alive (RFC 5626 section 4.4.2). The answer leaves no
+    /// state.
     private func answerSTUN(in batch: DatagramBatch, at index: Int, on flow: Flow) {
         guard let answer = batch.withBytes(at: index, { STUNBinding.answer(to: $0, from: flow.remote) }) else { return }
         socket(of: flow.listener)?.queue(answer, to: flow.remote)
     }
 
-    /// STUN, or CRLF, which over UDP is tolerated and not answered.
+    /// Whether the datagram is a keep-alive: STUN, or CRLF. Over UDP, CRLF is tolerated and not answered.
     private static func isKeepAlive(_ bytes: Span<UInt8>) -> Bool {
         guard bytes.count > 0 else { return true }
         if bytes[0] < 32, bytes[0] != UInt8(ascii: "\r"), bytes[0] != UInt8(ascii: "\n") { return true }
@@ -130,7 +133,7 @@ package actor ProxyShard: LoopActor {
         return true
     }
 
-    /// The kind of a message on a stream, for its connection.
+    /// The kind of a message on a stream. The connection decides by it how to continue.
     enum StreamMessage {
         case request
         case other
@@ -138,8 +141,8 @@ package actor ProxyShard: LoopActor {
         case fatal
     }
 
-    /// Handles one whole message of a stream. All of its effects happen before this returns, so that the caller sees
-    /// waiting output before it reads the next message.
+    /// Handles one whole message of a stream. All actions of the message are run before this returns. Thus the caller
+    /// knows how much output waits before it reads the next message.
     ///
     /// - Parameters:
     ///   - bytes: the message.
@@ -162,12 +165,13 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Sends the engine a request as a peer would. It is parsed, judged and answered like any other.
+    /// Sends a test request to the engine, like a request of a peer. The request is parsed, judged and answered like
+    /// any other.
     ///
-    /// - Returns: whether it was answered.
+    /// - Returns: whether the engine answered.
     package func answersItself() -> Bool {
         questions &+= 1
-        // No socket has that number, so the answer ends in `send`.
+        // No socket has this listener's number, so the answer arrives in `send` and is not sent.
         let flow = Flow(transport: .udp, listener: .max, connection: 0, remote: Endpoint(.anyV4, 9))
         let domain = engine.settings.domains.first?.string ?? "sippushd.invalid"
         let question = """
@@ -188,7 +192,7 @@ package actor ProxyShard: LoopActor {
         return isAnswered
     }
 
-    /// Seconds after which a refused HTTP request may be retried; `nil` if it is served.
+    /// How many seconds a client of HTTP must wait before it tries again; `nil` if its request is served.
     package func refusesService() -> Int? { engine.refusesService(now: loop.now) }
 
     func isTrusted(_ flow: Flow) -> Bool { engine.isTrusted(flow) }
@@ -218,7 +222,7 @@ package actor ProxyShard: LoopActor {
         runActions()
     }
 
-    /// A keep-alive arrived on a stream.
+    /// Call when a keep-alive arrived on a stream.
     func flowAlive(_ flow: Flow) {
         engine.flowAlive(flow, now: loop.moment)
         runActions()
@@ -227,7 +231,8 @@ package actor ProxyShard: LoopActor {
     package func committed(_ results: [CommitResult]) { arrived(.commits(results)) }
     package func pushHappened(_ event: PushDispatcher.Event) { arrived(.push(event)) }
 
-    /// An event from the store, the push service or the resolver. It can come from within the action that asked for it.
+    /// An event from the store, the push service or the resolver. It can arrive while the action that asked for it
+    /// still runs.
     private enum Arrival {
         case commits([CommitResult])
         case push(PushDispatcher.Event)
@@ -253,7 +258,7 @@ package actor ProxyShard: LoopActor {
         }
     }
 
-    /// Puts a question to the engine, then runs the resulting actions. Only the ``ShardDoor`` calls this.
+    /// Asks the engine, and then runs the resulting actions. Only the ``ShardDoor`` calls this.
     func enter<Answer: Sendable>(_ question: @Sendable (ProxyEngine, Moment) -> Answer) -> Answer {
         defer { runActions() }
         return question(engine, loop.moment)
@@ -264,17 +269,17 @@ package actor ProxyShard: LoopActor {
     typealias Report = @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     typealias Reporter = CheckedContinuation<ReportResult, Never>
 
-    /// The waiting callers of reports that the engine has received.
+    /// The callers that wait for the results of reports, by the tickets that the engine got.
     private(set) var reporters: [ReportTicket: Reporter] = [:]
     private var lastReport: UInt64 = 0
-    /// Reports that wait for their turn. The services that submit them limit their number.
+    /// Reports that wait until the engine takes another one. The services that submit reports limit their number.
     private var queuedReports = Queue<(reporter: Reporter, report: Report)>()
 
-    /// How many reports may be committed at a time. Thus a REGISTER waits for at most this many, and the loop stays
-    /// free for calls while the disk works.
+    /// How many reports the engine commits at a time. A REGISTER waits for at most this many, and the loop is free for
+    /// calls while the disk works.
     private static let reportLimit = 2
 
-    /// Reports a device, or its removal, to the engine. Returns after that is persisted or refused. Only the
+    /// Reports a new or removed device to the engine. Returns when the report is persisted or refused. Only the
     /// ``ShardDoor`` calls this.
     func report(_ report: @escaping Report) async -> ReportResult {
         await withCheckedContinuation { reporter in
@@ -295,11 +300,11 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Dry runs
 
-    /// Those who wait to hear whether a token can be pushed.
+    /// The callers that wait to learn whether a token can be pushed.
     private var dryRuns: [DryRunTicket: CheckedContinuation<Bool, Never>] = [:]
     private var lastDryRun: UInt64 = 0
 
-    /// Whether the provider takes a push to that token. Only the ``ShardDoor`` calls this.
+    /// Whether the provider accepts a push to this token. Only the ``ShardDoor`` calls this.
     func canBePushed(_ token: PushToken) async -> Bool {
         await withCheckedContinuation { asker in
             lastDryRun += 1
@@ -312,18 +317,18 @@ package actor ProxyShard: LoopActor {
 
     // MARK: Actions
 
-    /// The only place where the engine's decisions become I/O.
+    /// Runs the engine's actions. No other code turns the engine's decisions into I/O.
     ///
-    /// When an action has its result at once (a name whose address is known already, a credential that was signed), that
-    /// result enters the engine after the other actions.
+    /// Some actions have their result immediately: a name whose address is known, a credential that is signed here.
+    /// Their results enter the engine after the other actions.
     private func runActions() {
-        // Events from within an action end here. The loop below runs the resulting actions.
+        // An action caused this call. The loop below already runs, and takes the new actions too.
         guard !isRunningActions else { return }
         isRunningActions = true
         engine.takeActions(into: &actions)
         while !actions.isEmpty {
             writeJournal()
-            // From the end, so that each action is moved out of the array instead of copied.
+            // Popping from the end moves each action out of the array instead of copying it.
             actions.reverse()
             while let action = actions.popLast() { run(action) }
             for arrival in waiting { enter(with: arrival) }
@@ -331,16 +336,16 @@ package actor ProxyShard: LoopActor {
             engine.takeActions(into: &actions)
         }
         isRunningActions = false
-        // Posted, so that callers whose reports just ended continue first.
+        // Posted, so that the callers of finished reports continue first.
         if !queuedReports.isEmpty, reporters.count < Self.reportLimit {
             loop.post { [self] in assumeIsolated { $0.startQueuedReports() } }
         }
         if let deadline = engine.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Values for another run of the program are journaled before any message leaves that depends on them.
+    /// Writes the journal entries among the actions. Messages that depend on an entry leave only afterwards.
     private func writeJournal() {
-        // By index, because a loop over the elements copies each.
+        // The loop is over indices, because a loop over elements would copy each element.
         for index in actions.indices {
             if case .journal(let change) = actions[index] { services.store.journal(change) }
         }
@@ -372,7 +377,7 @@ package actor ProxyShard: LoopActor {
             guard let socket = socket(of: flow.listener) else { return isAnswered = true }
             socket.queue(bytes, to: flow.remote)
         } else if !streams.send(bytes, on: flow) {
-            // Reported after the current actions, so that the engine is not entered while it is in use.
+            // The failure is posted, because the engine must not be entered while actions run.
             loop.post { [self] in assumeIsolated { $0.sendFailed(on: flow) } }
         }
     }

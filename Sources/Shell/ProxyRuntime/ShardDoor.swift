@@ -5,16 +5,16 @@ import Reactor
 package import Registration
 package import Timekeeping
 
-/// The only way by which services, operators and the daemon reach the engine.
+/// The only way from services, operators and the daemon to the engine.
 ///
-/// A question waits until the engine has finished its current work, and is answered after the resulting actions were
-/// run. The questions of one caller are processed in their order.
+/// A question enters the engine when its current work is finished, and is answered when the resulting actions were run.
+/// The questions of one caller are processed in their order.
 package struct ShardDoor: Sendable {
-    /// The subject of a question. It decides which shard is asked.
+    /// The subject of a question: which shard can answer it.
     package enum Subject: Sendable {
         case user(AddressOfRecord)
         case device(DeviceID)
-        /// Values that every shard knows, or that cannot be found by a user or a device.
+        /// All shards know the answer, or neither a user nor a device identifies the shard.
         case everything
     }
 
@@ -22,14 +22,14 @@ package struct ShardDoor: Sendable {
 
     package init(to shard: ProxyShard) { self.shard = shard }
 
-    /// The only place where a shard is chosen. So far only one shard exists.
+    /// Chooses the shard for a subject. So far only one shard exists.
     private func shard(of subject: Subject) -> ProxyShard {
         switch subject {
         case .user, .device, .everything: shard
         }
     }
 
-    /// Asks the engine a question, or gives it an order. A check and the action that depends on it belong into the same
+    /// Asks the engine a question, or gives it an order. Put a check and the action that depends on it into the same
     /// question, because another question can come between two.
     package func ask<Answer: Sendable>(
         _ subject: Subject, _ question: @Sendable (ProxyEngine, Moment) -> Answer
@@ -37,9 +37,9 @@ package struct ShardDoor: Sendable {
         await shard(of: subject).enter(question)
     }
 
-    /// Stops accepting new calls: the daemon is about to stop.
+    /// Refuses new calls from now on, because the daemon is about to stop.
     ///
-    /// - Returns: the number of active calls.
+    /// - Returns: the number of calls that wait or ring.
     package func drain() async -> Int {
         shard.isDraining.withLock { $0 = true }
         return await ask(.everything) { engine, _ in
@@ -48,13 +48,13 @@ package struct ShardDoor: Sendable {
         }
     }
 
-    /// Whether ``drain()`` was called. From any thread.
+    /// Whether ``drain()`` was called. Any thread may read it.
     package var isDraining: Bool { shard.isDraining.withLock { $0 } }
 
-    /// Whether the provider takes a push to that token, which nobody notices.
+    /// Whether the provider accepts a push to this token. The push that tests it is invisible to the user.
     package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
-    /// Tells the engine of a device of a user, or of its removal; returns when that is on the disk, or refused.
+    /// Reports a new or removed device of a user to the engine. Returns when the report is persisted or refused.
     package func report(
         of user: AddressOfRecord, _ report: @escaping @Sendable (ProxyEngine, ReportTicket, Moment) -> Void
     ) async -> ReportResult {

@@ -4,7 +4,7 @@ package import Reactor
 /// Why the daemon does not start, or a command fails: a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
-    /// Another process uses the store.
+    /// Whether the cause is that another process uses the store.
     package let isStoreInUse: Bool
 
     package init(_ sentence: String, isStoreInUse: Bool = false) {
@@ -23,7 +23,8 @@ extension StartError {
         do throws(StoreError) { return try await body() } catch { throw StartError(error) }
     }
 
-    /// `place` names the address or the file as in the settings. `isFile` selects the hint for the operator.
+    /// An error for an address or a socket file that cannot be listened on. `place` has its form in the settings.
+    /// `isFile` selects the hint for the operator.
     package static func cannotListen(on place: String, isFile: Bool = false, _ error: SystemError) -> StartError {
         let hint =
             error.isAddressInUse

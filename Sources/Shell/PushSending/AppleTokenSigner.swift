@@ -3,14 +3,14 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// Signs tokens with one of Apple's keys, the same for all apps of its team.
+/// Signs authentication tokens for Apple with one key. All apps of the key's team use the same token.
 struct AppleTokenSigner {
     struct Key: Hashable {
         let teamID: String
         let keyID: String
         let file: String
 
-        /// `nil` for an app with a certificate.
+        /// `nil` for an app that uses a certificate instead of a key.
         init?(_ settings: APNsSettings) {
             guard let file = settings.keyFile else { return nil }
             self.file = file
@@ -31,7 +31,7 @@ struct AppleTokenSigner {
         }
     }
 
-    /// The value of `authorization`.
+    /// The value of the header field `authorization`.
     func credential(at date: UnixTime) throws(CryptoError) -> String {
         var header = Array("{\"alg\":\"ES256\",\"kid\":".utf8)
         header.append(jsonString: key.keyID)

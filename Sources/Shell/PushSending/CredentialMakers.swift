@@ -5,15 +5,16 @@ import Settings
 import Telemetry
 import Timekeeping
 
-/// Why the push side cannot start: a sentence for the operator.
+/// Why pushes cannot be sent with these settings: a sentence for the operator.
 package struct PushSetupError: Error, CustomStringConvertible {
     package let description: String
     package init(_ sentence: String) { description = sentence }
 }
 
-/// What makes an app's credential.
+/// Makes the credentials of one or more apps.
 enum CredentialMaker {
-    /// Signs it at once, with a key of ours; for the server of that origin, where the kind has one for each.
+    /// Signs a credential immediately, with a key of the daemon. `origin` is the server, for kinds that have a
+    /// credential for each server.
     case signer(PushCredentials.Kind, (_ origin: String?, _ date: UnixTime) throws(CryptoError) -> String)
     case google(GoogleTokenClient)
 
@@ -25,17 +26,17 @@ enum CredentialMaker {
     }
 }
 
-/// An app whose requests carry a credential. What makes it stands beside the conformance of each.
+/// An app whose requests carry a credential. Each type of app chooses its maker in the file of its conformance.
 protocol CredentialedApp: PushAppRules {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source
 }
 
 /// The makers of all apps' credentials. Apps with the same key share a maker.
 struct CredentialMakers {
-    /// Where each app's credential comes from, by the app's place in the directory.
+    /// The source of each app's credential. The index is the app's place in the directory.
     private(set) var sources: [PushCredentials.Source] = []
     private(set) var all: [CredentialMaker] = []
-    /// The public key that web push subscriptions are to be made for, base64url.
+    /// The public key with which apps create web push subscriptions, in base64url.
     var vapidKey: String?
     private var shared: [AnyHashable: Int] = [:]
 
@@ -61,7 +62,7 @@ struct CredentialMakers {
         }
     }
 
-    /// The source of all apps with that key.
+    /// The credential source of all apps with this key. The first call makes it.
     mutating func made(
         for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
     ) throws(PushSetupError) -> PushCredentials.Source {

@@ -11,12 +11,12 @@ import Timekeeping
 
 /// The result of one round of requests. The control socket returns it too.
 package struct FeedbackReport: Codable, Hashable, Sendable {
-    /// Records that the servers sent.
+    /// How many records the servers sent.
     package var records = 0
     package var contactsDropped = 0
-    /// Contacts that stay, because they registered after their token died.
+    /// How many contacts stay, because they registered after the provider declared their token dead.
     package var ignoredAsOlder = 0
-    /// Tokens that no contact has.
+    /// How many tokens belong to no contact.
     package var unknown = 0
     /// A sentence for each server that could not be read completely.
     package var failures: [String] = []
@@ -24,13 +24,14 @@ package struct FeedbackReport: Codable, Hashable, Sendable {
     package init() {}
 }
 
-/// Asks Apple's feedback service, or another server, for dead tokens: periodically and when an operator orders it.
+/// Asks Apple's feedback service, or another server, for dead tokens: at regular intervals and when an operator orders
+/// it.
 ///
-/// Reading empties the server's list. Therefore records before a failure are processed.
+/// A server deletes its list when it is read. Therefore the records that arrive before a failure are used too.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class FeedbackService: @unchecked Sendable {
-    /// Searches the contacts, as ``ProxyEngine/tokensReportedDead(_:from:limit:now:)`` does.
+    /// Searches the contacts for dead tokens, like ``ProxyEngine/tokensReportedDead(_:from:limit:now:)``.
     package typealias Search = ([ByteString: UInt32], BindingCursor, Int) async -> DeadTokenFindings
 
     private let loop: EventLoop
@@ -55,11 +56,13 @@ package final class FeedbackService: @unchecked Sendable {
         init(_ sources: [FeedbackSource]) { rest = sources[...] }
     }
 
-    /// How many contacts are read at a time. This takes two or three milliseconds.
+    /// How many contacts one step of the search reads. A step takes two or three milliseconds.
     private static let step = 500
     private static let pause: Duration = .milliseconds(2)
     private static let firstPull: Duration = .seconds(60)
 
+    /// Creates the service.
+    ///
     /// - Returns: `nil` if no server is configured.
     package init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(PushSetupError) {
         sources = try FeedbackSource.all(in: settings.apns)
@@ -83,7 +86,7 @@ package final class FeedbackService: @unchecked Sendable {
         pull { _ in }
     }
 
-    /// Asks now. A call during a round returns the report of that round.
+    /// Starts a round immediately. If a round is in progress, `finished` gets the report of that round.
     package func pull(finished: @escaping (FeedbackReport) -> Void) {
         if let round {
             round.waiting.append(finished)
@@ -126,7 +129,7 @@ package final class FeedbackService: @unchecked Sendable {
         }
         if result.partialBytes > 0 {
             log.warning(
-                "feedback ends within a record",
+                "the feedback service closed the connection in the middle of a record",
                 [.target: .described(source.endpoint), .bytes: .number(result.partialBytes)])
         }
         round.report.records += result.records.count
@@ -161,7 +164,7 @@ package final class FeedbackService: @unchecked Sendable {
 
 // MARK: One server
 
-/// A server, and the certificate that we present to it.
+/// A feedback server, and the certificate that the daemon presents to it.
 struct FeedbackSource: Hashable {
     let endpoint: HostAndPort
     let certFile: String
@@ -169,7 +172,8 @@ struct FeedbackSource: Hashable {
     let caFile: String?
     let interval: Duration
 
-    /// The servers of the first app and of all further apps, each once: apps inherit settings that they do not set.
+    /// The servers of the first app and of all further apps, without duplicates. Apps inherit settings that they do not
+    /// set, so several apps can have the same server.
     static func all(in settings: APNsSettings) throws(PushSetupError) -> [FeedbackSource] {
         guard settings.enabled else { return [] }
         var found: [FeedbackSource] = []
@@ -189,7 +193,7 @@ struct FeedbackSource: Hashable {
         return found
     }
 
-    /// Reads the files. A renewed certificate is used from the next round on.
+    /// Reads the certificate and its key for each round. A renewed certificate is used from the next round on.
     func makeContext() throws(TLSError) -> TLSContext {
         try TLSContext.client(
             authority: caFile.map { .file($0) }, certificate: .file(certFile), key: .file(keyFile))
@@ -200,7 +204,7 @@ struct FeedbackSource: Hashable {
 private final class FeedbackPull {
     struct Result {
         var records: [FeedbackRecord] = []
-        /// Bytes of an incomplete record.
+        /// How many bytes of an incomplete record arrived at the end.
         var partialBytes = 0
         var failure: String?
     }
@@ -217,8 +221,7 @@ private final class FeedbackPull {
     private var isConnected = false
     private var isOver = false
 
-    /// The maximum number of records in one round. The tokens beyond it are found dead when the next push to them
-    /// fails.
+    /// The maximum number of records in one round. Further dead tokens are detected when the next push to them fails.
     private static let limit = 500_000
     private static let patience: Duration = .seconds(30)
 
@@ -248,7 +251,7 @@ private final class FeedbackPull {
         connect(after: "no address")
     }
 
-    /// Tries the next address.
+    /// Connects to the next address. `failure` is the result if no address is left.
     private func connect(after failure: String) {
         guard let endpoint = candidates.popFirst() else { return end(failure) }
         let session: TLSSession
@@ -262,7 +265,7 @@ private final class FeedbackPull {
                 to: endpoint, from: address, on: loop, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
-                        // From here on the server's list is being emptied, so no other address is tried.
+                        // The server deletes its list now, so no other address is tried.
                         self?.candidates = []
                         self?.isConnected = true
                         connection.setIdleTimeout(Self.patience)

@@ -6,14 +6,14 @@ import Settings
 import Telemetry
 import Timekeeping
 
-/// Requests the access token of one service account from Google's token service.
+/// Requests access tokens for one service account from Google's token service.
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
         let tokenEndpoint: String?
         let authorityFile: String?
 
-        /// `nil` for the legacy interface, which has a fixed key.
+        /// `nil` for FCM's legacy interface, which has a fixed key.
         init?(_ settings: FCMSettings) {
             guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
             accountFile = file
@@ -23,9 +23,9 @@ struct GoogleTokenClient {
     }
 
     enum Answer {
-        /// The value of `authorization`.
+        /// The value of the header field `authorization`, and how long it is valid.
         case credential(String, life: Duration)
-        /// Why the token is missing: the outcome for pushes, and a sentence.
+        /// Why no token was received: the outcome for pushes, and a sentence.
         case failure(PushOutcome, String)
     }
 
@@ -43,7 +43,7 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// `done` is called once, later, on the loop.
+    /// Requests a token. `done` is called once, later, on the loop.
     func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
         var request = try account.grantRequest(
             endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)
@@ -65,7 +65,7 @@ struct GoogleTokenClient {
         switch result {
         case .success(let response) where response.status == 200:
             guard let grant = ServiceAccount.grant(response.body) else {
-                return refusal("\(server) gives no access_token")
+                return refusal("\(server) returned no access_token")
             }
             return .credential("Bearer \(grant.accessToken)", life: grant.life)
         case .success(let response) where response.status == 429 || response.status >= 500:

@@ -8,9 +8,9 @@ import Timekeeping
 /// The connections to all servers that get pushes.
 struct ProviderConnections {
     private let directory: PushDirectory
-    /// The connection of each app, by the app's place in the directory.
+    /// The connection of each app. The index is the app's place in the directory.
     private var own: [ProviderConnection]
-    /// The connections to servers that tokens name, by the servers' numbers, which are reused.
+    /// The connections to servers that tokens name, by the numbers of the servers. Numbers are reused.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
     init(_ directory: PushDirectory) {
@@ -18,7 +18,7 @@ struct ProviderConnections {
         own = directory.apps.map { ProviderConnection(to: $0, group: $0.name) }
     }
 
-    /// The request in its final form.
+    /// The HTTP request for a push, with all header fields.
     mutating func request(
         for push: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
@@ -33,21 +33,22 @@ struct ProviderConnections {
         return request
     }
 
-    /// A request with the same route as all requests of the app, which opens a connection before the first push.
+    /// A request that opens a connection before the first push. It has the same route as all requests of the app.
     func warmUp(_ url: String, of app: PushApp) -> HTTPClientRequest { own[app.id.index].request(to: url) }
 }
 
-/// The parts that all requests to one server share: its route, and the daemon's credentials.
+/// The parts that all requests to one server share: the route, and the daemon's credentials.
 struct ProviderConnection {
-    /// The shared parts, made once.
+    /// A request with the shared parts, made once and copied for each push.
     private let model: HTTPClientRequest
-    /// The secrets that sign requests: the new one, and the one that it replaces.
+    /// The secrets that sign requests. During a change of secrets there are two: the new one, and the one that it
+    /// replaces.
     private let secrets: [[UInt8]]
-    /// The header fields of the last request. The next request often has the same ones.
+    /// The header fields of the last request. They are kept, because the next request often has the same ones.
     private var last: (own: [ProviderRequest.Header], credential: String?, headers: [HTTPField]) = ([], nil, [])
 
-    /// Connections are shared within a group, so that one app never waits for another; Apple allows only one team on
-    /// each connection.
+    /// Prepares requests to an app's provider. Only apps of the same group share connections. Thus one app does not
+    /// wait for another, and each connection to Apple serves only one team, as Apple requires.
     init(to app: PushApp, group: String) {
         var route = HTTPRoute()
         route.group = group
@@ -62,7 +63,7 @@ struct ProviderConnection {
         self.model = model
     }
 
-    /// The request in its final form: encrypted and signed if required.
+    /// The HTTP request for a push, encrypted and signed if the provider requires it.
     mutating func request(
         for transmission: PushDispatcher.Transmission, now: Moment
     ) throws(CryptoError) -> HTTPClientRequest {
@@ -89,7 +90,7 @@ struct ProviderConnection {
         return headers
     }
 
-    /// A request with the route of all others.
+    /// A request with the route that all requests of the app have.
     func request(to url: String) -> HTTPClientRequest {
         var request = model
         request.url = url
@@ -108,7 +109,7 @@ extension ProviderAnswer {
 }
 
 extension HTTPClientError {
-    /// The outcome of a push whose request got no answer; `words` is for the operator.
+    /// The outcome of a push whose request got no answer. `words` describe the failure for the operator.
     func pushOutcome(_ words: String) -> PushOutcome {
         switch code {
         case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge: .retry(after: nil)
@@ -116,9 +117,9 @@ extension HTTPClientError {
         }
     }
 
-    /// For operators: the server and the failure.
+    /// A sentence for operators: the server and the failure.
     func sentence(about url: String) -> String { "\(Self.server(of: url)): \(sentence)" }
 
-    /// Host and port. Never the path, which can contain a token.
+    /// The host and port of a URL. The path is left out, because it can contain a token.
     static func server(of url: String) -> String { RequestTarget(url)?.server ?? "the server" }
 }

@@ -7,17 +7,20 @@ package import Reactor
 package import Telemetry
 import Timekeeping
 
-/// Does over HTTP what the rules order: hands pushes to providers, and makes what shows these who we are.
+/// Carries out the orders of the rules over HTTP: it sends pushes to providers, and makes the credentials that identify
+/// the daemon there.
 ///
-/// Lives on its shard's loop and never blocks it.
+/// It lives on its shard's loop and never blocks it.
 ///
-/// - `@unchecked Sendable` because it is used on the loop's thread alone; what it posts comes back there.
+/// - `@unchecked Sendable` because it is used only on the loop's thread. Work on other threads posts its results back
+///   to the loop.
 package final class PushService: @unchecked Sendable {
-    /// What became of a push or a credential. Called once for each on the loop, also from within the order.
+    /// Called on the loop with the outcome of each push and each credential, once each. It can be called before the
+    /// function that gave the order returns.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
-    /// The settings, with the projects of the service accounts.
+    /// The settings of pushes. The projects of Google's service accounts are filled in.
     package let settings: PushSettings
-    /// What the rules are to send pushes with.
+    /// The dispatcher's setup: the apps, their credentials, and the limits for sending.
     package let setup: DispatchSetup
 
     private let loop: EventLoop
@@ -25,7 +28,8 @@ package final class PushService: @unchecked Sendable {
     private let makers: CredentialMakers
     private var connections: ProviderConnections
 
-    /// How many connections to one provider there may be. With HTTP/2 one is enough until its streams are used up.
+    /// The maximum number of connections to one provider. With HTTP/2 one connection is enough until its streams are
+    /// used up.
     private static let connectionLimit = 32
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
@@ -49,17 +53,17 @@ package final class PushService: @unchecked Sendable {
         self.setup = setup
     }
 
-    /// The public key that web push subscriptions are to be made for, base64url.
+    /// The public key with which apps create web push subscriptions, in base64url.
     package var vapidKey: String? { makers.vapidKey }
 
-    /// Opens a connection to each provider ahead of the first push, and keeps it.
+    /// Opens a connection to each provider before the first push, and keeps it open.
     package func start() {
         for app in setup.directory.apps where app.keepsConnection {
             if let url = app.baseURL { http.keepWarm(connections.warmUp(url, of: app)) }
         }
     }
 
-    /// Ends all requests; nothing is told any more.
+    /// Cancels all requests. ``happened`` is not called any more.
     package func close() {
         happened = { _ in }
         http.close()
@@ -86,7 +90,7 @@ package final class PushService: @unchecked Sendable {
         }
     }
 
-    /// Makes a credential with a key of ours, or asks a token service for one.
+    /// Makes a credential: signs it with a key of the daemon, or requests it from a token service.
     package func make(_ order: PushCredentials.Order) {
         let date = loop.moment.date
         do throws(CryptoError) {

@@ -8,7 +8,7 @@ import Timekeeping
 extension HTTPClientRequest {
     /// Encrypts the body if the push requires it.
     ///
-    /// If the keys of a subscription are invalid, the push goes without payload, which still wakes the device.
+    /// If the keys of a subscription are invalid, the push is sent without payload. It still wakes the device.
     mutating func protect(_ protection: ProviderRequest.Protection) {
         switch protection {
         case .none: break
@@ -25,7 +25,7 @@ extension HTTPClientRequest {
         }
     }
 
-    /// Proves to the receiver that the daemon knows these secrets (T13).
+    /// Signs the body. The receiver can verify that the sender knows one of these secrets (T13).
     mutating func sign(with secrets: [[UInt8]], at date: UnixTime) throws(CryptoError) {
         let signature = try WebhookSignature(for: body, secrets: secrets, at: date)
         headers.append(

@@ -6,9 +6,9 @@ import PushDelivery
 import Settings
 import Timekeeping
 
-/// Google's service-account file. Signs requests for access tokens (RFC 7523, JWT bearer grant).
+/// A service-account file of Google. It signs requests for access tokens (RFC 7523, JWT bearer grant).
 package struct ServiceAccount {
-    /// The token service's answer to a grant request.
+    /// The token service's answer to a request for a token.
     struct Grant {
         let accessToken: String
         let life: Duration
@@ -22,7 +22,8 @@ package struct ServiceAccount {
 
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let fileLimit = 64 << 10
-    /// Google's maximum. It is also assumed if the answer has no lifetime.
+    /// The longest lifetime of an access token, in seconds. Google allows no more. It is assumed if the answer has no
+    /// lifetime.
     private static let longestLife: Int64 = 3600
 
     package init(file path: String) throws(PushSetupError) {
@@ -36,7 +37,7 @@ package struct ServiceAccount {
         }
         func text(_ key: String) throws(PushSetupError) -> String {
             guard let text = file[key]?.string, !text.isEmpty else {
-                throw PushSetupError("\(path): no service-account file, \"\(key)\" is missing")
+                throw PushSetupError("\(path): not a service-account file: \"\(key)\" is missing")
             }
             return text
         }
@@ -52,7 +53,8 @@ package struct ServiceAccount {
         }
     }
 
-    /// The accounts of all Firebase apps by their files. Apps without a project get their account's project.
+    /// The accounts of all Firebase apps, by their files. An app without a project in the settings gets the project of
+    /// its account.
     static func all(of settings: inout PushSettings) throws(PushSetupError) -> [String: ServiceAccount] {
         var accounts: [String: ServiceAccount] = [:]
         guard settings.fcm.enabled else { return accounts }
@@ -70,7 +72,8 @@ package struct ServiceAccount {
         try complete(&settings.fcm)
         for name in settings.fcm.apps.keys.sorted() {
             guard var app = settings.fcm.apps[name] else { continue }
-            // The project was inherited from the first app, but the account is a different one.
+            // The app has another account than the first app, but inherited the first app's project. Its own account
+            // has the right one.
             if app.serviceAccountFile != first.serviceAccountFile, app.projectID == first.projectID {
                 app.projectID = nil
             }
@@ -80,7 +83,7 @@ package struct ServiceAccount {
         return accounts
     }
 
-    /// A request for an access token to the token service, or to the given endpoint.
+    /// A request for an access token. It goes to the token service of the account, or to the given endpoint.
     func grantRequest(endpoint: String?, authorityFile: String?, now: UnixTime) throws(CryptoError) -> HTTPClientRequest
     {
         var header: [UInt8] = Array("{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":".utf8)

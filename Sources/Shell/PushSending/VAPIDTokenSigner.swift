@@ -4,16 +4,17 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// Signs tokens that identify the daemon to web push services (RFC 8292): one token for each service.
+/// Signs the tokens by which the daemon identifies itself to web push services (RFC 8292). Each service gets its own
+/// token.
 struct VAPIDTokenSigner {
-    /// The key's point in base64url, which apps use to subscribe.
+    /// The public key in base64url: an uncompressed point. Apps use it to subscribe.
     let publicKey: String
 
     private let signer: ProviderKey
     private let contact: String
 
-    /// Tokens are valid for longer than the daemon uses them, because clocks differ. Lifetime and margin together are
-    /// less than a day.
+    /// How much longer a token is valid than the daemon uses it, because clocks differ. Lifetime and margin together
+    /// are less than the day that RFC 8292 allows.
     private static let margin: Duration = .seconds(3600)
 
     init(_ settings: WebPushSettings) throws(PushSetupError) {
@@ -29,7 +30,7 @@ struct VAPIDTokenSigner {
         }
     }
 
-    /// The value of `authorization` for requests to that origin.
+    /// The value of the header field `authorization` for requests to this origin.
     func credential(for origin: String, at date: UnixTime) throws(CryptoError) -> String {
         let header = Array(#"{"typ":"JWT","alg":"ES256"}"#.utf8)
         let end = date + PushCredentials.webPushLife + Self.margin

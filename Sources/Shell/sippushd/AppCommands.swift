@@ -2,23 +2,23 @@ import Control
 import HTTPServices
 import ProxyRuntime
 
-// The mobile apps of the device registration API.
+// Commands for the mobile apps of the device registration API.
 
 let appAddCommand = Command(
     name: "app add",
-    summary: "Let an app's server register devices. Prints the app's id and its token; the token is shown only once.",
+    summary: "Let an app's server register devices. Prints the app's id and its token. The token is never shown again.",
     arguments: "NAME",
     options: [
         Command.configOption,
-        Command.Option(name: "--org", value: "ORG", help: "The organisation in the path of requests."),
-        Command.Option(name: "--id", value: "GUID", help: "The MobileAppId of requests (default: a new one)."),
+        Command.Option(name: "--org", value: "ORG", help: "The organisation, which the server's requests name."),
+        Command.Option(name: "--id", value: "GUID", help: "The MobileAppId, which requests name (default: a new one)."),
         Command.Option(
-            name: "--user", value: "TEMPLATE", help: "The SIP address of a UserId (default: {{user}})."),
-        Command.Option(name: "--apns-param", value: "PARAM", help: "The pn-param of ApnsDeviceTokens."),
+            name: "--user", value: "TEMPLATE", help: "How a UserId becomes a SIP address (default: {{user}})."),
+        Command.Option(name: "--apns-param", value: "PARAM", help: "The pn-param for the app's ApnsDeviceTokens."),
         Command.Option(
             name: "--apns-provider", value: "PROVIDER", help: "apns (default), or apns.dev.",
             choices: ["apns", "apns.dev"]),
-        Command.Option(name: "--fcm-param", value: "PARAM", help: "The pn-param of FcmDeviceTokens."),
+        Command.Option(name: "--fcm-param", value: "PARAM", help: "The pn-param for the app's FcmDeviceTokens."),
     ],
     examples: ["app add shop --org example-org --apns-param ABCDE12345.com.example.phone.voip --fcm-param my-project"]
 ) { invocation throws(Command.Failure) in

@@ -15,11 +15,11 @@ func pathSegment(_ text: String) -> String {
     return String(decoding: bytes, as: UTF8.self)
 }
 
-/// The name for an address-of-record in help texts.
+/// How help texts write an argument that is an address-of-record.
 let userArgument = "USER[@DOMAIN]"
 
 extension Command.Invocation {
-    /// An argument as an address-of-record. A user without a domain belongs to the daemon's first domain.
+    /// Reads an argument as an address-of-record. A user without a domain belongs to the daemon's first domain.
     func user(_ index: Int) throws(Command.Failure) -> String {
         let text = arguments[index]
         guard !text.contains("@"), !text.isEmpty, let domain = try settings().domains.first else { return text }

@@ -1,12 +1,13 @@
 import Control
 import PushDelivery
 
-/// One call in words: the steps of all its devices by time, then advice for each failure.
+/// Explains one call in words: the steps of all its devices in the order of their times, and then advice for each
+/// failure.
 struct CallExplanation {
     private let records: [TimelineReport]
     private let report: ExplainReport
 
-    /// `records` are the records of one call. The list is not empty.
+    /// Explains the call of these records. There must be at least one record.
     init(_ records: [TimelineReport], of report: ExplainReport) {
         self.records = records
         self.report = report
@@ -17,13 +18,13 @@ struct CallExplanation {
         let start = records.map(\.requestedAt.milliseconds).min() ?? first.requestedAt.milliseconds
         var steps: [(time: Int64, text: String)] = []
         for record in records {
-            // The first step names the device in its text.
+            // The text of the first step names the device, so this step needs no label.
             let label = records.count > 1 ? "device \(record.deviceName ?? ""): " : ""
             steps += explanation(of: record).steps.enumerated().map { index, step in
                 (record.requestedAt.milliseconds - start + step.time, (index == 0 ? "" : label) + step.text)
             }
         }
-        // Steps of one device with the same time stay in their order.
+        // Steps with the same time stay in their order.
         let sorted = steps.enumerated().sorted { ($0.element.time, $0.offset) < ($1.element.time, $1.offset) }
         let lines = sorted.map { "  " + "\($0.element.time) ms".padded(to: 9) + $0.element.text }
         var advice: [String] = []
@@ -55,7 +56,7 @@ struct CallExplanation {
     }
 }
 
-/// The steps and the advice for one device.
+/// Explains in words what happened to one device in a call, and advises the operator.
 struct DeviceExplanation {
     let record: TimelineReport
     private let omission: TimelineRecord.Omission?
@@ -65,7 +66,8 @@ struct DeviceExplanation {
     private let refusal: Refusal?
     private let lastRegistered: Int64?
 
-    /// `lastRegistered` is the time of the device's last registration, if it is still a contact.
+    /// Prepares the explanation. `lastRegistered` is the time of the device's last registration, if the device is still
+    /// a contact.
     init(_ record: TimelineReport, lastRegistered: Int64?) {
         self.record = record
         self.lastRegistered = lastRegistered
@@ -78,7 +80,7 @@ struct DeviceExplanation {
 
     // MARK: Steps
 
-    /// All steps in their order, each with the milliseconds since the start of the record.
+    /// All steps in their order, each with its time in milliseconds since the start of the record.
     var steps: [(time: Int64, text: String)] {
         var steps: [(time: Int64, text: String)] = [(0, beginning)]
         if let sent = record.sentAfter?.milliseconds { steps.append((sent, "sent to the provider")) }
@@ -219,7 +221,7 @@ struct DeviceExplanation {
         }
     }
 
-    /// The end of a call that a phone makes.
+    /// The end of a phone's own call, in words.
     private func outgoingWords(_ end: TimelineRecord.End) -> String {
         switch end {
         case .refused: "the upstream refused with \(status)"
@@ -233,7 +235,7 @@ struct DeviceExplanation {
 
     // MARK: Advice
 
-    /// Advice to the operator, if something went wrong.
+    /// Advice to the operator; `nil` if nothing went wrong.
     var advice: String? {
         if let refusal { return advice(refusal) }
         if isOutgoing { return end == .noAnswer || end == .unreachable ? Self.upstreamAdvice : nil }
@@ -282,12 +284,12 @@ struct DeviceExplanation {
         }
     }
 
-    /// Whether the phone came back while the call waited.
+    /// Whether the phone registered or gave a sign of life while the call waited.
     private var cameBack: Bool { record.registeredAfter != nil || sign != nil }
 
     private var isAccepted: Bool { answer == .accepted || answer == .acceptedWithNewToken }
 
-    /// How many milliseconds after the end of the call the phone registered, if within a minute.
+    /// How many milliseconds after the end of the call the phone registered; `nil` if it was more than a minute.
     private var late: Int64? {
         guard let lastRegistered, let ended = record.endedAfter?.milliseconds else { return nil }
         let late = lastRegistered - record.requestedAt.milliseconds - ended
@@ -351,10 +353,10 @@ struct DeviceExplanation {
         }
     }
 
-    /// The provider's name in the settings.
+    /// The provider's name, as the settings write it.
     private var provider: String { String(record.app.prefix { $0 != "/" && $0 != "." }) }
 
-    /// The key of the app's settings.
+    /// The path of the app's settings, such as `push.apns.apps.NAME`.
     private var settings: String {
         let parts = record.app.split(separator: "/", maxSplits: 1)
         return "push.\(provider)" + (parts.count == 2 ? ".apps.\(parts[1])" : "")

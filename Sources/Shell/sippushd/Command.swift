@@ -1,28 +1,28 @@
 import JSON
 import Settings
 
-/// One subcommand: its name, its arguments and its function.
+/// One subcommand: its name, its arguments and options, its help, and its function.
 struct Command: Sendable {
-    /// The words after `sippushd`: one or two.
+    /// The first one or two words of the command line after `sippushd`, such as `user add`.
     let name: String
     let summary: String
-    /// The arguments in the usage line.
+    /// The arguments, as the usage line shows them.
     let arguments: String
     let options: [Option]
-    /// Complete command lines, each with the words that a user types.
+    /// Examples for the help: complete command lines without `sippushd`.
     let examples: [String]
     let run: @Sendable (Invocation) async throws(Failure) -> Void
 
     struct Option: Sendable {
         let name: String
-        /// `nil` for a switch.
+        /// The placeholder for the option's value in the help; `nil` for an option without a value.
         let value: String?
         let help: String
-        /// The values there are, when they are few.
+        /// All allowed values, if there are few.
         var choices: [String] = []
     }
 
-    /// The words that a user typed, sorted into options and the rest.
+    /// A command line, separated into arguments and options.
     struct Invocation {
         let arguments: [String]
         let options: [String: String]
@@ -33,14 +33,14 @@ struct Command: Sendable {
 
     /// Why the program ends with a status other than 0.
     enum Failure: Error {
-        /// The command line was wrong; status 64, with a pointer to `--help`.
+        /// The command line is wrong. The status is 64, and the output refers to `--help`.
         case usage(String)
-        /// Something did not work; status 1.
+        /// The command failed for another reason. The status is 1.
         case failed(lines: [String])
 
         static func failed(_ sentence: String) -> Failure { .failed(lines: [sentence]) }
 
-        /// A text of several lines.
+        /// Makes a failure from a text of several lines.
         static func failed(text: String) -> Failure {
             .failed(lines: text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init))
         }
@@ -50,9 +50,9 @@ struct Command: Sendable {
         name: "--config", value: "FILE",
         help: "The configuration file (default: $\(configVariable), else \(defaultConfig)).")
 
-    /// The options of commands that list something.
+    /// The options of commands that print a list.
     static let listOptions = [
-        configOption, Option(name: "--json", value: nil, help: "Print JSON, with all that is known of each entry."),
+        configOption, Option(name: "--json", value: nil, help: "Print JSON, with all values of each entry."),
     ]
 
     static let configVariable = "SIPPUSHD_CONFIG"
@@ -107,9 +107,9 @@ struct Command: Sendable {
 }
 
 extension Command.Invocation {
-    /// Prints a list as JSON if that is wanted.
+    /// Prints a list as JSON if the option `--json` is given.
     ///
-    /// - Returns: whether it was.
+    /// - Returns: whether it printed the list.
     func printJSON(_ list: some Encodable) throws(Command.Failure) -> Bool {
         guard has("--json") else { return false }
         guard let json = try? JSONValue(of: list) else { throw .failed("the answer cannot be written as JSON") }

@@ -1,4 +1,4 @@
-/// Every subcommand, in the order `--help` lists them.
+/// All subcommands, in the order in which `--help` lists them.
 let commands: [Command] = [
     serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
     userPasswordCommand,

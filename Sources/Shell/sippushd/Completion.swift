@@ -1,4 +1,4 @@
-/// What a shell completes, written from what `--help` says.
+/// The completion scripts for shells. They are made from the same descriptions of commands as `--help`.
 enum Completion: String, CaseIterable {
     case bash
     case zsh
@@ -12,16 +12,16 @@ enum Completion: String, CaseIterable {
         }
     }
 
-    // MARK: What there is
+    // MARK: Commands and options
 
-    /// The first words of all commands, each once.
+    /// The first words of all commands, without duplicates.
     private static var firstWords: [String] {
         commands.reduce(into: []) { words, command in
             if words.last != command.firstWord, !words.contains(command.firstWord) { words.append(command.firstWord) }
         }
     }
 
-    /// Commands that begin with this word and have another one.
+    /// The commands with two words whose first word is this one.
     private static func group(_ word: String) -> [Command] { commands.filter { $0.name.hasPrefix(word + " ") } }
 
     private static func summary(of word: String) -> String {
@@ -29,7 +29,7 @@ enum Completion: String, CaseIterable {
             ?? group(word).compactMap(\.secondWord).joined(separator: ", ")
     }
 
-    /// All options with a value, of whatever command; an option means the same everywhere.
+    /// The options with a value, of all commands. An option means the same in every command.
     private static var valued: [Command.Option] {
         var seen: Set<String> = []
         return commands.flatMap(\.options).filter { $0.value != nil && seen.insert($0.name).inserted }
@@ -114,7 +114,7 @@ enum Completion: String, CaseIterable {
                 let value = option.value.map { ":\($0):\(action)" } ?? ""
                 return shellQuoted("\(option.name)[\(zshText(option.help))]\(value)")
             }
-            specifications.append(shellQuoted("--help[Say what the command does.]"))
+            specifications.append(shellQuoted("--help[Explain the command.]"))
             if command.takesFiles { specifications.append(shellQuoted("*:file:_files")) }
             if !command.choices.isEmpty {
                 specifications.append(shellQuoted("1:word:(\(command.choices.joined(separator: " ")))"))
@@ -128,7 +128,7 @@ enum Completion: String, CaseIterable {
 
     private static func zshItem(_ word: String, _ text: String) -> String { shellQuoted("\(word):\(text)") }
 
-    /// Brackets and colons end a description.
+    /// Escapes brackets and colons, which would end a description.
     private static func zshText(_ text: String) -> String {
         text.reduce(into: "") { out, character in
             if "[]:\\".contains(character) { out += "\\" }
@@ -168,7 +168,7 @@ enum Completion: String, CaseIterable {
                 if !option.choices.isEmpty { text += " -a \(fishQuoted(option.choices.joined(separator: " ")))" }
                 text += "\n"
             }
-            text += "\(place) -l help -d 'Say what the command does.'\n"
+            text += "\(place) -l help -d 'Explain the command.'\n"
             if command.takesFiles { text += "\(place) -F\n" }
             if !command.choices.isEmpty {
                 text += "\(place) -a \(fishQuoted(command.choices.joined(separator: " ")))\n"
@@ -194,7 +194,8 @@ extension Command {
 
     fileprivate var secondWord: String? { name.split(separator: " ").dropFirst().first.map(String.init) }
 
-    /// What is typed as it stands there: a choice of words in lower case.
+    /// The words to choose from, if the argument is a choice of words in lower case. The user types one of them
+    /// unchanged.
     fileprivate var choices: [String] {
         let words = arguments.split(separator: "|").map(String.init)
         return words.count > 1 && words.allSatisfy { $0 == $0.lowercased() } ? words : []

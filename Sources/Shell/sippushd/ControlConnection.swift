@@ -5,7 +5,7 @@ import JSON
 import ProxyDaemon
 import Reactor
 
-/// The daemon's control socket, as a command uses it.
+/// A command's connection to the control socket of the daemon.
 struct ControlConnection {
     private let path: String
 
@@ -21,11 +21,11 @@ struct ControlConnection {
         do {
             return try Self.json(body).decoded()
         } catch {
-            throw .failed("the daemon's answer cannot be read: \(error)")
+            throw .failed("the daemon's answer is malformed: \(error)")
         }
     }
 
-    /// Only its length limits what the daemon says.
+    /// Parses an answer of the daemon. Only its length is limited, because lists can have many values.
     private static func json(_ body: [UInt8]) throws(JSONError) -> JSONValue {
         var limits = JSONReader.Limits()
         limits.values = limits.bytes
@@ -34,7 +34,7 @@ struct ControlConnection {
 
     func post(_ resource: String) async throws(Command.Failure) { _ = try exchange("POST", resource, body: []) }
 
-    /// For orders that can take the daemon longer than the usual timeout of a request.
+    /// Sends an order for which the daemon may need longer than the usual timeout of a request.
     func post<Value: Decodable>(
         _ resource: String, timeout: Duration
     ) async throws(Command.Failure) -> Value {
@@ -70,12 +70,13 @@ struct ControlConnection {
         guard response.status == 200 else {
             let problem: ServiceProblem? = try? Self.json(response.body).decoded()
             let sentence = problem.map { $0.title + ($0.detail.map { ": \($0)" } ?? "") }
-            throw .failed(sentence ?? "the daemon answers \(response.status)")
+            throw .failed(sentence ?? "the daemon answered with status \(response.status)")
         }
         return response.body
     }
 
-    /// The failure of an exchange. The HTTP client does not report why it could not connect; the system does.
+    /// Makes the failure of a request without an answer. The HTTP client does not report why it could not connect, so
+    /// the system is asked.
     private func noAnswer(_ error: HTTPClientError) -> Command.Failure {
         do throws(SystemError) {
             guard try UnixSocket.isListening(at: path) else {
@@ -88,12 +89,13 @@ struct ControlConnection {
     }
 
     private static func cannotUse(_ path: String, _ error: SystemError) -> String {
-        let hint = error.isPermissionDenied ? "; it is for the daemon's own user and for root" : ""
+        let hint = error.isPermissionDenied ? "; only the daemon's own user and root may use it" : ""
         return "the control socket \(path) cannot be used: \(error.reason)\(hint)"
     }
 
-    /// Whether a daemon is listening. A daemon that listens and does not answer is a failure: the store must not be changed
-    /// while it runs.
+    /// Whether a daemon listens on the control socket.
+    ///
+    /// - Throws: if a daemon listens but does not answer, because the store must not be changed while it runs.
     var isAlive: Bool {
         get throws(Command.Failure) {
             do throws(SystemError) {

@@ -4,7 +4,7 @@ import HTTPServices
 import ProxyDaemon
 import ProxyRuntime
 
-/// For commands that work with and without a running daemon. A running daemon is asked over its control socket, so that it
+/// For commands that work with and without a running daemon. If a daemon runs, its control socket is used, so that it
 /// applies a change immediately. Without a daemon, the command reads and changes the store.
 extension Command.Invocation {
     func askDaemon<Value>(
@@ -15,7 +15,7 @@ extension Command.Invocation {
         let control = ControlConnection(path: settings.control)
         let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
         let isMissing = store.isMissing
-        // A daemon that starts opens the store before it listens.
+        // A starting daemon opens the store before it listens on the control socket. Meanwhile the command waits.
         for _ in 0..<Self.patience {
             if try control.isAlive { return try await ask(control) }
             do throws(StartError) {
@@ -31,7 +31,8 @@ extension Command.Invocation {
         }
     }
 
-    /// How often a starting daemon is asked again, and the pause between in microseconds: 10 seconds in all.
+    /// How often the command tries again while a daemon starts, and the pause between two tries in microseconds.
+    /// Together they take 10 seconds.
     private static let patience = 200
     private static let pause: UInt32 = 50_000
 
@@ -44,21 +45,21 @@ extension Command.Invocation {
     }
 }
 
-/// Runs an operation that needs no daemon; an error becomes the command's failure.
+/// Runs an operation that needs no daemon. Its error becomes the failure of the command.
 func offline<Value>(_ body: () throws(StartError) -> Value) throws(Command.Failure) -> Value {
     do throws(StartError) { return try body() } catch { throw .failed(text: error.description) }
 }
 
 extension Command {
-    /// A command that removes the object that its argument names.
+    /// Makes a command that removes an object. The argument names the object.
     ///
     /// - Parameters:
     ///   - name: the name of the command.
-    ///   - summary: for its help.
-    ///   - argument: the word for the name in the help.
-    ///   - resource: the path above the name, in the daemon's API.
-    ///   - isUser: the name is the name of a user, and its domain is optional.
-    ///   - example: a name, for the example in the help.
+    ///   - summary: the sentence in the command's help.
+    ///   - argument: the placeholder for the object's name in the help.
+    ///   - resource: the path in the daemon's API, to which the object's name is appended.
+    ///   - isUser: whether the object is a user, whose domain can be omitted.
+    ///   - example: a name for the example in the help.
     ///   - remove: removes the object from the store.
     /// - Returns: the command.
     static func removing(

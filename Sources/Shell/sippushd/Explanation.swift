@@ -2,7 +2,7 @@ import Control
 import FoundationEssentials
 import Timekeeping
 
-/// A report in words: the user's devices, the steps of each call, and advice for each failure.
+/// Explains a report in words: the user's devices, the steps of each call, and advice for each failure.
 struct Explanation {
     private let report: ExplainReport
 
@@ -75,7 +75,7 @@ struct Explanation {
         return "device \(contact.deviceName) (\(kind)): \(registered), \(expiry)"
     }
 
-    // MARK: What is not there
+    // MARK: Nothing found
 
     private var nobody: String {
         let user = report.name.contains("@") ? "" : "no user is called \(report.name), and "
@@ -93,7 +93,7 @@ struct Explanation {
 
     // MARK: Calls
 
-    /// The records of each call, notification or list of missed calls; the oldest first.
+    /// The records, grouped by call, by notification or by list of missed calls. The oldest group is first.
     private var calls: [[TimelineReport]] {
         var calls: [[TimelineReport]] = []
         var places: [String: Int] = [:]
@@ -115,12 +115,12 @@ struct Explanation {
     }
 }
 
-/// Numbers and times in a form for people.
+/// Writes numbers and times for people.
 enum Words {
-    /// `2026-11-21 10:12:03.120 UTC`.
+    /// A time, such as `2026-11-21 10:12:03.120 UTC`.
     static func date(_ milliseconds: Int64) -> String {
         let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
-        // Divides whole seconds: a `Date` is a binary fraction and would lose a millisecond.
+        // `Date` formats only the whole seconds. It is a binary fraction, and would lose a millisecond.
         let time = UnixTime(milliseconds: milliseconds)
         let text = Date(timeIntervalSince1970: Double(time.seconds)).formatted(style)
         let fraction = "\(1000 + (milliseconds - time.seconds * 1000))".dropFirst()

@@ -2,7 +2,7 @@ import Control
 import HTTPServices
 import ProxyRuntime
 
-// The keys of the HTTP API.
+// Commands for the keys of the HTTP API.
 
 private let scopeOption = Command.Option(
     name: "--scope", value: "SCOPES",
@@ -10,7 +10,7 @@ private let scopeOption = Command.Option(
     choices: APIScope.allCases.map(\.rawValue))
 
 let keyAddCommand = Command(
-    name: "apikey add", summary: "Create a key for the HTTP API and print it. It is shown only once.",
+    name: "apikey add", summary: "Create a key for the HTTP API and print it. It is never shown again.",
     arguments: "NAME", options: [Command.configOption, scopeOption],
     examples: ["apikey add shop --scope tokens.report,lifecycle.report"]
 ) { invocation throws(Command.Failure) in

@@ -3,15 +3,15 @@ import ProxyDaemon
 import ProxyRuntime
 import Settings
 
-/// The manual pages, made from what `--help` and the settings say.
+/// The manual pages, made from the help of the commands and from the descriptions of the settings.
 enum ManPage: String, CaseIterable {
     case program = "sippushd"
     case settings = "sippushd.yaml"
 
     /// The page in the language of man(7).
     ///
-    /// - Parameter date: as `2026-11-26`.
-    /// - Returns: lines.
+    /// - Parameter date: a date such as `2026-11-26`.
+    /// - Returns: the lines of the page.
     func text(date: String) -> String {
         let source = "sippushd \(Version.current)"
         switch self {
@@ -26,7 +26,8 @@ enum ManPage: String, CaseIterable {
         }
     }
 
-    /// The day that a build calls its own (`SOURCE_DATE_EPOCH`), so that two builds of one commit are alike; else today.
+    /// The date of the build (`SOURCE_DATE_EPOCH`) if it is set, otherwise today. Thus two builds of one commit make
+    /// the same page.
     static var date: String {
         let epoch = ProcessInfo.processInfo.environment["SOURCE_DATE_EPOCH"].flatMap(Double.init)
         let date = epoch.map { Date(timeIntervalSince1970: $0) } ?? Date()
@@ -38,9 +39,9 @@ enum ManPage: String, CaseIterable {
         + ManPageText.paragraph(
             """
             sippushd is a SIP proxy and registrar that wakes sleeping phones by push and delivers their calls. \
-            The command serve is the daemon. All other commands ask the daemon over its control socket, or work on its \
-            store while it is stopped. A user without a domain is one of the first domain. \
-            What a list or a log line calls a device or a call, other commands take.
+            The command serve runs the daemon. All other commands ask the daemon over its control socket, or use its \
+            store while it is stopped. A user without a domain belongs to the first domain. \
+            Commands accept the names of devices and calls that lists and log lines show.
             """)
 
     private static var commandSections: String {
@@ -58,26 +59,26 @@ enum ManPage: String, CaseIterable {
 
     private static let rest =
         ".SH OPTIONS\n"
-        + entry("--help", "Say what a command does, and its options.")
+        + entry("--help", "Explain a command and its options.")
         + entry("--version", "Print the version, and the commit that the program was built from.")
         + ".SH SIGNALS\n"
         + entry("SIGHUP", "The daemon reads its settings again.")
-        + entry("SIGTERM", "The daemon ends, after shutdown.drain-time.")
-        + ".SH EXIT STATUS\n" + entry("0", "The command did its work.")
-        + entry("1", "It did not; a line on standard error says why.") + entry("64", "The command line was wrong.")
+        + entry("SIGTERM", "The daemon stops when its calls have ended, or after shutdown.drain-time.")
+        + ".SH EXIT STATUS\n" + entry("0", "The command succeeded.")
+        + entry("1", "The command failed. Standard error has the reason.") + entry("64", "The command line was wrong.")
         + ".SH ENVIRONMENT\n"
-        + entry(Command.configVariable, "The configuration file, where --config does not name one.")
+        + entry(Command.configVariable, "The configuration file, if --config is not given.")
         + ".SH FILES\n" + entry(Command.defaultConfig, "The configuration file.")
         + entry("/var/lib/sippushd/sippushd.db", "The store. It holds push tokens and hashes of passwords.")
-        + entry("/run/sippushd/control.sock", "The control socket, for the daemon's own user and for root.")
+        + entry("/run/sippushd/control.sock", "The control socket. Only the daemon's own user and root may use it.")
         + seeAlso("sippushd.yaml", 5)
 
     private static let introduction =
         ".SH DESCRIPTION\n"
         + ManPageText.paragraph(
             """
-            The file is YAML. Every key may be left out, but for those that are required. \
-            sippushd check-config says what is wrong with a file. \
+            The file is YAML. Every key is optional, except the keys that are marked as required. \
+            sippushd check-config lists the errors in a file. \
             sippushd check-config --print-sample prints a file with every key. \
             Durations are written as 300ms, 30s, 5m, 1h or 7d. \
             A running daemon reads the file again on SIGHUP.

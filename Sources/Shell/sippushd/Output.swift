@@ -1,21 +1,21 @@
 import Glibc
 import Telemetry
 
-// The only functions of this program that print. Values come from callers, phones and providers, and a terminal obeys
-// control characters. Therefore all output is escaped here, as in the log; `etc/rule-gate` checks that no other file
-// prints.
+// No other functions of this program print. Their values come from callers, phones and providers, and a terminal obeys
+// control characters. Therefore these functions escape all output, as the log does. `etc/rule-gate` checks that no
+// other file prints.
 
 /// Prints one line.
 func say(_ line: String) { print(TerminalText.escaped(line)) }
 
 func say(_ lines: [String]) { for line in lines { say(line) } }
 
-/// Prints text whose line ends and escapes are already in place.
+/// Prints a text in which lines are already separated and values are already escaped.
 func say(text: String) { print(TerminalText.escapedLines(text), terminator: "") }
 
 func say(json: String) { print(TerminalText.escapedJSON(json)) }
 
-/// Writes to standard error.
+/// Writes an error to standard error. The first line begins with the program's name.
 func complain(_ lines: [String]) {
     guard let first = lines.first else { return }
     let rest = lines.dropFirst().map { TerminalText.escaped($0) + "\n" }.joined()
@@ -28,11 +28,11 @@ func complain(_ lines: [String]) {
     }
 }
 
-/// Rows under column heads. Each column has a fixed width; the last one has none.
+/// Prints rows under column heads. Each column has a fixed width, except the last one.
 struct Table {
     private let columns: [(head: String, width: Int)]
 
-    /// Prints the heads.
+    /// Prints the column heads.
     init(_ columns: (head: String, width: Int)...) {
         self.columns = columns
         row(columns.map(\.head))

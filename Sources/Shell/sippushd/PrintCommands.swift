@@ -1,7 +1,7 @@
-// What a package is made of besides the program, printed by the program itself.
+// Commands that print the files of a package: completion scripts and manual pages.
 
 let completionCommand = Command(
-    name: "completion", summary: "Print what a shell needs to complete the words of this command.",
+    name: "completion", summary: "Print the completion script of a shell for this command.",
     arguments: Completion.allCases.map(\.rawValue).joined(separator: "|"), options: [],
     examples: ["completion bash"]
 ) { invocation throws(Command.Failure) in

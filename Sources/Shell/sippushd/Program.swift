@@ -4,11 +4,11 @@ import ProxyRuntime
 import Reactor
 import Settings
 
-/// The command line: finds the subcommand, prints help, turns failures into exit codes.
+/// The command line: finds the subcommand, prints help, and turns failures into exit statuses.
 @main
 struct Program {
-    /// Waits for the command on the main thread. If `main` were asynchronous, the main thread would end at the first
-    /// wait, and `ps`, debuggers and valgrind would show the process as dead.
+    /// Waits for the command on the main thread. With an asynchronous `main`, the main thread would end at the first
+    /// wait. Then `ps`, debuggers and valgrind would show the process as dead.
     static func main() {
         let done = DispatchSemaphore(value: 0)
         Task.detached {
@@ -35,7 +35,7 @@ struct Program {
         }
     }
 
-    /// Keeps passwords and keys out of core dumps. Called before any of them is read.
+    /// Keeps passwords and keys out of core dumps. Called before the program reads any password or key.
     private static func hideMemory() throws(Command.Failure) {
         do throws(SystemError) {
             try ProcessMemory.hide()
@@ -78,7 +78,7 @@ struct Program {
 
     private static let helpWords: Set = ["--help", "-h"]
 
-    /// The error for a command that does not exist. `group` has the commands whose first word matches.
+    /// The error for a command that does not exist. `group` has the commands with the same first word.
     private static func unknown(_ words: [String], _ group: [Command]) -> String {
         let first = words.first ?? ""
         guard let second = words.dropFirst().first, !second.hasPrefix("-") else {
@@ -87,7 +87,8 @@ struct Program {
         }
         let sentence = "unknown command \"\(first) \(second)\""
         guard !group.isEmpty else {
-            // "usr list" can mean "user list". "serv now" can only mean "serve".
+            // "usr list" can mean "user list", which is close to the whole text. For "serv now", only the command
+            // "serve" is close.
             let whole = EditDistance.hint(for: "\(first) \(second)", among: commands.map(\.name))
             return sentence
                 + (whole.isEmpty
@@ -106,8 +107,8 @@ struct Program {
         return text + list(commands) + """
 
             sippushd COMMAND --help shows arguments, options and an example. The configuration is read from --config FILE,
-            else from $\(Command.configVariable), else from \(Command.defaultConfig). A user without a domain belongs to
-            the first domain. Lists print JSON with --json. Commands take the names of devices and calls that lists and log lines show.
+            otherwise from $\(Command.configVariable), otherwise from \(Command.defaultConfig). A user without a domain belongs
+            to the first domain. Lists print JSON with --json. Commands accept the names of devices and calls that lists and log lines show.
 
             """
     }

@@ -1,7 +1,7 @@
 import Control
 import PushDelivery
 
-/// Refused requests in words.
+/// Explains refused requests in words.
 extension DeviceExplanation {
     func words(_ refusal: Refusal) -> String {
         let caller = record.peer.isEmpty ? "" : " from \(record.peer)"

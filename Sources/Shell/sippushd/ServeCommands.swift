@@ -49,7 +49,7 @@ let checkConfigCommand = Command(
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
         Command.Option(
             name: "--print-reload", value: nil,
-            help: "Print the settings whose changes are taken at SIGHUP, as Markdown."),
+            help: "Print the settings whose changes take effect at SIGHUP, as Markdown."),
     ],
     examples: ["check-config --config sippushd.yaml", "check-config --print-sample"]
 ) { invocation throws(Command.Failure) in

@@ -3,7 +3,7 @@ import Glibc
 import ProxyDaemon
 import ProxyRuntime
 
-// Users for digest authentication.
+// Commands for users with digest authentication.
 
 private let passwordOption = Command.Option(
     name: "--password-stdin", value: nil, help: "Read the password from standard input instead of asking for it.")

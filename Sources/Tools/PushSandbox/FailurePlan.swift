@@ -1,20 +1,20 @@
 import JSON
 
-/// Defines how pushes to a token fail.
+/// A plan by which the sandbox lets pushes to a token fail.
 struct FailurePlan {
-    /// The status of the answer. With 200 and no reason, a push is judged as usual.
+    /// The status of the answer. With 200 and no reason, the sandbox judges the push as usual.
     var status: Int?
-    /// The provider's reason; by default the usual one for the status.
+    /// The provider's reason. Without it, the usual reason for the status is sent.
     var reason: String?
     /// The timestamp in the answer 410 of APNs, in milliseconds.
     var timestamp: Int64?
-    /// How often the plan is applied; always if it has no number.
+    /// How many pushes the plan applies to; all pushes if it is `nil`.
     var times: Int64?
     var delay: Duration = .zero
     var fault: SandboxAnswer.Fault?
     /// The value of Retry-After, in seconds.
     var retryAfter: Int64?
-    /// The token that FCM's legacy interface returns to replace the one that it was sent.
+    /// A new token in the answer of FCM's legacy interface. It replaces the token of the push.
     var registrationID: String?
 
     init(status: Int, reason: String? = nil) {
@@ -22,7 +22,7 @@ struct FailurePlan {
         self.reason = reason
     }
 
-    /// Reads the plan in the body of a `PUT`. The error names the member that is unknown or out of its range.
+    /// Reads the plan in the body of a `PUT`. The error names the member that is unknown or out of range.
     init(json bytes: [UInt8]) throws(Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw Fault(member: "no object") }
         for member in members {
@@ -59,6 +59,6 @@ struct FailurePlan {
         return text.isEmpty ? nil : text
     }
 
-    /// Whether the provider refuses the push without judging it.
+    /// Whether the sandbox refuses the push without judging it.
     var isRefusal: Bool { status.map { $0 != 200 || reason != nil } ?? (reason != nil) }
 }

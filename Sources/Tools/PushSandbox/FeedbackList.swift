@@ -1,14 +1,14 @@
 import Bytes
 import JSON
 
-/// The records that Apple's feedback service sends at the next connection: the tokens whose app is gone.
+/// The records that the feedback service sends at the next connection: tokens of apps that were removed.
 package struct FeedbackList {
     private struct Entry {
         /// Unix seconds.
         var time: UInt32
         var token: [UInt8]
 
-        /// 4 bytes of time, 2 of the token's length, and the token, all big-endian.
+        /// The record as bytes: 4 bytes of time, 2 bytes of the token's length, and the token. Numbers are big-endian.
         var bytes: [UInt8] {
             [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: time >> $0) }
                 + [UInt8(truncatingIfNeeded: token.count >> 8), UInt8(truncatingIfNeeded: token.count)] + token
@@ -16,9 +16,9 @@ package struct FeedbackList {
     }
 
     private var entries: [Entry] = []
-    /// How many bytes each write has; `nil` for all at once.
+    /// How many bytes each write has; `nil` if all bytes are written at once.
     package private(set) var slice: Int?
-    /// How many bytes of one more, incomplete record are sent.
+    /// How many bytes of an additional, incomplete record are sent at the end.
     private var partial = 0
 
     private static let entryLimit = 10_000
@@ -26,15 +26,15 @@ package struct FeedbackList {
 
     package init() {}
 
-    /// All bytes to send.
+    /// All bytes that are sent.
     package var bytes: [UInt8] {
         let whole = entries.flatMap(\.bytes)
         let more = Entry(time: entries.last?.time ?? 0, token: [UInt8](repeating: 0xFF, count: 32))
         return whole + more.bytes.prefix(partial)
     }
 
-    /// Adds `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. The error names the member that
-    /// is unknown or out of its range.
+    /// Adds the records of `{"records":[{"token":HEX,"time":SECONDS}],"slice":BYTES,"partial":BYTES}`. The error names
+    /// the member that is unknown or out of range.
     mutating func add(json bytes: [UInt8]) throws(FailurePlan.Fault) {
         guard let members = JSONValue.object(in: bytes)?.members else { throw FailurePlan.Fault(member: "no object") }
         for member in members {
@@ -70,7 +70,7 @@ package struct FeedbackList {
         return Int(number)
     }
 
-    /// The list in the form of a PUT, to show the records that were not read yet.
+    /// The list in the form of a PUT. It has the records that no client has read yet.
     var text: JSONValue {
         let records = entries.map { entry in
             JSONValue.members([

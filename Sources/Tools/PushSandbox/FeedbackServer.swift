@@ -3,8 +3,8 @@ package import Crypto
 package import Reactor
 import Timekeeping
 
-/// Apple's feedback service as it was until 2021: a client with the app's certificate gets the list, which is empty
-/// from then on.
+/// Imitates Apple's feedback service, which existed until 2021. A client with the app's certificate gets the list. The
+/// list is then empty.
 ///
 /// Used only on its loop.
 package final class FeedbackServer {
@@ -21,11 +21,11 @@ package final class FeedbackServer {
     }
 
     private static let connectionLimit = 100
-    /// Long enough for a slice to be sent before the next, so that each is a separate TLS record.
+    /// The pause between two slices. It is long enough that each slice is sent separately, as a TLS record of its own.
     private static let pause: Duration = .milliseconds(1)
     private static let outputLimit = 8 << 20
 
-    /// The list belongs to the semantics, where the control resources fill it.
+    /// Makes a server. The list of records is in `semantics`, where the control resources fill it.
     package init(loop: EventLoop, semantics: ProviderSemantics) {
         self.loop = loop
         self.semantics = semantics
@@ -35,7 +35,7 @@ package final class FeedbackServer {
         for peer in peers.values { peer.connection.close() }
     }
 
-    /// `context` must ask clients for their certificate.
+    /// Listens on an address. `context` must ask clients for a certificate.
     ///
     /// - Returns: the address, with the port that the kernel chose for port 0.
     package func listen(_ endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
@@ -72,7 +72,7 @@ package final class FeedbackServer {
         sendOn(id)
     }
 
-    /// Sends the next slice after the previous one was sent, and closes after the last.
+    /// Sends the next slice when the previous one was sent, and closes the connection after the last one.
     private func sendOn(_ id: UInt64) {
         guard let peer = peers[id] else { return }
         if peer.connection.outputCount == 0 {

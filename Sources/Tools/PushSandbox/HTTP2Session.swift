@@ -6,17 +6,17 @@ final class HTTP2Session {
     private let server: HTTP2Server
     let connection: StreamConnection
     private let received: (SandboxRequest, Int32) -> Void
-    /// The limit after the first accepted push; `nil` once it is in force.
+    /// The limit of streams that applies after the first accepted push; `nil` once it applies.
     private var laterLimit: Int?
-    /// The first stream that a GOAWAY refused. Requests from there on are not processed.
+    /// The first stream that a GOAWAY refused. Requests on this stream and on later ones are not processed.
     private var firstRefused = Int32.max
-    /// Whether GOAWAY was sent. Then the client closes the connection after reading all answers, which could be lost if
-    /// the sandbox closed it.
+    /// Whether a GOAWAY was sent. The sandbox then leaves the connection open, because answers could be lost if it
+    /// closed it. The client closes it after reading all answers.
     private var isLeaving = false
-    /// Whether requests are being handed over. Answers from within are sent together.
+    /// Whether requests are being handed over. Answers that are given meanwhile are sent together.
     private var isTaking = false
 
-    /// `received` gets each complete request with the number of its stream.
+    /// Starts a session. `received` gets each complete request with the number of its stream.
     init?(
         _ connection: StreamConnection, streams: StreamLimits = StreamLimits(),
         received: @escaping (SandboxRequest, Int32) -> Void
@@ -33,9 +33,9 @@ final class HTTP2Session {
         flush()
     }
 
-    /// Processes bytes of the connection.
+    /// Processes received bytes.
     ///
-    /// - Returns: whether the connection may continue. Otherwise it is closed after the waiting output is sent.
+    /// - Returns: whether the connection may continue. If not, it is closed when the waiting output is sent.
     func take(_ bytes: Span<UInt8>) -> Bool {
         let goesOn = server.received(bytes)
         isTaking = true
@@ -59,12 +59,12 @@ final class HTTP2Session {
         if !isTaking { flush() }
     }
 
-    /// Tells the peer that no more requests are accepted and, with a number, that the request on this stream was not
+    /// Notifies the client that no more requests are accepted. With a number, the request on this stream counts as not
     /// processed.
     func goAway(refusing number: Int32?) {
         isLeaving = true
         if let number { firstRefused = min(firstRefused, number) }
-        // In the form of APNs, with its reason. The streams after the last one are refused implicitly.
+        // The GOAWAY has the form of APNs, with a reason. Streams after the last one are refused implicitly.
         server.goAway(lastStream: number.map { max(0, $0 - 2) }, reason: "{\"reason\":\"Shutdown\"}")
         if !isTaking { flush() }
     }
@@ -77,7 +77,7 @@ final class HTTP2Session {
 
 extension SandboxRequest {
     fileprivate init(_ request: HTTP2Server.Request, connection: UInt64) {
-        // The fields do not include the pseudo-fields of HTTP/2.
+        // `fields` does not include the pseudo-fields of HTTP/2, so `:authority` is added.
         self.init(
             method: request.method, target: request.path, fields: [(":authority", request.authority)] + request.fields,
             body: request.body, version: "h2", connection: connection)

@@ -1,7 +1,7 @@
 import JSON
 
 extension JSONValue {
-    /// `nil` for bytes that are not a JSON object.
+    /// The JSON object in the bytes; `nil` if they are anything else.
     static func object(in bytes: [UInt8]) -> JSONValue? {
         guard let value = try? JSONValue(bytes), value.members != nil else { return nil }
         return value

@@ -2,7 +2,7 @@ import Bytes
 import Crypto
 import JSON
 
-/// Apple's answers: `POST /3/device/TOKEN`.
+/// Imitates the answers of Apple's service to `POST /3/device/TOKEN`.
 extension ProviderSemantics {
     private static let pushTypes: Set<String> = [
         "alert", "background", "voip", "complication", "fileprovider", "mdm", "liveactivity", "pushtotalk", "location",
@@ -55,7 +55,7 @@ extension ProviderSemantics {
             return refusal(413, "PayloadTooLarge")
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
-        // iOS ends an app whose VoIP push reports no call, so missed calls must not be sent in this way.
+        // iOS ends an app if a VoIP push reports no call. Missed calls must therefore not be VoIP pushes.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
     }
@@ -69,7 +69,7 @@ extension ProviderSemantics {
         if let collapse = headers["apns-collapse-id"], collapse.utf8.count > 64 { return "BadCollapseId" }
         guard let topic = headers["apns-topic"], !topic.isEmpty else { return "MissingTopic" }
         guard topic.utf8.count <= 255, topic.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return "BadTopic" }
-        // Required since iOS 13; without it a device gets an alert at best.
+        // Apple requires this header since iOS 13. Without it, a device shows an alert at best.
         let kind = headers["apns-push-type"] ?? "alert"
         guard Self.pushTypes.contains(kind) else { return "InvalidPushType" }
         guard (kind == "voip") == topic.hasSuffix(".voip") else { return "TopicDisallowed" }
@@ -77,7 +77,8 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// `bearer` with a JSON web token in three parts, at most an hour old and signed by the known key.
+    /// Why the credential is refused; `nil` if it is valid. It must be `bearer` and a JSON web token in three parts, at
+    /// most an hour old, and signed by the known key.
     private func apnsCredentialComplaint(_ authorization: String?) -> String? {
         guard let authorization else { return "MissingProviderToken" }
         let words = authorization.split(separator: " ")
@@ -89,7 +90,7 @@ extension ProviderSemantics {
         if let apnsKey, !apnsKey.isValid(token.signature, for: token.signed) { return "InvalidProviderToken" }
         let (age, overflow) = (clock() / 1000).subtractingReportingOverflow(made)
         guard !overflow, age < 3600 else { return "ExpiredProviderToken" }
-        // A small tolerance for clocks.
+        // Clocks may differ by a small tolerance.
         return age > -300 ? nil : "InvalidProviderToken"
     }
 
@@ -107,7 +108,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// 8-4-4-4-12 hexadecimal digits.
+    /// Whether the text is a UUID: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     private static func isUUID(_ text: String) -> Bool {
         let groups = text.split(separator: "-", omittingEmptySubsequences: false)
         return groups.map(\.utf8.count) == [8, 4, 4, 4, 12] && groups.joined().allSatisfy(\.isHexDigit)
@@ -123,7 +124,7 @@ struct WebToken {
     let header: JSONValue
     let claims: JSONValue
     let signature: [UInt8]
-    /// The bytes that are signed.
+    /// The bytes for which the signature is made.
     let signed: [UInt8]
 
     init?(_ text: some StringProtocol) {

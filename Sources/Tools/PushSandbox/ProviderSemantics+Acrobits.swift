@@ -1,7 +1,7 @@
 import JSON
 
-/// The answers of Acrobits' mediator: `POST /pnm2/send` accepts JSON, `POST /pnm2` the older form. The result of a push
-/// is in the body of a 200.
+/// Imitates the answers of Acrobits' mediator. `POST /pnm2/send` accepts JSON, `POST /pnm2` the older form. The result
+/// of a push is in the body of a 200.
 extension ProviderSemantics {
     private static let genericVerb = "NotifyGenericTextMessage"
     private static let verbs: Set<String> = [
@@ -23,7 +23,7 @@ extension ProviderSemantics {
             (status, code, response) = (400, 400, complaint)
         } else if case .refused(let refusal) = judge(token, Self.refusal(of: push), &effects), !refusal.isSuccess {
             code = refusal.status == 410 ? 404 : refusal.status
-            // The body reports only results of the push. The status reports failures of the service.
+            // The body reports only results of the push. Failures of the service are reported by the HTTP status.
             status = [200, 400, 404, 500].contains(code) ? 200 : code
             response = refusal.reason.isEmpty ? Self.usualResponse(for: code) : refusal.reason
         }
@@ -38,7 +38,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// Why the request is not a valid push request; `nil` if it is.
+    /// Why the request is not a valid push request; `nil` if it is valid.
     private static func requestComplaint(
         _ request: SandboxRequest, _ push: MediatorPush?, isForm: Bool
     ) -> String? {
@@ -65,12 +65,12 @@ extension ProviderSemantics {
         if verb == genericVerb {
             return push.texts["Message"]?.isEmpty == false ? nil : "Message is missing"
         }
-        // The older gateway requires it only for text messages.
+        // The older gateway requires a selector only for text messages.
         guard !push.isForm || verb == "NotifyTextMessage" else { return nil }
         return push.texts["Selector"]?.isEmpty == false ? nil : "Selector is missing"
     }
 
-    /// Whether the byte belongs to either alphabet of base64. Thus a token such as `fail-503` is valid base64.
+    /// Whether the byte belongs to one of the two alphabets of base64. Thus a token such as `fail-503` is valid base64.
     private static func isBase64(_ byte: UInt8) -> Bool {
         isURLBase64(byte) || [UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "=")].contains(byte)
     }
@@ -83,10 +83,10 @@ extension ProviderSemantics {
         }
     }
 
-    /// The parts of a push, in either form.
+    /// The values of a push request, from JSON or a form.
     private struct MediatorPush {
         var texts: [String: String] = [:]
-        /// The first member that is neither a text nor, for `Badge`, a whole number.
+        /// The first member with a value of the wrong type. Values are texts, and `Badge` may be a whole number.
         var wrongMember: String?
         let isForm: Bool
 

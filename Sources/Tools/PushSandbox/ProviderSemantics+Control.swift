@@ -1,6 +1,6 @@
 import JSON
 
-/// The control resources: the record of pushes, and failure plans.
+/// The control resources, by which tests read the record of pushes and set failure plans.
 extension ProviderSemantics {
     func control(_ request: SandboxRequest, _ path: [String]) -> SandboxAnswer {
         switch (request.method, path.first, path.count) {
@@ -44,7 +44,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// A PUT replaces the list, a POST adds to it.
+    /// Changes the feedback list: a PUT replaces it, a POST adds to it.
     private func putFeedback(_ request: SandboxRequest) -> SandboxAnswer {
         do throws(FailurePlan.Fault) {
             var list = request.method == "POST" ? feedback : FeedbackList()

@@ -1,7 +1,7 @@
 import Crypto
 import JSON
 
-/// Google's answers: FCM v1 and its token service.
+/// Imitates the answers of Google: FCM v1 and the token service.
 extension ProviderSemantics {
     private static let messageMembers: Set<String> = [
         "name", "token", "topic", "condition", "data", "notification", "android", "apns", "webpush", "fcm_options",
@@ -28,7 +28,7 @@ extension ProviderSemantics {
             answer = SandboxAnswer(
                 status: 200, json: .members([("name", .string("projects/\(project)/messages/\(id)"))]))
         case .refused(let refusal):
-            // A token that Apple reports as dead by 410 is dead by 404 here.
+            // A plan with Apple's status 410 for a dead token gives Google's status 404.
             let status = refusal.status == 410 ? 404 : refusal.status
             let word =
                 refusal.reason.isEmpty || refusal.status == 410 ? Self.usualReason(for: status) : refusal.reason
@@ -84,7 +84,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// Keys and values are strings, few enough, and no key is reserved by Google.
+    /// Why the data are refused. Keys and values must be strings, not too many, and no key may be reserved by Google.
     private static func dataComplaint(_ data: JSONValue?, _ name: String) -> String? {
         guard let data else { return nil }
         guard let members = data.members else { return "\(name): an object is expected" }
@@ -103,7 +103,8 @@ extension ProviderSemantics {
         key == "from" || key == "message_type" || key.hasPrefix("google.") || key.hasPrefix("gcm.")
     }
 
-    /// `28s` or `3.5s`: at most nine decimals, at most four weeks.
+    /// Whether the value is a duration such as `28s` or `3.5s`. It may have at most nine decimals, and be at most four
+    /// weeks.
     private static func isDuration(_ value: JSONValue) -> Bool {
         guard let text = value.string, text.utf8.last == UInt8(ascii: "s") else { return false }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
@@ -125,7 +126,7 @@ extension ProviderSemantics {
         }
     }
 
-    /// Both of Google's codes: the general one and, in the details, FCM's own.
+    /// An error in Google's form. It has two codes: the general one and, in the details, FCM's own.
     private static func error(_ status: Int, _ reason: String, _ message: String) -> JSONValue {
         let general =
             switch reason {
@@ -154,7 +155,7 @@ extension ProviderSemantics {
     private static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     private static let lifetime: Int64 = 3600
 
-    /// `POST /token`: exchanges a signed assertion for an access token (RFC 7523 section 2.1).
+    /// Answers `POST /token`, which exchanges a signed assertion for an access token (RFC 7523 section 2.1).
     func grant(_ request: SandboxRequest) -> SandboxAnswer {
         guard request.method == "POST" else { return SandboxAnswer(status: 405, json: .object([])) }
         let form = SandboxRequest.formValues(request.body)
@@ -178,7 +179,7 @@ extension ProviderSemantics {
 
     private func assertionComplaint(_ assertion: String) -> String? {
         guard let token = WebToken(assertion), token.header["alg"]?.string == "RS256" else {
-            return "the assertion is no RS256 web token"
+            return "the assertion is not an RS256 web token"
         }
         if let accountKey, !accountKey.isValid(token.signature, for: token.signed) { return "Invalid JWT Signature." }
         let claims = token.claims
@@ -186,7 +187,7 @@ extension ProviderSemantics {
         guard claims["scope"]?.string?.split(separator: " ").contains(Self.scope[...]) == true else {
             return "scope does not have \(Self.scope)"
         }
-        // Scheme and host are not checked, because the sandbox can be reached under several addresses.
+        // Only the path is checked. Scheme and host vary, because the sandbox can be reached under several addresses.
         guard claims["aud"]?.string?.hasSuffix("/token") == true else { return "aud is not this token service" }
         let now = clock() / 1000
         guard let made = claims["iat"]?.integer, let end = claims["exp"]?.integer, made <= now + 300, end > now,

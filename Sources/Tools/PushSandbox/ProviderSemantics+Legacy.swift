@@ -1,6 +1,6 @@
 import JSON
 
-/// FCM's legacy interface, `POST /fcm/send`: a failed delivery is still a 200.
+/// Imitates FCM's legacy interface, `POST /fcm/send`. Its answer to a failed delivery is still a 200.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
 
@@ -54,7 +54,7 @@ extension ProviderSemantics {
         return answer
     }
 
-    /// The status for the whole request, if its recipients are not even examined.
+    /// The status for the whole request, if it is refused before its recipients are examined.
     private func legacyRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Int? {
         guard request.method == "POST" else { return 405 }
         let authorization = request.headers["authorization"] ?? ""
@@ -65,7 +65,7 @@ extension ProviderSemantics {
         return nil
     }
 
-    /// The recipients. If the message names none, one with an empty token.
+    /// The recipients of a message. If the message names none, the list has one empty token.
     private static func recipients(of message: JSONValue?) -> [String] {
         if let several = message?["registration_ids"]?.array, !several.isEmpty {
             return several.map { $0.string ?? "" }
@@ -73,7 +73,7 @@ extension ProviderSemantics {
         return [message?["to"]?.string ?? message?["condition"]?.string ?? ""]
     }
 
-    /// The error in the parameters. ECSS-10 sends the integer 10 as priority, which is accepted.
+    /// The error in the parameters of the message. The integer 10, which ECSS-10 sends as priority, is accepted.
     private static func complaint(about message: JSONValue) -> String? {
         if let ttl = message["time_to_live"] {
             guard let seconds = ttl.integer, (0...ttlLimit).contains(seconds) else { return "InvalidTtl" }
@@ -90,10 +90,10 @@ extension ProviderSemantics {
         return data.bytes.count <= 4096 ? nil : "MessageTooBig"
     }
 
-    /// The error of one result; empty if the whole answer fails.
+    /// The legacy error for one result. Empty if the whole answer fails.
     private static func word(for refusal: Refusal) -> String {
         switch refusal.status {
-        // The legacy word for the plan's newer words of Apple or Google.
+        // A plan may have the newer words of Apple or Google. They become the legacy word.
         case 404, 410: "NotRegistered"
         case 200: refusal.reason
         default: ""

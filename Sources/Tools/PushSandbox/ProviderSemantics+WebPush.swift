@@ -2,12 +2,12 @@ import Bytes
 import Crypto
 import JSON
 
-/// A web push service's answers: `POST /webpush/ID` (RFC 8030, RFC 8291, RFC 8292).
+/// Imitates a web push service: `POST /webpush/ID` (RFC 8030, RFC 8291, RFC 8292).
 extension ProviderSemantics {
     private static let webPushPath = "webpush"
     private static let urgencies: Set<String> = ["very-low", "low", "normal", "high"]
     private static let webPushBodyLimit = 4096
-    /// Four weeks. A longer time is shortened.
+    /// The maximum time to live of a push in seconds: four weeks. A longer time is shortened.
     private static let webPushTTLLimit: Int64 = 2_419_200
     private static let webPushHeaders = ["ttl", "urgency", "topic", "content-encoding", "prefer"]
 
@@ -61,7 +61,7 @@ extension ProviderSemantics {
 
     // MARK: Checking
 
-    /// `text` receives the text that the subscriber reads.
+    /// Why the push is refused; `nil` if it is accepted. `text` receives the decrypted text.
     private func webPushRefusal(_ request: SandboxRequest, _ id: String, _ text: inout [UInt8]) -> Refusal? {
         func refusal(_ status: Int, _ reason: String, _ message: String = "") -> Refusal {
             Refusal(status: status, reason: reason, message: message)
@@ -104,12 +104,12 @@ extension ProviderSemantics {
         }
     }
 
-    /// Decimal digits that an `Int64` holds.
+    /// Whether the text is a decimal number that an `Int64` can hold.
     private static func isNumber(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) } && Int64(text) != nil
     }
 
-    /// At most 32 characters of the URL alphabet of base64 (RFC 8030 section 5.4).
+    /// Whether the text is a valid topic: at most 32 characters of base64's URL alphabet (RFC 8030 section 5.4).
     private static func isTopic(_ text: String) -> Bool {
         (1...32).contains(text.utf8.count) && text.utf8.allSatisfy(isURLBase64)
     }
@@ -126,7 +126,7 @@ extension ProviderSemantics {
         case forbidden(String)
     }
 
-    /// The error in `vapid t=TOKEN, k=KEY`. It must be signed by the key that it contains, for this service, for at
+    /// The error in `vapid t=TOKEN, k=KEY`. The token must be signed with the key `k`, for this service, and for at
     /// most a day.
     private func senderComplaint(
         _ request: SandboxRequest, _ subscription: WebPushSubscription?
@@ -156,7 +156,8 @@ extension ProviderSemantics {
 
     // MARK: Subscribing
 
-    /// `PUT /sandbox/subscriptions/ID`, optionally with `{"vapid":KEY}` for the only sender whose pushes it accepts.
+    /// Answers `PUT /sandbox/subscriptions/ID`. The body may be `{"vapid":KEY}`, with the only key whose pushes the
+    /// subscription accepts.
     func putSubscription(_ request: SandboxRequest, id: String) -> SandboxAnswer {
         func refusal(_ status: Int, _ error: JSONValue) -> SandboxAnswer {
             SandboxAnswer(status: status, json: .members([("error", error)]))
@@ -172,7 +173,7 @@ extension ProviderSemantics {
             if let key = members.last?.value.string {
                 allowed = Base64.url.decode(Array(key.utf8))
                 guard let allowed, (try? P256PublicKey(point: allowed)) != nil else {
-                    return refusal(400, "vapid is no public key")
+                    return refusal(400, "vapid is not a public key")
                 }
             }
         }
@@ -180,7 +181,7 @@ extension ProviderSemantics {
             return refusal(507, "too many subscriptions")
         }
         do throws(CryptoError) {
-            // An existing subscription keeps its keys.
+            // A subscription that exists keeps its keys.
             var subscription = if let known = subscriptions[id] { known } else { try WebPushSubscription() }
             subscription.allowedSender = allowed
             subscriptions[id] = subscription

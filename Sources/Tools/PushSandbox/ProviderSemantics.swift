@@ -2,20 +2,21 @@ package import Crypto
 import HTTPServer
 import JSON
 
-/// Imitates push providers and receivers of webhooks: checks requests as they do, records pushes, and fails on request.
+/// Imitates push providers and receivers of webhooks. It checks requests as they do, records pushes, and fails on
+/// request.
 ///
-/// It does no input or output itself: it receives a request and returns an answer. Only one thread uses it.
+/// It performs no I/O: it receives a request and returns an answer. Only one thread uses it.
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
-    /// The origin of web push endpoints, `https://HOST:PORT`; `nil` for the address at which the subscription was
-    /// requested.
+    /// The origin of web push endpoints, `https://HOST:PORT`. If it is `nil`, the address is used at which the
+    /// subscription was requested.
     package var webPushOrigin: String?
-    /// The secrets, one of which must have signed a webhook. Without secrets, signatures are not checked.
+    /// The secrets of webhooks. One of them must have signed each webhook. Without secrets, signatures are not checked.
     package var webhookSecrets: [[UInt8]] = []
 
     var plans: [String: FailurePlan] = [:]
-    /// The access tokens, with the Unix milliseconds of their expiry.
+    /// The access tokens that were given out, and when each expires in Unix milliseconds.
     var accessTokens: [String: Int64] = [:]
     var subscriptions: [String: WebPushSubscription] = [:]
     var feedback = FeedbackList()
@@ -25,16 +26,19 @@ package final class ProviderSemantics {
     let clock: () -> Int64
 
     private static let recordLimit = 10_000
-    /// How many bytes of each body are recorded, which is more than any provider accepts in one push.
+    /// How many bytes of each body are recorded. No provider accepts more in one push.
     private static let recordedBodyLimit = 16 << 10
     static let planLimit = 10_000
     static let accessTokenLimit = 10_000
     static let subscriptionLimit = 10_000
 
+    /// Makes an imitation.
+    ///
     /// - Parameters:
-    ///   - apnsKey: verifies the signatures of APNs tokens; without it only their form is checked.
-    ///   - accountKey: the same for the assertions to Google's token service.
-    ///   - clock: Unix milliseconds.
+    ///   - apnsKey: verifies the signatures of APNs tokens. Without it only the form of tokens is checked.
+    ///   - accountKey: verifies the signatures of assertions to Google's token service. Without it only their form is
+    ///     checked.
+    ///   - clock: returns Unix milliseconds.
     package init(apnsKey: ProviderKey? = nil, accountKey: ProviderKey? = nil, clock: @escaping () -> Int64) {
         self.apnsKey = apnsKey
         self.accountKey = accountKey
@@ -61,30 +65,30 @@ package final class ProviderSemantics {
 
     // MARK: Failing
 
-    /// The error in a request, in its provider's words.
+    /// Why a request is refused, in the words of its provider.
     struct Refusal {
         let status: Int
         let reason: String
         var message = ""
         var timestamp: Int64?
 
-        /// Whether it is a success after all: a plan may set another success status than the usual one.
+        /// Whether the push was accepted after all. A plan may set another success status than the usual one.
         var isSuccess: Bool { (200..<300).contains(status) && reason.isEmpty }
     }
 
     /// The decision about one push.
     enum Verdict {
-        /// The push was accepted under a unique message id, perhaps with a token for later pushes.
+        /// The push was accepted. It has a unique message id, and perhaps a token for later pushes.
         case accepted(id: String, registrationID: String? = nil)
         case refused(Refusal)
     }
 
-    /// The effects of a plan on an answer.
+    /// The changes that a failure plan makes to an answer.
     struct Effects {
         var fault: SandboxAnswer.Fault?
         var delay: Duration = .zero
         var retryAfter: Int64?
-        /// The connection is reset instead of an answer.
+        /// Whether the connection is reset instead of an answer.
         var isSilent = false
 
         func applied(to answer: SandboxAnswer) -> SandboxAnswer {
@@ -96,7 +100,8 @@ package final class ProviderSemantics {
             return answer
         }
 
-        /// Adds the effects for another push of the same request. The worst of each kind is used.
+        /// Adds the effects for another push of the same request. If both have an effect of one kind, the worse one is
+        /// used.
         mutating func add(_ other: Effects) {
             fault = fault ?? other.fault
             delay = max(delay, other.delay)
@@ -105,12 +110,12 @@ package final class ProviderSemantics {
         }
     }
 
-    /// Judges a push: if it has no error, by the plan for its token. Only valid pushes use up a plan.
+    /// Judges a push. If it has no error, the plan for its token applies. Only valid pushes use up a plan.
     func judge(_ token: String, _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         judge([token], refusal, &effects)
     }
 
-    /// Judges a push with several names, by the plan for the first name that has one.
+    /// Judges a push with several names. The plan of the first name that has one applies.
     func judge(_ names: [String], _ refusal: Refusal?, _ effects: inout Effects) -> Verdict {
         sent += 1
         if let refusal { return .refused(refusal) }
@@ -122,9 +127,10 @@ package final class ProviderSemantics {
         return .refused(Refusal(status: plan.status ?? 400, reason: plan.reason ?? "", timestamp: plan.timestamp))
     }
 
-    /// A plan from the control resources, or from a token that names its own failure: `fail-503-...`.
+    /// The plan for the first of these names that has one. It comes from the control resources, or from a token that
+    /// names its own failure, such as `fail-503-...`.
     private func takePlan(for names: [String]) -> FailurePlan? {
-        // A token of APNs is hexadecimal in either case.
+        // The hexadecimal digits of an APNs token may be in either case.
         for key in names.flatMap({ [$0, $0.lowercased()] }) {
             guard var plan = plans[key] else { continue }
             guard let times = plan.times else { return plan }
@@ -144,17 +150,19 @@ package final class ProviderSemantics {
 
     // MARK: Recording
 
+    /// Records a push.
+    ///
     /// - Parameters:
     ///   - request: the request.
-    ///   - service: its service.
+    ///   - service: the service to which it was sent.
     ///   - interface: the interface of the service.
     ///   - token: the token of the push.
     ///   - type: the kind of the push.
     ///   - status: the status of the answer.
     ///   - reason: why the push was refused.
-    ///   - headers: the names of the header fields to record; one that ends with a hyphen is a prefix.
+    ///   - headers: the names of the header fields to record. A name that ends with a hyphen is a prefix.
     ///   - body: recorded instead of the original body.
-    ///   - line: method and target, if they vary.
+    ///   - line: the method and the target, if they vary.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,
         reason: String?, headers: [String] = ["apns-"], body: [UInt8]? = nil, line: String? = nil

@@ -1,37 +1,38 @@
 import JSON
 
-/// A push with its answer, as one line of the record.
+/// A push and the answer to it, as one line of the record.
 package struct PushRecord: Sendable {
-    /// The arrival of the push, in Unix milliseconds.
+    /// When the push arrived, in Unix milliseconds.
     package var time: Int64
-    /// `apns`, `fcm`, `webpush`, `acrobits` or `http`.
+    /// The service: `apns`, `fcm`, `webpush`, `acrobits` or `http`.
     package var service: String
-    /// `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
+    /// The interface: `apns`; `v1` or `legacy`; `webpush`; `json` or `form`; `hook`.
     package var interface: String
-    /// The token; for a web push the subscription, and for `http` the name in the path if the body has no token.
+    /// The token. For a web push it is the subscription. For `http` it is the name in the path if the body has no
+    /// token.
     package var token: String
-    /// `data.type` or `acme.type` of the payload, Acrobits' verb, a webhook's `type` or `event`; `other` if none
-    /// exists.
+    /// The kind of the push: `data.type` or `acme.type` of the payload, Acrobits' verb, or a webhook's `type` or
+    /// `event`. `other` if there is none.
     package var type: String
-    /// The header fields that control a push, and those of a webhook.
+    /// The header fields that control a push, and the header fields of a webhook.
     package var headers: [String: String]
-    /// The first characters of a digest of the credential, which show whether it was reused.
+    /// The first characters of a digest of the credential. They show whether a credential was used again.
     package var credential: String
-    /// The body; for a web push the decrypted one.
+    /// The body. For a web push it is the decrypted text.
     package var body: String
-    /// The status of the answer; 0 if the connection was reset without one.
+    /// The status of the answer; 0 if the connection was reset without an answer.
     package var status: Int
     /// The provider's reason for a refusal.
     package var reason: String?
     package var connection: UInt64
-    /// `h2` or `http/1.1`.
+    /// The version of HTTP: `h2` or `http/1.1`.
     package var version: String
-    /// Method and target, for `http` only.
+    /// The method and the target. Only for `http`.
     package var line: String?
 
     package var isAccepted: Bool { (200..<300).contains(status) && reason == nil }
 
-    /// The record as one line, without its end.
+    /// The record as one line, without the line feed.
     package var json: [UInt8] { text.bytes }
 
     var text: JSONValue {

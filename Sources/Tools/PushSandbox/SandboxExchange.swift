@@ -5,24 +5,24 @@ import JSON
 /// A request to the sandbox, over any version of HTTP.
 package struct SandboxRequest: Sendable {
     package let method: String
-    /// The target with its query, still percent-encoded.
+    /// The target with its query, as it was received.
     package let target: String
-    /// The header fields, with names in lower case. The first one of repeated fields is used.
+    /// The header fields, with names in lower case. If a field is repeated, the first one is here.
     package let headers: [String: String]
     package let body: [UInt8]
-    /// `h2` or `http/1.1`.
+    /// The version of HTTP: `h2` or `http/1.1`.
     package let version: String
     package let connection: UInt64
     /// The names of repeated header fields.
     package var repeatedHeaders: Set<String> = []
-    /// Whether the body exceeded ``bodyLimit`` and is incomplete.
+    /// Whether the body exceeded ``bodyLimit``, so that its end is missing.
     package var isBodyCut = false
-    /// Whether the control resources answer; they do so only on the plain port.
+    /// Whether the request may use the control resources. Only requests on the plain port may.
     package var mayControl = true
     /// Whether the request came over TLS.
     package var isSecure = false
 
-    /// How many bytes of a body are kept, which is more than any provider accepts.
+    /// How many bytes of a body are kept. No provider accepts more.
     package static let bodyLimit = 64 << 10
     /// The maximum size in bytes of the names and values of all header fields together.
     package static let headLimit = 16 << 10
@@ -38,7 +38,7 @@ package struct SandboxRequest: Sendable {
         self.connection = connection
     }
 
-    /// With the header fields unchanged.
+    /// Makes a request from its header fields in their original form.
     init(
         method: String, target: String, fields: [(name: String, value: String)], body: [UInt8], version: String,
         connection: UInt64
@@ -53,10 +53,11 @@ package struct SandboxRequest: Sendable {
         self.repeatedHeaders = repeatedHeaders
     }
 
-    /// The path of the target, still percent-encoded.
+    /// The path of the target, with percent encoding.
     var path: String { String(target.prefix { $0 != "?" }) }
 
-    /// `https://HOST:PORT` in the client's form, without the default port; `nil` if it names no host.
+    /// The origin to which the request was sent, `https://HOST:PORT`, without the default port. `nil` if the request
+    /// names no host.
     var origin: String? {
         guard let authority = headers[":authority"] ?? headers["host"], !authority.isEmpty else { return nil }
         let usualPort = isSecure ? ":443" : ":80"
@@ -64,7 +65,7 @@ package struct SandboxRequest: Sendable {
         return (isSecure ? "https://" : "http://") + host.lowercased()
     }
 
-    /// The part of `content-type` before its parameters, in lower case.
+    /// The media type in `content-type`, without parameters and in lower case.
     var contentType: String {
         let value = headers["content-type", default: ""].prefix { $0 != ";" }
         return value.filter { $0 != " " && $0 != "\t" }.lowercased()
@@ -73,26 +74,26 @@ package struct SandboxRequest: Sendable {
     /// The names and values of the query, decoded.
     var query: [String: String] { Self.formValues(Array(target.utf8.drop { $0 != UInt8(ascii: "?") }.dropFirst())) }
 
-    /// Names and values of a query or an HTML form. The first one of repeated names is used.
+    /// The names and values of a query or an HTML form. If a name is repeated, the first value is used.
     static func formValues(_ text: [UInt8]) -> [String: String] {
         Dictionary(FormText.items(text[...]).map { ($0.name, $0.value) }, uniquingKeysWith: { first, _ in first })
     }
 }
 
-/// The sandbox's answer.
+/// The sandbox's answer to a request.
 package struct SandboxAnswer: Sendable {
-    /// 0: no answer, only the fault.
+    /// The status. With 0 no answer is sent, only the fault occurs.
     package var status: Int
     package var headers: [String: String] = [:]
     package var body: [UInt8] = []
-    /// A fault instead of the answer, or after it.
+    /// A fault that occurs instead of the answer, or after it.
     package var fault: Fault?
-    /// The delay of the answer.
+    /// How long the answer is delayed.
     package var delay: Duration = .zero
 
     package enum Fault: String, Sendable {
-        /// The client is told that the connection ends after this answer or, without an answer, that the request was
-        /// not processed.
+        /// The client is notified that the connection ends after this answer. Without an answer, it is notified that
+        /// the request was not processed.
         case goaway
         /// The connection is reset without an answer.
         case reset

@@ -5,10 +5,11 @@ import HTTPServer
 package import Reactor
 import Timekeeping
 
-/// The limit of simultaneous requests on a connection (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
+/// The maximum number of simultaneous requests on a connection (HTTP/2's SETTINGS_MAX_CONCURRENT_STREAMS).
 package struct StreamLimits: Hashable, Sendable {
     package var usual: Int
-    /// The limit until the first push of the connection is accepted, which is 1 for APNs; `nil` for the usual limit.
+    /// The limit until the first push on the connection is accepted. For APNs it is 1. If it is `nil`, the usual limit
+    /// applies from the start.
     package var first: Int?
 
     package init(usual: Int = 256, first: Int? = nil) {
@@ -17,8 +18,8 @@ package struct StreamLimits: Hashable, Sendable {
     }
 }
 
-/// Listens for pushes: HTTP/2 over TLS, HTTP/1.1 over TLS for clients that do not offer `h2`, and HTTP/1.1 on a plain
-/// port, which also has the control resources.
+/// Listens for pushes on two ports. Over TLS it serves HTTP/2, and HTTP/1.1 for clients that do not offer `h2`. On a
+/// plain port it serves HTTP/1.1, which also has the control resources.
 ///
 /// Used only on its loop.
 package final class SandboxServer {
@@ -27,16 +28,16 @@ package final class SandboxServer {
     private let streams: StreamLimits
     /// The listeners for HTTP/1.1.
     private var listeners: [HTTPListener] = []
-    /// The sessions of clients that chose HTTP/2, by connection.
+    /// The sessions of clients that chose HTTP/2, by the number of the connection.
     private var sessions: [UInt64: HTTP2Session] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
 
-    /// How many connections are open.
+    /// The number of open connections.
     package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
 
     private static let sessionLimit = 1000
-    /// How long a connection may be idle. Connections to providers stay open for long.
+    /// How long a connection may be idle. It is long, because clients keep connections to providers open.
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
 
@@ -51,6 +52,8 @@ package final class SandboxServer {
         for session in sessions.values { session.connection.close() }
     }
 
+    /// Listens for HTTPS on an address.
+    ///
     /// - Returns: the address, with the port that the kernel chose for port 0.
     package func listen(tls endpoint: Endpoint, _ context: TLSContext) throws(SystemError) -> Endpoint {
         try listen(endpoint, context)
@@ -136,7 +139,7 @@ package final class SandboxServer {
 }
 
 extension HTTPReply {
-    /// HTTP/1.1 has no GOAWAY, so without an answer nothing is sent.
+    /// Sends an answer over HTTP/1.1. Without a status nothing is sent, because HTTP/1.1 has no GOAWAY.
     fileprivate func give(_ answer: SandboxAnswer) {
         guard answer.fault != .reset, answer.status != 0 else { return hangUp() }
         let fields = answer.headers.sorted { $0.key < $1.key }.map { HTTPField($0.key, $0.value) }

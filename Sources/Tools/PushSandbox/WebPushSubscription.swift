@@ -1,10 +1,11 @@
 import Crypto
 
-/// A browser's or app's side of a web push, which alone can decrypt it.
+/// The side of a browser or an app in web push. Only this side can decrypt pushes.
 struct WebPushSubscription {
     let keys: P256KeyPair
     let authSecret: [UInt8]
-    /// The only key that may sign pushes to it, 65 bytes; `nil` if any key may (RFC 8292 section 4).
+    /// The only public key whose pushes are accepted, 65 bytes. If it is `nil`, pushes of any key are accepted (RFC
+    /// 8292 section 4).
     var allowedSender: [UInt8]?
 
     init() throws(CryptoError) {

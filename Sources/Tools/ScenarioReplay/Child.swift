@@ -10,13 +10,13 @@ final class Child {
     /// Starts a program.
     ///
     /// - Parameters:
-    ///   - name: for messages.
-    ///   - program: a path, or a name to look for in `PATH`.
-    ///   - arguments: its words.
+    ///   - name: the name of the process in messages.
+    ///   - program: a path, or a name to search for in `PATH`.
+    ///   - arguments: the arguments of the program.
     ///   - log: receives its output and errors.
     ///   - input: its whole standard input.
-    ///   - environment: added to this process's own.
-    /// - Throws: ``ReplayError`` if it cannot be started.
+    ///   - environment: variables that are added to this process's own.
+    /// - Throws: ``ReplayError`` if the program cannot be started.
     init(
         _ name: String, _ program: String, _ arguments: [String], log: URL, input: String = "",
         environment: [String: String] = [:]
@@ -28,7 +28,7 @@ final class Child {
             let output = try FileHandle(forWritingTo: log)
             process.executableURL = URL(filePath: program.contains("/") ? program : "/usr/bin/env")
             process.arguments = (program.contains("/") ? [] : [program]) + arguments
-            // Message traces contain times of day; see MessageTrace.
+            // Message traces contain times of day. With UTC, MessageTrace can read them.
             process.environment = ProcessInfo.processInfo.environment
                 .merging(["TZ": "UTC"]) { $1 }.merging(environment) { $1 }
             process.standardOutput = output
@@ -49,7 +49,7 @@ final class Child {
         }
     }
 
-    /// Whether a program of this name is in one of the folders of `PATH`, or of servers.
+    /// Whether a program with this name is in a folder of `PATH` or in `/usr/sbin`.
     static func isInstalled(_ name: String, path: String? = ProcessInfo.processInfo.environment["PATH"]) -> Bool {
         let folders = (path ?? "").split(separator: ":").map { String($0) } + ["/usr/sbin"]
         return folders.contains { folder in
@@ -57,7 +57,7 @@ final class Child {
         }
     }
 
-    /// `nil` while it runs; 128 plus the signal if a signal ended it.
+    /// The exit code. It is `nil` while the process runs, and 128 plus the number of the signal if a signal ended it.
     var exit: Int? {
         guard !process.isRunning else { return nil }
         let status = Int(process.terminationStatus)
@@ -66,18 +66,18 @@ final class Child {
 
     var output: String { (try? String(contentsOf: log, encoding: .utf8)) ?? "" }
 
-    /// The end of the output, indented, for a report.
+    /// The last lines of the output, indented, for a report.
     var lastWords: String {
         output.split(whereSeparator: \.isNewline).suffix(12).map { "      \(name)| \($0)" }.joined(separator: "\n")
     }
 
-    /// Waits until `condition` holds.
+    /// Waits until `condition` is true.
     ///
     /// - Parameters:
-    ///   - what: for the error's sentence.
+    ///   - what: names the condition in the error.
     ///   - seconds: how long to wait.
     ///   - condition: evaluated every few milliseconds.
-    /// - Throws: ``ReplayError`` if the time is over or the process ended.
+    /// - Throws: ``ReplayError`` if the time has passed or the process has ended.
     func wait(for what: String, seconds: Double = 10, until condition: () -> Bool) throws(ReplayError) {
         let end = Date.now.addingTimeInterval(seconds)
         while !condition() {

@@ -1,7 +1,7 @@
 package import Settings
 
 extension YAMLNode {
-    /// This mapping with the entries of another one added or replaced, group by group.
+    /// A copy of this mapping, with the entries of another one added or replaced. Groups are merged entry by entry.
     package func overlaid(with other: YAMLNode) -> YAMLNode {
         guard case .mapping(var merged) = content, case .mapping(let others) = other.content else {
             return other.isNull ? self : other
@@ -17,7 +17,7 @@ extension YAMLNode {
         return YAMLNode(.mapping(merged), at: position)
     }
 
-    /// YAML that reads back as this node: blocks for groups, brackets for lists.
+    /// YAML that is read as this node. Groups are written as blocks, lists in brackets.
     package var yaml: String { block(indent: 0) }
 
     private func block(indent: Int) -> String {

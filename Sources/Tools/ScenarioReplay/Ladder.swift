@@ -1,10 +1,10 @@
-/// A drawing of messages between places, with one row for each event, the first one on top.
+/// A drawing of the messages between places. Each event has a row, and the first event is on top.
 package struct Ladder: Sendable {
     package struct Event: Hashable, Sendable {
-        /// Milliseconds since 1970.
+        /// The time of the event in milliseconds since 1970.
         package let time: Double
         package let from: String
-        /// `nil` for an event at one place.
+        /// The receiving place; `nil` for an event at one place.
         package let to: String?
         package let label: String
 
@@ -25,9 +25,9 @@ package struct Ladder: Sendable {
         self.width = width
     }
 
-    /// Draws events in the order of their times, which are counted from the first event.
+    /// Draws events in the order of their times. Times are shown relative to the first event.
     ///
-    /// - Parameter events: events of places without a column are left out.
+    /// - Parameter events: the events. An event at a place without a column is left out.
     /// - Returns: lines without trailing spaces.
     package func draw(_ events: [Event]) -> [String] {
         let sorted = events.enumerated()
@@ -51,7 +51,7 @@ package struct Ladder: Sendable {
             let right = max(from, to) * width
             for index in (left + 1)..<right { cells[index] = "─" }
             cells[to > from ? right - 1 : left + 1] = to > from ? "▶" : "◀"
-            // The label is next to the sender, or it is cut.
+            // The label is next to the sender. If it does not fit, it is shortened.
             let room = right - left - 5
             let text = event.label.count > room ? event.label.prefix(room - 1) + "…" : event.label[...]
             let label = " " + text + " "

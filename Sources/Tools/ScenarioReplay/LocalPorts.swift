@@ -1,6 +1,6 @@
 import Foundation
 
-/// The address of a scenario's place on this machine.
+/// The address at which a place of a scenario is on this machine.
 package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var address = "127.0.0.1"
     package var port: Int
@@ -8,36 +8,36 @@ package struct Place: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "\(address):\(port)" }
 }
 
-/// Assigns ports, each of which is reserved until this object is released.
+/// Assigns ports. Each port is reserved until this object is released.
 struct LocalPorts {
     private var kept: [ReservedPort] = []
 
-    /// A port that is free for UDP and TCP at all of this machine's addresses.
+    /// A port that is free for UDP and TCP at all addresses of this machine.
     mutating func take() throws(ReplayError) -> Int {
         guard let port = ReservedPort.any() else { throw ReplayError("no port is free") }
         kept.append(port)
         return Int(port.number)
     }
 
-    /// In the kernel's form: the bytes from the last to the first.
+    /// The address of ``ReservedPort/keeper`` as the kernel's tables write it, with the last byte first.
     private static let keeper = String(ReservedPort.keeper.byteSwapped, radix: 16, uppercase: true)[...]
 
-    /// Whether a program accepts datagrams and connections there.
+    /// Whether a program accepts datagrams and connections on this port.
     static func isServed(_ port: Int) -> Bool { used(by: "udp").contains(port) && used(by: "tcp").contains(port) }
 
-    /// Whether a program accepts connections there.
+    /// Whether a program accepts connections on this port.
     static func isListening(_ port: Int) -> Bool { used(by: "tcp").contains(port) }
 
-    /// The local ports in one of the kernel's tables, except ports that are only reserved.
+    /// The local ports in one of the kernel's tables. Ports that are only reserved are left out.
     static func used(by table: String) -> Set<Int> {
         guard let file = FileHandle(forReadingAtPath: "/proc/net/" + table) else { return [] }
-        // The kernel returns a long table in pieces, for any requested size.
+        // The kernel returns a long table in pieces, whatever size is requested.
         var text = Data()
         while let more = try? file.read(upToCount: 1 << 16), !more.isEmpty { text += more }
         return Set(ports(in: String(decoding: text, as: UTF8.self)))
     }
 
-    /// The local ports of a table such as `/proc/net/udp`: the second word of a line is an address and a port in
+    /// The local ports in a table such as `/proc/net/udp`. The second word of each line is an address and a port in
     /// hexadecimal.
     static func ports(in table: String) -> [Int] {
         table.split(separator: "\n").dropFirst().compactMap { line in

@@ -2,11 +2,12 @@ import Timekeeping
 
 /// A SIP message that an actor sent or received.
 package struct TracedMessage: Hashable, Sendable {
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     package var time: Double
-    /// Whether the actor sent the message. Otherwise it received it.
+    /// Whether the actor sent the message. If false, the actor received it.
     package let isSent: Bool
-    /// `INVITE`, `180 Ringing`, or `200 OK (INVITE)` with the method of the CSeq.
+    /// The text in the ladder, such as `INVITE` or `180 Ringing`. A 200 also names the method of its CSeq: `200 OK
+    /// (INVITE)`.
     package let label: String
     package let callID: String
 
@@ -19,8 +20,8 @@ package struct TracedMessage: Hashable, Sendable {
 }
 
 extension [[TracedMessage]] {
-    /// These traces with each message sent before it is received by another actor. SIPp records a message only after
-    /// sending it.
+    /// Corrected traces, in which each message is sent before another actor receives it. SIPp records a message only
+    /// after sending it.
     package var straightened: [[TracedMessage]] {
         var arrivals: [String: Double] = [:]
         for message in joined() where !message.isSent {
@@ -46,10 +47,10 @@ extension Double {
     fileprivate mutating func formMinimum(with other: Double) { self = Swift.min(self, other) }
 }
 
-/// Reads SIPp's output of `-trace_msg`, from a process whose time zone is UTC.
+/// Reads the output of SIPp's `-trace_msg`. The time zone of SIPp's process must be UTC.
 ///
-/// Each message is a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty line, and
-/// the message. Other lines are skipped, so an incomplete trace can be read.
+/// Each message consists of a line of dashes and the time, a line such as `UDP message sent (346 bytes):`, an empty
+/// line, and the message. Other lines are skipped, so an incomplete trace can be read.
 package enum MessageTrace {
     package static func messages(in trace: String) -> [TracedMessage] {
         var found: [TracedMessage] = []
@@ -84,7 +85,7 @@ package enum MessageTrace {
         return found
     }
 
-    /// `first` is a request line or a status line.
+    /// The label of a message. `first` is its request line or status line.
     private static func label(_ first: Substring, _ method: Substring?) -> String {
         let words = first.split(separator: " ", maxSplits: 1)
         guard words.first == "SIP/2.0" else { return String(words.first ?? "") }
@@ -93,7 +94,7 @@ package enum MessageTrace {
         return "\(status) (\(method))"
     }
 
-    /// Reads `---- 2026-11-21 05:32:25.479973`.
+    /// Reads the time in a line such as `---- 2026-11-21 05:32:25.479973`.
     private static func time(in line: Substring) -> Double? {
         let words = line.split(separator: " ")
         guard words.count >= 3 else { return nil }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// One scenario being played: starts due steps, and checks for ended programs.
+/// Plays one scenario: it starts steps that are due, and looks for programs that have ended.
 final class Performance {
     private let scenario: Scenario
     private let stage: Stage
@@ -9,7 +9,8 @@ final class Performance {
     private let places: [String: Place]
     private var running: [String: Child] = [:]
     private var ended: [String: Int] = [:]
-    /// When the conditions of a moment were first fulfilled; when steps were started, and programs ended.
+    /// When the conditions of each moment were first fulfilled. When steps started and programs were killed is recorded
+    /// too.
     private var due: [Moment: Date] = [:]
     private var started: [String: Date] = [:]
     private var killed: [String: Date] = [:]
@@ -21,17 +22,19 @@ final class Performance {
         case start(String), end(String)
     }
 
-    /// The time limit of a scenario, which exceeds that of any actor; see `-timeout`.
+    /// The time limit of a scenario. It exceeds the time limit of every actor (`-timeout`).
     private static let limit: TimeInterval = 25
-    /// How long steps may wait for their start while nothing runs.
+    /// How long steps may wait for their start while no program runs.
     private static let patience: TimeInterval = 5
 
+    /// Prepares a scenario.
+    ///
     /// - Parameters:
     ///   - scenario: the scenario to play.
-    ///   - stage: where to play it.
-    ///   - scenarioFolder: where the scenario's SIPp files and scripts are.
+    ///   - stage: the daemon and the sandbox with which it is played.
+    ///   - scenarioFolder: the folder with the scenario's SIPp files and scripts.
     ///   - folder: receives traces.
-    ///   - places: each place's address.
+    ///   - places: the address of each place.
     init(_ scenario: Scenario, on stage: Stage, scenarioFolder: URL, folder: URL, places: [String: Place]) {
         self.scenario = scenario
         self.stage = stage
@@ -41,7 +44,7 @@ final class Performance {
         recordStart = stage.record.map { Self.text($0).utf8.count } ?? 0
     }
 
-    /// The errors of a performance, and its events.
+    /// The result of playing a scenario: its errors, and the ladder of its events.
     struct Outcome {
         var complaints: [String] = []
         var ladder: [String] = []
@@ -88,7 +91,7 @@ final class Performance {
     }
 
     private func reasonToStop() -> String? {
-        // A step may wait longer than everything else takes.
+        // One step may wait longer for its start than everything else takes.
         let delay = (scenario.steps.map(\.start.delay).max() ?? .zero) / .seconds(1)
         let limit = Self.limit + delay
         if Date.now.timeIntervalSince(begin) > limit { return "not finished in \(Int(limit)) s" }
@@ -106,7 +109,7 @@ final class Performance {
         return Date.now.timeIntervalSince(since) >= condition.delay / .seconds(1)
     }
 
-    /// Whether an actor or a program received a 200, or a PBX runs.
+    /// Whether an actor or a program has received a 200. For a PBX, whether it runs.
     private func hasAnswer(_ name: String) -> Bool {
         guard let step = scenario.steps.first(where: { $0.name == name }) else { return false }
         if let program = step.program {
@@ -116,7 +119,8 @@ final class Performance {
         return trace(of: name).contains { !$0.isSent && $0.label.hasPrefix("200 ") }
     }
 
-    /// A sandbox that runs elsewhere has its own hook, so its record is used instead.
+    /// Whether the sandbox's hook ran for the token. A sandbox that was already running has its own hook, so its record
+    /// is used instead.
     private func isHooked(_ token: String) -> Bool {
         guard let hooked = stage.hooked else { return pushes().contains { $0.token == token } }
         return Self.text(hooked).split(separator: "\n").contains { $0 == token }
@@ -168,7 +172,7 @@ final class Performance {
         return Dictionary(uniqueKeysWithValues: all.map { (prefix + $0.key.uppercased(), $0.value) })
     }
 
-    /// The keys of every scenario, unless it sets them otherwise.
+    /// The keys that every scenario has. A step may set them to other values.
     private func keys(_ own: [String: String]) -> [String: String] {
         let usual = [
             "user": stage.user, "domain": stage.domain, "caller": "103", "provider": "fcm", "param": "proj",
@@ -192,7 +196,7 @@ final class Performance {
     }
 }
 
-// MARK: What happened
+// MARK: Events
 
 extension Performance {
     private func pushes() -> [PushRecord] {
@@ -235,7 +239,7 @@ extension Performance {
         let pushes = pushes()
         events += pushes.map { push in
             let refused = push.status == 0 || (200..<300).contains(push.status) ? "" : ": \(push.status)"
-            // The record's milliseconds are cut off, not rounded.
+            // The sandbox cuts off fractions of a millisecond, so one millisecond is added.
             return Ladder.Event(
                 time: push.time + 1, from: "sippushd", to: "push", label: "\(push.type) to \(push.token)\(refused)")
         }
@@ -248,14 +252,14 @@ extension Performance {
         return Ladder(columns: columns).draw(events)
     }
 
-    /// The status of the answer to a request; 0 without one.
+    /// The status of the answer to a request; 0 if there is no answer.
     private func status(of request: ScenarioStep) -> Int { Int(Self.text(file(request, "log")).suffix(3)) ?? 0 }
 
     private func remark(_ label: String, of place: String, at time: Date?) -> [Ladder.Event] {
         time.map { [Ladder.Event(time: $0.timeIntervalSince1970 * 1000, from: place, to: nil, label: label)] } ?? []
     }
 
-    /// The first error that an actor recorded, or the last output of a command or a program.
+    /// The first errors that an actor recorded. For a command or a program, the last lines of its output.
     private func why(_ step: ScenarioStep) -> String {
         let file = step.actor == nil ? file(step, "log") : file(step, "errors")
         let lines = Self.text(file).split(whereSeparator: \.isNewline)

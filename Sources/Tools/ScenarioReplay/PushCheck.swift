@@ -1,11 +1,11 @@
-/// Compares the pushes of a scenario with the expected ones.
+/// Compares the pushes of a scenario with the expected pushes.
 package enum PushCheck {
-    /// Matches each token's pushes in order.
+    /// Compares the pushes of each token in their order.
     ///
     /// - Parameters:
     ///   - pushes: the pushes that the sandbox recorded, in its order.
-    ///   - expected: the scenario's expectations.
-    /// - Returns: sentences about differences; empty if all match.
+    ///   - expected: the pushes that the scenario expects.
+    /// - Returns: sentences about differences; empty if there are none.
     package static func complaints(about pushes: [PushRecord], expected: [ExpectedPush]) -> [String] {
         var complaints: [String] = []
         for token in Set(pushes.map(\.token)).union(expected.map(\.token)).sorted() {

@@ -1,15 +1,15 @@
 package import JSON
 
-/// One line of the sandbox's record: a push that it answered.
+/// One line of the sandbox's record: a push that the sandbox answered.
 package struct PushRecord: Equatable, Sendable {
-    /// `fcm-v1`, `fcm-legacy`, `apns`, ...
+    /// The service and its interface, such as `fcm-v1`, `fcm-legacy` or `apns`.
     package let service: String
     package let token: String
-    /// `invite` or `missed_calls`.
+    /// The kind of the push: `invite` or `missed_calls`.
     package let type: String
     /// The HTTP status of the answer.
     package let status: Int
-    /// Milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     package let time: Double
     package let body: JSONValue
 
@@ -17,7 +17,7 @@ package struct PushRecord: Equatable, Sendable {
     package init?(line: some StringProtocol) {
         guard let record = JSONValue(text: line), let token = record.text(at: "token") else { return nil }
         let body = record["body"] ?? ""
-        // The body may be recorded as a text.
+        // In some records the body is a text that contains JSON.
         self.body = body.string.flatMap { JSONValue(text: $0) } ?? body
         self.token = token
         service = record.text(at: "service") ?? ""
@@ -26,13 +26,13 @@ package struct PushRecord: Equatable, Sendable {
         time = record.text(at: "time").flatMap { Double($0) } ?? 0
     }
 
-    /// Why this is not the expected push; `nil` if it is.
+    /// Why the push differs from the expected one; `nil` if it does not.
     package func difference(from expected: ExpectedPush) -> String? {
         if type != expected.type { return "type is \(type), expected \(expected.type)" }
         if let wanted = expected.status, wanted != status { return "status is \(status), expected \(wanted)" }
         if let wanted = expected.service, wanted != service { return "service is \(service), expected \(wanted)" }
         for (path, wanted) in expected.fields.sorted(by: { $0.key < $1.key }) {
-            // FCM's newer interface has one more level.
+            // In FCM's newer interface the values are one level deeper, under `message`.
             let found = body.text(at: path) ?? body.text(at: "message." + path)
             if found != wanted { return "\(path) is \(found ?? "not there"), expected \(wanted)" }
         }
@@ -48,12 +48,12 @@ extension JSONValue {
 
     /// The value at a path such as `data.calls.0.remote_uri`, as text.
     ///
-    /// - Parameter path: keys and indices of lists, from 0; a last `#` means the number of members.
-    /// - Returns: texts without quotes, and other values as JSON.
+    /// - Parameter path: keys, and indices of lists from 0. A last `#` means the number of members.
+    /// - Returns: a text without quotes, or any other value as JSON.
     func text(at path: String) -> String? {
         var value = self
         for key in path.split(separator: ".") {
-            // A list may be encoded as a text.
+            // Some payloads encode a list as a text.
             if let inner = value.string, let parsed = JSONValue(text: inner) { value = parsed }
             if key == "#" { return value.array.map { String($0.count) } }
             let list = value.array ?? []

@@ -1,24 +1,26 @@
 import Foundation
 import Settings
 
-/// Plays scenarios one after the other and reports.
+/// Plays scenarios one after the other, and reports the results.
 package struct Replay {
     private let options: ReplayOptions
     private let scenarios: URL
     private let programs: URL
 
+    /// Prepares to play scenarios.
+    ///
     /// - Parameters:
-    ///   - options: the scenarios, and the daemon.
-    ///   - program: the path of this program; the others are in the same folder.
+    ///   - options: which scenarios to play, and with which daemon.
+    ///   - program: the path of this program. The other programs are in the same folder.
     package init(_ options: ReplayOptions, program: String) {
         self.options = options
         scenarios = URL(filePath: options.scenarios)
         programs = options.programs.map { URL(filePath: $0) } ?? URL(filePath: program).deletingLastPathComponent()
     }
 
-    /// Plays the selected scenarios and prints a ladder for each.
+    /// Plays the selected scenarios, and prints a ladder for each.
     ///
-    /// - Returns: whether all succeeded.
+    /// - Returns: whether all scenarios succeeded.
     /// - Throws: ``ReplayError`` if a scenario does not exist or cannot be read.
     package func run() throws(ReplayError) -> Bool {
         let played = try readScenarios()
@@ -48,7 +50,7 @@ package struct Replay {
             .appending(path: "scenario-\(scenario.name)-\(UUID().uuidString.prefix(8))")
         do throws(ReplayError) {
             try create(folder)
-            // The ports of one scenario are free again for the next.
+            // The ports are released at the end of this scenario, so that the next one can use them.
             var ports = LocalPorts()
             let places = try places(of: scenario, &ports)
             let stage =
@@ -78,7 +80,7 @@ package struct Replay {
         return false
     }
 
-    /// The first step of a place with an address sets it for all.
+    /// The address of each place. The first step of a place that names an address sets it for the whole place.
     private func places(
         of scenario: Scenario, _ ports: inout LocalPorts
     ) throws(ReplayError) -> [String: Place] {
@@ -100,7 +102,7 @@ package struct Replay {
         return places
     }
 
-    /// The first requirement of this scenario that this machine or a running daemon does not fulfil.
+    /// Why this machine or the running daemon cannot play this scenario; `nil` if it can.
     func reasonToSkip(_ scenario: Scenario) -> String? {
         let missing = scenario.steps.compactMap(\.program?.needs).first { !Child.isInstalled($0) }
         if let missing { return "\(missing) is not installed" }
@@ -143,7 +145,7 @@ package struct Replay {
 
     private func file(_ name: String) -> URL { scenarios.appending(path: name).appending(path: "flow.yaml") }
 
-    /// Unbuffered, so that lines appear immediately, also through a pipe.
+    /// Prints a line. It is not buffered, so that lines appear immediately, also through a pipe.
     private func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
     private func create(_ folder: URL) throws(ReplayError) {

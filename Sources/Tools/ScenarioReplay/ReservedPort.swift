@@ -1,22 +1,24 @@
 import Glibc
 
-/// A reserved port of this machine for a program that restarts: until it is released, nobody else gets it.
+/// A port that is reserved for a program that restarts. Until the port is released, no other user of this type gets it.
 ///
-/// Two sockets reserve it: one for UDP at an address that is used only for this, so that only one of two parties gets
-/// the port, and one for TCP at all addresses, to which nobody connects. A program can bind the port as well. The
-/// numbers are below those that the kernel assigns by itself. `Tests/Trust/ports.py` does the same.
+/// Two sockets reserve it. One is for UDP, at an address that has only this purpose, so that only one of two parties
+/// can get the port. The other is for TCP at all addresses, and nobody connects to it. A program can still bind the
+/// port. The numbers are below the numbers that the kernel assigns itself. `Tests/Trust/ports.py` does the same.
 package final class ReservedPort: Sendable {
     package let number: UInt16
     private let descriptors: [Int32]
 
-    /// No other program binds this address: 127.255.255.254.
+    /// The address 127.255.255.254, which no other program binds.
     static let keeper: UInt32 = 0x7fff_fffe
     package static let range: Range<UInt16> = 20_000..<32_000
 
-    /// - Returns: `nil` if the port is already reserved.
+    /// Reserves a port.
+    ///
+    /// - Returns: `nil` if the port is already reserved or used.
     package init?(_ number: UInt16) {
         let datagrams = Self.bound(SOCK_DGRAM, Self.keeper, number, isShared: false)
-        // A program can listen on the same port if this socket does not listen itself.
+        // This socket does not listen, so that a program can listen on the same port.
         let stream = Self.bound(SOCK_STREAM, 0, number, isShared: true)
         let descriptors = [datagrams, stream].compactMap(\.self)
         guard descriptors.count == 2,
@@ -29,7 +31,7 @@ package final class ReservedPort: Sendable {
         self.descriptors = descriptors
     }
 
-    /// The first free port.
+    /// Reserves the first port that is free.
     package static func any() -> ReservedPort? {
         for number in range {
             if let port = ReservedPort(number) { return port }

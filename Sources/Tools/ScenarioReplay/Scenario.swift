@@ -6,13 +6,13 @@ package struct Scenario: Equatable, Sendable {
     /// The name of the scenario's folder.
     package let name: String
     package let about: String
-    /// Added to the daemon's usual configuration; a null node if the scenario changes nothing.
+    /// Settings that are added to the daemon's usual configuration. A null node if the scenario changes nothing.
     package let daemon: YAMLNode
     package let users: [ScenarioUser]
     package let tokens: [TokenFault]
     package let steps: [ScenarioStep]
     package let pushes: [ExpectedPush]
-    /// How long to watch for unexpected pushes, after everything else has ended.
+    /// How long to watch for unexpected pushes when all steps have ended.
     package let quiet: Duration
 
     package init(
@@ -31,25 +31,26 @@ package struct Scenario: Equatable, Sendable {
     }
 }
 
-/// A user who answers digest challenges, at `example.net`.
+/// A user who can answer digest challenges, in the domain `example.net`.
 package struct ScenarioUser: Hashable, Sendable {
     package let name: String
     package let password: String
 }
 
-/// A push token with a failure plan in the sandbox.
+/// A push token that has a failure plan in the sandbox.
 package struct TokenFault: Hashable, Sendable {
     package let token: String
-    /// A member of the sandbox's plan, such as `status`, with its number or text.
+    /// The members of the plan, such as `status`, each with its number or text.
     package let plan: [String: String]
 }
 
-/// One step of a scenario: playing a SIPp file, running a phone's program, a control command, or an HTTP request.
+/// One step of a scenario: it plays a SIPp file, runs the program of a phone or a PBX, runs a control command, or sends
+/// an HTTP request.
 package struct ScenarioStep: Hashable, Sendable {
     package enum Work: Hashable, Sendable {
         case play(Actor)
         case run(Program)
-        /// The words after `sippushd`, without `--config`.
+        /// The arguments of `sippushd`, without `--config`.
         case command([String])
         case request(APIRequest)
     }
@@ -57,7 +58,7 @@ package struct ScenarioStep: Hashable, Sendable {
     package let name: String
     package let start: StartCondition
     package let work: Work
-    /// The exit code of success.
+    /// The exit code that means success.
     package let exit: Int
 
     package var actor: Actor? {
@@ -76,9 +77,9 @@ package struct ScenarioStep: Hashable, Sendable {
 
     /// The role of the step's actor; `nil` for a command or a request.
     var role: Actor.Role? { program?.role ?? actor?.role }
-    /// The place whose column of the ladder shows it.
+    /// The place in whose column the ladder shows the step.
     package var place: String? { program?.place ?? actor?.place }
-    /// The IP address that its place requests.
+    /// The IP address that the step's place asks for.
     var address: String? { program?.address ?? actor?.address }
 
     package var program: Program? {
@@ -87,21 +88,21 @@ package struct ScenarioStep: Hashable, Sendable {
     }
 }
 
-/// A request of an app or an application server to the daemon's HTTP API; curl sends it.
+/// A request of an app or an application server to the daemon's HTTP API. curl sends it.
 package struct APIRequest: Hashable, Sendable {
     package let method: String
-    /// Path and query. Here and in the body `%user%` and `%domain%` are replaced by the scenario's values.
+    /// The path and the query. Here and in the body, `%user%` and `%domain%` are replaced by the scenario's values.
     package let target: String
     package let fields: [String: String]
-    /// Scopes separated by commas: a key with them is sent; `nil` for no key.
+    /// The scopes, separated by commas, of the key that is sent; `nil` if no key is sent.
     package let scopes: String?
     package let body: String?
     /// The expected status of the answer.
     package let status: Int
-    /// Paths into the answer's JSON and the expected values: see ``JSONValue/text(at:)``.
+    /// The expected values in the answer's JSON, by their paths: see ``JSONValue/text(at:)``.
     package let answer: [String: String]
 
-    /// Why an answer is not the expected one; `nil` if it is.
+    /// Why the answer differs from the expected one; `nil` if it does not.
     package func difference(status: Int, answer text: String) -> String? {
         guard status == self.status else { return "was answered with \(status), expected \(self.status)" }
         let value = JSONValue(text: text)
@@ -113,42 +114,47 @@ package struct APIRequest: Hashable, Sendable {
     }
 }
 
-/// A real phone or a real PBX: a script that becomes its program, and is stopped at the end.
+/// A real phone or a real PBX. A script starts its program, which is stopped at the end.
 ///
-/// The script gets its parameters in its environment: `PHONE_TARGET` (the daemon's `host:port`), `PHONE_SECURE` (its
-/// TLS address), `PHONE_WEB` (its address for WebSocket over TLS), `PHONE_AUTHORITY` (a file with the authority of its
-/// certificates), `PHONE_SANDBOX` (the address of the push sandbox's controls), `PHONE_HOME` (a folder that all
-/// programs of its place share), and the scenario's keys as `PHONE_USER`, `PHONE_TOKEN` and so on. For a PBX they begin
-/// with `PBX_`, and `PBX_ADDRESS` is the destination of the daemon's calls.
+/// The script gets its parameters in environment variables:
+///
+/// - `PHONE_TARGET`: the daemon's `host:port`. `PHONE_SECURE` is its TLS address, and `PHONE_WEB` its address for
+///   WebSocket over TLS.
+/// - `PHONE_AUTHORITY`: a file with the authority of the daemon's certificates.
+/// - `PHONE_SANDBOX`: the address of the push sandbox's controls.
+/// - `PHONE_HOME`: a folder that all programs of a place share.
+/// - `PHONE_USER`, `PHONE_TOKEN` and so on: the keys of the scenario.
+///
+/// For a PBX, the names begin with `PBX_`, and `PBX_ADDRESS` is the destination of the daemon's calls.
 package struct Program: Hashable, Sendable {
-    /// Exit code of a killed program, as a shell reports it.
+    /// The exit code of a killed program, as a shell reports it.
     package static let killed = 128 + 9
 
     package enum End: Hashable, Sendable {
-        /// SIGKILL, as a phone's system ends apps.
+        /// The program gets SIGKILL, which is how the system of a phone ends apps.
         case kill
-        /// SIGTERM, as an operator ends a server.
+        /// The program gets SIGTERM, which is how an operator ends a server.
         case stop
     }
 
-    /// Relative to the scenario's folder.
+    /// The path of the script in the scenario's folder.
     package let script: String
-    /// Looked for in `PATH`; the scenario is skipped without it.
+    /// A program that the scenario needs. If it is not in `PATH`, the scenario is skipped.
     package let needs: String?
     package let role: Actor.Role
     package let place: String
-    /// The IP address of its place; `nil` for the usual one.
+    /// The IP address of the place; `nil` for the usual one.
     package let address: String?
     package let keys: [String: String]
-    /// The output that shows that it received a 200; `nil` if no step waits for that. A PBX counts as running when it
-    /// has its port.
+    /// A text in the output that shows that the program has received a 200; `nil` if no step waits for it. A PBX runs
+    /// when its port is in use.
     package let says: String?
     package let end: End
-    /// When the program gets that signal.
+    /// When the program gets its signal.
     package let endsWhen: StartCondition
 }
 
-/// The actor that plays a SIPp file.
+/// An actor, which plays a SIPp file.
 package struct Actor: Hashable, Sendable {
     package enum Role: String, CaseIterable, Hashable, Sendable {
         case phone, pbx
@@ -157,7 +163,7 @@ package struct Actor: Hashable, Sendable {
     package enum Transport: String, CaseIterable, Hashable, Sendable {
         case udp, tcp
 
-        /// The value of SIPp's `-t`: one socket for all calls.
+        /// The value of SIPp's option `-t`: one socket for all calls.
         var mode: String {
             switch self {
             case .udp: "u1"
@@ -166,34 +172,35 @@ package struct Actor: Hashable, Sendable {
         }
     }
 
-    /// Relative to the scenario's folder.
+    /// The path of the SIPp file in the scenario's folder.
     package let file: String
     package let role: Role
     package let transport: Transport
-    /// Actors of one place share a local port and a column of the ladder.
+    /// The place of the actor. Actors with the same place share a local port and a column of the ladder.
     package let place: String
-    /// The IP address of its place; `nil` for the usual one.
+    /// The IP address of the place; `nil` for the usual one.
     package let address: String?
-    /// The place to which it sends; `nil` for the daemon.
+    /// The place to which the actor sends; `nil` for the daemon.
     package let peer: String?
-    /// SIPp's `-key NAME VALUE`.
+    /// The keys, which SIPp gets as `-key NAME VALUE`.
     package let keys: [String: String]
 }
 
-/// When a step begins, or a program is killed: `delay` after all conditions are fulfilled.
+/// When a step begins, or a program is killed. It happens when all conditions are fulfilled and then `delay` has
+/// passed.
 package struct StartCondition: Hashable, Sendable {
     package struct Push: Hashable, Sendable {
         package let token: String
-        /// The number of the push for the token, from 1.
+        /// Which push for the token is meant, counted from 1.
         package let nth: Int
     }
 
-    /// Steps that have ended.
+    /// The steps that must have ended.
     package var after: [String] = []
-    /// An actor that received a 200, or a PBX that runs.
+    /// An actor that must have received a 200, or a PBX that must run.
     package var answered: String?
     package var push: Push?
-    /// A token for which the sandbox has run its hook.
+    /// A token for which the sandbox must have run its hook.
     package var hook: String?
     package var delay: Duration = .zero
 
@@ -204,9 +211,9 @@ package struct StartCondition: Hashable, Sendable {
 package struct ExpectedPush: Hashable, Sendable {
     package let token: String
     package let type: String
-    /// The sandbox's answer; `nil` if it does not matter.
+    /// The status of the sandbox's answer; `nil` if any is right.
     package let status: Int?
     package let service: String?
-    /// Paths into the body and the expected values: see ``JSONValue/text(at:)``.
+    /// The expected values in the body, by their paths: see ``JSONValue/text(at:)``.
     package let fields: [String: String]
 }

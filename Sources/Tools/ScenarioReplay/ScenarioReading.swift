@@ -4,10 +4,10 @@ extension Scenario {
     /// Reads a `flow.yaml`.
     ///
     /// - Parameters:
-    ///   - bytes: the file.
-    ///   - name: the scenario's name.
+    ///   - bytes: the contents of the file.
+    ///   - name: the name of the scenario.
     ///   - file: the file name for problems.
-    /// - Returns: the scenario. Its steps refer only to existing steps.
+    /// - Returns: the scenario. Its steps refer only to steps that exist.
     /// - Throws: all errors in the file, each with its line.
     package static func read(_ bytes: [UInt8], name: String, file: String) throws(SettingsError) -> Scenario {
         let root = try YAMLNode.read(bytes, file: file)
@@ -36,7 +36,7 @@ private struct ScenarioReader {
             quiet: duration(entries["quiet"]) ?? .milliseconds(300))
     }
 
-    /// A step and its place in the file, for later problems.
+    /// A step, and its position in the file for problems that are found later.
     typealias PlacedStep = (step: ScenarioStep, position: YAMLPosition)
 
     private mutating func actor(_ node: YAMLNode) -> PlacedStep? {
@@ -121,7 +121,7 @@ private struct ScenarioReader {
         return start
     }
 
-    /// Repeats an expectation as often as its `count` says.
+    /// The expected pushes of an entry. With `count`, the entry is repeated.
     private mutating func pushes(_ node: YAMLNode) -> [ExpectedPush] {
         let entries = known(["token", "type", "count", "status", "service", "fields"], in: node, "a push")
         guard let token = required("token", entries, node), let type = required("type", entries, node) else {
@@ -150,7 +150,7 @@ private struct ScenarioReader {
             ]
             let plan = known(keys, in: entry.value, "a token").compactMapValues { text($0) }
             guard !plan.isEmpty else {
-                problems.report("expected what the sandbox shall do", at: entry.value.position)
+                problems.report("expected the members of a failure plan", at: entry.value.position)
                 continue
             }
             faults.append(TokenFault(token: entry.key, plan: plan))
@@ -163,7 +163,7 @@ private struct ScenarioReader {
         for (step, position) in steps where !names.insert(step.name).inserted {
             problems.report("two steps are called \(quoted(step.name))", at: position)
         }
-        // The steps that report that they received a 200, or that they run.
+        // The steps for which others can wait: they report that they have received a 200, or that they run.
         let told = Set(
             steps.filter { step, _ in
                 step.actor != nil || step.program?.says != nil || step.program?.role == .pbx
@@ -250,7 +250,7 @@ extension ScenarioReader {
         return nil
     }
 
-    /// `300ms` or `2s`.
+    /// Reads a duration such as `300ms` or `2s`.
     private mutating func duration(_ node: YAMLNode?) -> Duration? {
         guard let node else { return nil }
         if let text = node.text {

@@ -1,36 +1,37 @@
 import Foundation
 import Settings
 
-/// The environment of a scenario: a daemon and its push sandbox, started here or already running.
+/// The environment of a scenario: a daemon and its push sandbox. They are started here, or are already running.
 final class Stage {
     /// The daemon's address, `host:port`.
     let target: String
-    /// Its TLS address, and the authority of its certificates; `nil` if unknown.
+    /// The daemon's TLS address, and the file with the authority of its certificates; `nil` if unknown.
     let secureTarget: String?
     let authority: String?
-    /// Its address for WebSocket over TLS, with the same certificate.
+    /// The daemon's address for WebSocket over TLS. It has the same certificate.
     let webTarget: String?
     /// The address of the sandbox's controls; `nil` if unknown.
     private(set) var sandbox: String?
     /// The sandbox's record; `nil` if pushes cannot be observed.
     let record: URL?
     let domain: String
-    /// The callee if a scenario names none; a new user on a daemon that keeps its contacts.
+    /// The callee, if the scenario names none. On a daemon that was already running it is a new name, because that
+    /// daemon keeps its contacts.
     let user: String
-    /// Tokens for which the sandbox ran its hook, one a line; `nil` without such a hook.
+    /// The file with the tokens for which the sandbox ran its hook, one on each line; `nil` without such a hook.
     let hooked: URL?
-    /// The configuration for control commands; `nil` without one.
+    /// The configuration file for control commands; `nil` without one.
     let configuration: String?
-    /// The HTTP API's address; `nil` if it cannot be used.
+    /// The address of the HTTP API; `nil` if the API cannot be used.
     let api: String?
-    /// API keys by their scopes; for a daemon that already runs, one for all.
+    /// The API keys by their scopes. A daemon that was already running has one key for all scopes.
     private var keys: [String: String] = [:]
     private let anyKey: String?
     private let sippushd: String
     private let folder: URL
     private var children: [Child] = []
 
-    /// A stage with a daemon that already runs.
+    /// Makes a stage with a daemon that is already running.
     init(target: Target, programs: URL, folder: URL) {
         self.target = target.address
         record = target.record.map { URL(filePath: $0) }
@@ -50,11 +51,11 @@ final class Stage {
     /// Starts a sandbox and a daemon for one scenario.
     ///
     /// - Parameters:
-    ///   - scenario: its settings are added to the configuration.
+    ///   - scenario: the scenario, whose settings are added to the configuration.
     ///   - programs: the folder of `sippushd` and `push-sandbox`.
     ///   - folder: an empty folder for all output.
     ///   - places: the address of each place of the scenario.
-    ///   - ports: supplies the daemon's port.
+    ///   - ports: supplies the daemon's ports.
     /// - Throws: ``ReplayError`` if one of them does not start. Then none is left running.
     init(
         for scenario: Scenario, programs: URL, folder: URL, places: [String: Place], ports: inout LocalPorts
@@ -89,7 +90,7 @@ final class Stage {
             try provider.wait(for: "its addresses") { provider.output.contains("plain=") }
             let addresses = Self.addresses(in: provider.output)
             guard let tls = addresses["tls"], let plain = addresses["plain"] else {
-                throw ReplayError("push-sandbox does not say where it listens\n\(provider.lastWords)")
+                throw ReplayError("push-sandbox has not printed its addresses\n\(provider.lastWords)")
             }
             self.sandbox = plain
             for fault in scenario.tokens { try Self.refuse(fault, plain: plain, folder: folder) }
@@ -117,7 +118,7 @@ final class Stage {
         return try Child(words.joined(separator: " "), sippushd, arguments, log: log, input: input)
     }
 
-    /// Starts a request to the HTTP API. Its output is the status, and the answer's body goes to a file.
+    /// Starts a request to the HTTP API. curl prints the status, and writes the body of the answer to a file.
     func request(_ request: APIRequest, _ name: String, log: URL, answer: URL) throws(ReplayError) -> Child {
         guard let api else { throw ReplayError("requests need --api") }
         var words = [
@@ -144,7 +145,7 @@ final class Stage {
         children = []
     }
 
-    /// The end of the daemon's and the sandbox's output, and their exit codes.
+    /// The last output of the daemon and the sandbox, and their exit codes.
     var lastWords: [String] {
         children.filter { !$0.lastWords.isEmpty }.map { child in
             child.exit.map { "      \(child.name) ended with \($0)\n" + child.lastWords } ?? child.lastWords
@@ -172,12 +173,12 @@ extension Stage {
 // MARK: Setting up
 
 extension Stage {
-    /// The daemon's listening ports.
+    /// The ports on which the daemon listens.
     private struct Ports {
         let sip, secure, web, api: Int
     }
 
-    /// The words `tls=` and `plain=` of the sandbox's greeting.
+    /// The words `tls=` and `plain=` in the line that the sandbox prints at its start.
     static func addresses(in output: String) -> [String: String] {
         var found: [String: String] = [:]
         for word in output.split(whereSeparator: \.isWhitespace) {

@@ -1,29 +1,29 @@
-/// A daemon that already runs, and its known properties.
+/// A daemon that is already running, and its known properties.
 package struct Target: Hashable, Sendable {
     /// `host:port`.
     package let address: String
-    /// The record file of its push sandbox.
+    /// The file in which its push sandbox records pushes.
     package var record: String?
-    /// Its configuration file, for control commands.
+    /// The daemon's configuration file, for control commands.
     package var configuration: String?
-    /// The local port that it trusts as its PBX.
+    /// The local port that the daemon trusts as the port of its PBX.
     package var pbxPort: Int?
     package var domain = Target.usualDomain
-    /// The address of its HTTP API, `host:port`, and a key with the scopes of the scenarios.
+    /// The address of the daemon's HTTP API, `host:port`. The key has the scopes of the scenarios.
     package var api: String?
     package var apiKey: String?
 
-    /// The domain of daemons that are started here.
+    /// The domain of the daemons that this program starts.
     package static let usualDomain = "example.net"
 }
 
-/// The command line of `scenario-replay`.
+/// The options of `scenario-replay`.
 package struct ReplayOptions: Hashable, Sendable {
-    /// Scenarios to play; all when empty.
+    /// The names of the scenarios to play; empty for all.
     package var names: [String] = []
-    /// The folder of scenarios.
+    /// The folder with all scenarios.
     package var scenarios = "sip-scenarios"
-    /// The folder of `sippushd` and `push-sandbox`; `nil` for that of this program.
+    /// The folder of `sippushd` and `push-sandbox`; `nil` for the folder of this program.
     package var programs: String?
     package var target: Target?
     package var isListOnly = false
@@ -34,7 +34,7 @@ package struct ReplayOptions: Hashable, Sendable {
                                 [--domain NAME] [--api HOST:PORT [--api-key KEY]]]
         """
 
-    /// Reads the words after the program's name.
+    /// Reads the arguments of the program.
     ///
     /// - Throws: ``ReplayError`` with a sentence and the usage.
     package init(_ words: [String]) throws(ReplayError) {

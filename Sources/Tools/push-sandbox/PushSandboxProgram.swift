@@ -11,46 +11,48 @@ struct PushSandboxProgram {
     private static let help = """
         Usage: push-sandbox [options]
 
-        Stands in for APNs (HTTP/2 over TLS) with its old feedback service, FCM v1 with its token service, FCM legacy, a web
-        push service, Acrobits' mediator, and receivers of webhooks. Records every push as a line of JSON, and fails as it is
-        told.
+        Imitates APNs (HTTP/2 over TLS) with its old feedback service, FCM v1 with its token service, FCM legacy, a web push
+        service, Acrobits' mediator, and receivers of webhooks. It records every push as a line of JSON, and fails on
+        request.
 
         Options:
           --listen HOST:PORT        TLS, HTTP/2 or HTTP/1.1 (default 127.0.0.1:8443; port 0 lets the system choose)
           --listen-plain HOST:PORT  HTTP/1.1 without TLS, and the controls (default 127.0.0.1:8080)
           --listen-feedback HOST:PORT
-                                    Apple's feedback service, for clients that show DIR/app-certificate.pem (default: none)
-          --streams N               requests that a connection may have open at a time in HTTP/2 (default 256)
-          --first-streams N         as above, until its first push is accepted; APNs begins with 1 (default: no difference)
-          --webhook-secret TEXT     refuse what comes to /hook without a sippushd-signature made with it; may be repeated
-          --state DIR               where certificate and keys are made once (default .)
-          --record FILE             where pushes are written (default: standard output)
-          --on-push COMMAND         run by sh for each accepted push, with PUSH_SERVICE, PUSH_TOKEN, PUSH_TYPE, PUSH_BODY
+                                    Apple's feedback service, for clients with DIR/app-certificate.pem (default: none)
+          --streams N               maximum number of simultaneous requests on an HTTP/2 connection (default 256)
+          --first-streams N         the same until its first push is accepted; APNs begins with 1 (default: as --streams)
+          --webhook-secret TEXT     refuse requests to /hook without a sippushd-signature by this secret; may be repeated
+          --state DIR               folder in which certificate and keys are created once (default .)
+          --record FILE             file to which pushes are written (default: standard output)
+          --on-push COMMAND         sh runs it for each accepted push, with PUSH_SERVICE, PUSH_TOKEN, PUSH_TYPE, PUSH_BODY
           --help, --version
 
-        DIR then holds ca.pem, apns-key.p8, service-account.json and app-certificate.pem for the daemon's settings.
+        DIR then has ca.pem, apns-key.p8, service-account.json and app-certificate.pem for the daemon's settings.
 
         Services, on both ports:
           POST /3/device/TOKEN                         APNs
           POST /v1/projects/PROJECT/messages:send      FCM v1, with access tokens of POST /token
           POST /fcm/send                               FCM legacy
-          POST /webpush/ID                             a web push subscription; with a payload only to a created one
+          POST /webpush/ID                             a web push subscription; a payload needs one that was created
           POST /pnm2/send, POST /pnm2                  Acrobits' mediator, in JSON and as a form
           any method on /hook/NAME                     a receiver of webhooks
 
         Controls, on the plain port:
-          GET /sandbox/pushes[?token=TOKEN]   what was pushed; DELETE forgets it
-          PUT /sandbox/tokens/TOKEN           how pushes to a token end; DELETE takes that back. All members are optional:
+          GET /sandbox/pushes[?token=TOKEN]   lists the recorded pushes; DELETE removes them
+          PUT /sandbox/tokens/TOKEN           plans failures of pushes to a token; DELETE removes the plan. All members
+              are optional:
               {"status":410,"reason":"Unregistered","timestamp":MS,"retry_after":S,"delay_ms":MS,"times":N,
                "registration_id":TOKEN,"action":"goaway" or "reset"}
               TOKEN is also the ID of a subscription, and for webhooks the NAME or the member "token" of their body.
-          A token such as fail-503-x fails with that status by itself.
-          PUT /sandbox/subscriptions/ID       creates a web push subscription: answers endpoint, p256dh and auth; DELETE
-              forgets it. With {"vapid":KEY} it takes pushes from the owner of that public key only.
-          PUT /sandbox/feedback               what the next client of the feedback service gets; POST adds to it, GET shows
-              it, DELETE takes it back:
+          A token such as fail-503-x fails with the status in its name, without a plan.
+          PUT /sandbox/subscriptions/ID       creates a web push subscription and returns endpoint, p256dh and auth; DELETE
+              removes it. With {"vapid":KEY} it accepts pushes only from the owner of this public key.
+          PUT /sandbox/feedback               sets the list for the next client of the feedback service; POST adds to the
+              list, GET shows it, DELETE empties it:
               {"records":[{"token":HEX,"time":S}],"slice":BYTES,"partial":BYTES}
-              A slice is sent at a time; without it all is sent at once. The last record may be partial.
+              With a slice, this many bytes are sent at a time; otherwise all at once. With a partial, an incomplete record
+              follows.
 
         """
 
@@ -85,7 +87,8 @@ struct PushSandboxProgram {
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
         let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
         let plain = try listening(on: options.plain) { try server.listen(plain: options.plain) }
-        // Uses the plain port, so that a daemon without a certificate authority in its FCM settings can use it as well.
+        // The token service is on the plain port, so that a daemon without a certificate authority in its FCM settings
+        // can use it too.
         try files.writeServiceAccount(tokenEndpoint: "http://\(reachable(plain))/token")
         semantics.webPushOrigin = "https://\(reachable(secure))"
         let feedback = FeedbackServer(loop: loop, semantics: semantics)
@@ -104,7 +107,7 @@ struct PushSandboxProgram {
         withExtendedLifetime((signals, server, feedback)) {}
     }
 
-    /// Adds the address to the system's error.
+    /// Listens, and adds the address to the system's error if that fails.
     private static func listening(on endpoint: Endpoint, _ listen: () throws -> Endpoint) throws -> Endpoint {
         do {
             return try listen()
@@ -113,7 +116,7 @@ struct PushSandboxProgram {
         }
     }
 
-    /// The address of a listener for clients on this machine.
+    /// The address at which clients on this machine reach a listener.
     private static func reachable(_ endpoint: Endpoint) -> Endpoint {
         endpoint.address.isUnspecified ? Endpoint(.loopbackV4, endpoint.port) : endpoint
     }

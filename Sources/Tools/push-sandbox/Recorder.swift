@@ -1,7 +1,7 @@
 import Foundation
 import PushSandbox
 
-/// Writes each push as a line.
+/// Writes each push as a line of the record.
 final class Recorder {
     private let output: FileHandle
 
@@ -18,6 +18,7 @@ final class Recorder {
         output = opened
     }
 
-    /// A full disk or a closed reader is no reason to stop answering.
+    /// Writes a push. Failures are ignored: the sandbox continues to answer if the disk is full or the reader has
+    /// closed the pipe.
     func write(_ record: PushRecord) { try? output.write(contentsOf: record.json + [UInt8(ascii: "\n")]) }
 }

@@ -2,10 +2,10 @@ import Crypto
 import Foundation
 import JSON
 
-/// Certificate and keys in a folder, created once.
+/// The files with certificates and keys in a folder. They are created once.
 struct StateFiles {
     let certificate, certificateKey, apnsKey, accountKey: String
-    /// An app's certificate with its key, for Apple's feedback service.
+    /// The file with an app's certificate and key, for Apple's feedback service.
     let appCertificate: String
     private let account: String
 
@@ -22,7 +22,7 @@ struct StateFiles {
             try write(made.certificate, to: certificate)
             try write(made.key, to: certificateKey)
         }
-        // Any P-256 key signs APNs tokens.
+        // Any P-256 key can sign APNs tokens.
         if !exists(apnsKey) { try write(SelfSignedCertificate(hosts: ["apns"]).key, to: apnsKey) }
         if !exists(accountKey) { try write(GeneratedKey.rsa(), to: accountKey) }
         if !exists(appCertificate) {
@@ -31,7 +31,7 @@ struct StateFiles {
         }
     }
 
-    /// A file in Google's format, with this sandbox as its token service.
+    /// Writes a service account file in Google's format. It names this sandbox as the token service.
     func writeServiceAccount(tokenEndpoint: String) throws {
         let key = try String(contentsOfFile: accountKey, encoding: .utf8)
         let fields: JSONValue = [
@@ -45,7 +45,8 @@ struct StateFiles {
     private func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
     private func write(_ bytes: [UInt8], to path: String) throws {
-        // The file is never incomplete, and a key is never readable by others.
+        // The file is written under another name first. Thus it is never incomplete, and a key is never readable by
+        // others.
         let part = path + ".part"
         guard
             FileManager.default.createFile(atPath: part, contents: Data(bytes), attributes: [.posixPermissions: 0o600])

@@ -1,10 +1,11 @@
-/// A block of addresses in CIDR notation (`10.0.0.0/8`, `2001:db8::/32`, or one bare address).
+/// A block of addresses in CIDR notation, such as `10.0.0.0/8` or `2001:db8::/32`. A bare address is a block with one
+/// address.
 package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     package let base: IPAddress
-    /// How many leading bits of the 128-bit form must be equal. An IPv4 `/8` has 104.
+    /// How many leading bits of the 128-bit form all addresses of the block share. For an IPv4 `/8` it is 104.
     package let prefix: Int
 
-    /// Reads `address[/length]`; `nil` when either part is not valid.
+    /// Reads `address[/length]`; `nil` if either part is not valid.
     package init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(first) else { return nil }
@@ -19,14 +20,14 @@ package struct AddressBlock: Hashable, Sendable, CustomStringConvertible {
     }
 
     package func contains(_ address: IPAddress) -> Bool {
-        // An IPv6 block shorter than /96 must not contain IPv4 addresses: their mapped form is only internal.
+        // An IPv6 block shorter than /96 must not contain IPv4 addresses, whose mapped form is only internal.
         guard base.isV4 == address.isV4 else { return false }
         let highBits = min(prefix, 64)
         let lowBits = max(prefix - 64, 0)
         return Self.agree(base.high, address.high, bits: highBits) && Self.agree(base.low, address.low, bits: lowBits)
     }
 
-    /// CIDR notation; a single address without its length.
+    /// The block in CIDR notation. A single address is written without a length.
     package var description: String {
         let width = base.isV4 ? 32 : 128
         let length = prefix - (128 - width)

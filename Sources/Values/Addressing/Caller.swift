@@ -1,8 +1,8 @@
-/// The party that is accountable for a request, regardless of its From: an authenticated user, the user that a trusted
-/// peer names, or, without authentication, the address.
+/// The party that is accountable for a request, regardless of its From. It is an authenticated user, or the user that a
+/// trusted peer names. Without authentication it is the source address.
 ///
-/// A number, because it is compared and stored for each call and each push. It is the same in each run of the program,
-/// so that it can be persisted. Tables hash it again, with a seed.
+/// A caller is a number, because it is compared and stored for each call and each push. The number is the same in each
+/// run of the program, so that it can be persisted. Tables hash it again with a seed.
 package struct Caller: Hashable, Sendable {
     package let rawValue: UInt64
 
@@ -10,10 +10,10 @@ package struct Caller: Hashable, Sendable {
 
     package init(hash: UInt64, isTrusted: Bool) { rawValue = hash << 1 | (isTrusted ? 1 : 0) }
 
-    /// The sender at that address; for an IPv6 address, the /64.
+    /// The caller for requests from this address. All addresses of an IPv6 /64 are one caller.
     package init(_ address: IPAddress, isTrusted: Bool = false) {
         let source = address.source
-        // Multiplied by odd constants, so that neighbouring addresses get distant numbers.
+        // The multiplication by odd constants gives distant numbers to neighbouring addresses.
         let mixed = source.high &* 0x9e37_79b9_7f4a_7c15 ^ (source.low &+ 0x5bd1_e995) &* 0xbf58_476d_1ce4_e5b9
         self.init(hash: mixed ^ mixed >> 29, isTrusted: isTrusted)
     }
@@ -22,10 +22,10 @@ package struct Caller: Hashable, Sendable {
     @inlinable
     package static func == (left: Caller, right: Caller) -> Bool { left.rawValue == right.rawValue }
 
-    /// Whether a trusted peer sent it.
+    /// Whether a trusted peer sent the request.
     package var isTrusted: Bool { rawValue & 1 == 1 }
 
-    /// A number for the pair of this caller and a callee.
+    /// A number for the pair of this caller and a callee. `owner` is the callee's number.
     package func number(at owner: UInt64) -> UInt64 {
         let mixed = (owner &* 0x9e37_79b9_7f4a_7c15) ^ (rawValue &* 0xbf58_476d_1ce4_e5b9)
         return mixed ^ mixed >> 31

@@ -1,11 +1,11 @@
 import Collections
 
-/// Identifies one device of one AOR from its first REGISTER to its last. It is the number of the device's row in the
-/// store.
+/// Identifies one device of one AOR from the device's first REGISTER to its last. It is also the number of the device's
+/// row in the store.
 package struct DeviceID: SerialID, Absentable, Comparable, Sendable, CustomStringConvertible {
     package let rawValue: UInt64
 
-    /// No device.
+    /// The number that means "no device".
     package static let nobody = DeviceID(rawValue: 0)
 
     package static var absent: DeviceID { nobody }

@@ -14,7 +14,7 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    /// Reads `1.2.3.4:5060` or `[2001:db8::1]:5060`.
+    /// Reads a text such as `1.2.3.4:5060` or `[2001:db8::1]:5060`.
     package init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         self.init(ascii: bytes.span)
@@ -32,15 +32,15 @@ package struct Endpoint: Hashable, Sendable, CustomStringConvertible {
             guard port <= UInt16.max else { return nil }
         }
         guard let address = IPAddress(ascii: ascii.extracting(0..<colon)) else { return nil }
-        // "::1:5060" would be ambiguous: IPv6 with a port needs brackets.
+        // IPv6 with a port needs brackets, because `::1:5060` would be ambiguous.
         guard address.isV4 || ascii[0] == UInt8(ascii: "[") else { return nil }
         self.init(address, UInt16(truncatingIfNeeded: port))
     }
 
     package var description: String { "\(address.uriHost):\(port)" }
 
-    /// Whether a server at this endpoint may send from another port of its address: yes, unless only one port belongs
-    /// to it, because it shares the address with phones.
+    /// Whether messages from `source` can come from the server at this endpoint. A server may send from any port of its
+    /// address. But if it shares the address with phones, only its one port counts.
     package func speaks(as source: Endpoint, hasOnePort: @autoclosure () -> Bool) -> Bool {
         guard address == source.address else { return false }
         return self == source || !hasOnePort()

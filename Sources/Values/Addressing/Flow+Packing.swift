@@ -1,9 +1,9 @@
-/// A flow in few bytes, for large tables: nine bytes for UDP over IPv4.
+/// Encodes a flow in few bytes, for large tables. A flow over UDP and IPv4 has nine bytes.
 extension Flow {
     private enum Form {
         static let transport: UInt8 = 7
         static let isV6: UInt8 = 8
-        /// Marks a flow with a connection number.
+        /// Set if a connection number follows.
         static let hasConnection: UInt8 = 16
     }
 
@@ -24,7 +24,8 @@ extension Flow {
         if connection != 0 { bytes.append(connection, bytes: 8) }
     }
 
-    /// Reads the bytes of ``pack(into:)`` at `index`, which advances behind them; `nil` for anything else.
+    /// Reads the bytes that ``pack(into:)`` wrote at `index`, and advances `index` past them. The result is `nil` for
+    /// any other bytes.
     package init?(packed bytes: Span<UInt8>, from index: inout Int) {
         guard index < bytes.count else { return nil }
         let form = bytes[index]
@@ -51,14 +52,14 @@ extension Flow {
 }
 
 extension [UInt8] {
-    /// The lower bytes of a number, lowest first.
+    /// Appends the lowest `count` bytes of a number, beginning with the lowest one.
     fileprivate mutating func append(_ number: UInt64, bytes count: Int) {
         for place in 0..<count { append(UInt8(truncatingIfNeeded: number >> UInt64(8 * place))) }
     }
 }
 
 extension Span<UInt8> {
-    // The compiler specialises it by the number of bytes.
+    // Inlined, so that the compiler specialises the function for each number of bytes.
     @inline(__always)
     fileprivate func number(of bytes: Int, from index: inout Int) -> UInt64? {
         guard index + bytes <= count else { return nil }

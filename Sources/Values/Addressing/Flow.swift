@@ -6,16 +6,18 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     @inlinable
     package static func == (left: Transport, right: Transport) -> Bool { left.rawValue == right.rawValue }
 
-    /// Retransmission timers run only on UDP (RFC 3261 section 17).
+    /// Whether the transport delivers all bytes or reports a failure. Retransmission timers run only on UDP (RFC 3261
+    /// section 17).
     package var isReliable: Bool { self != .udp }
 
-    /// Whether no hop in between can read or change the bytes (RFC 5630).
+    /// Whether the transport encrypts the bytes, so that no hop in between can read or change them (RFC 5630).
     package var isSecure: Bool { self == .tls || self == .wss }
 
-    /// Whether only the peer can open the connection: nobody listens at the other end (RFC 7118).
+    /// Whether the transport is a WebSocket. Only the peer can then open the connection, because nobody listens at its
+    /// end (RFC 7118).
     package var isWebSocket: Bool { self == .ws || self == .wss }
 
-    /// The name in a Via header field.
+    /// The transport's name in a Via header field.
     package var viaName: String {
         switch self {
         case .udp: "UDP"
@@ -26,7 +28,7 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The name in settings, and in a `transport=` URI parameter.
+    /// The transport's name in settings and in the URI parameter `transport=`.
     package var parameterName: String {
         switch self {
         case .udp: "udp"
@@ -49,26 +51,26 @@ package enum Transport: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// Stands for the name of a TLS server, so that a ``Flow`` can say whom it means. Which name it is, is known to whoever
-/// makes connections, and in this run of the program alone.
+/// A number that represents the host name of a TLS server in a ``Flow``. Only the code that opens connections knows the
+/// name, and only in the current run.
 package struct ServerNumber: Hashable, Sendable {
     package let rawValue: UInt16
 
     package init(_ rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// The server is identified only by its address.
+    /// No name: the server is identified only by its address.
     package static let none = ServerNumber(0)
 }
 
-/// The connection, or for UDP the pair of addresses, by which a message arrived and an answer is sent (RFC 5626).
+/// The way by which a message arrived and an answer is sent (RFC 5626): a connection, or for UDP a pair of addresses.
 package struct Flow: Hashable, Sendable {
-    // Small fields first, so that they share one word.
+    // The small fields are first, so that they share one word.
     package let transport: Transport
-    /// Whose certificate a connection must show that is made for this flow.
+    /// The server whose certificate is required when a connection is opened for this flow.
     package let server: ServerNumber
-    /// Which of our listeners, by its number in the configuration's order: it says which local address is used.
+    /// The number of our listener, in the order of the settings. It determines the local address.
     package let listener: UInt16
-    /// The number of the stream connection, unique in a process; 0 for UDP.
+    /// The number of the stream connection, which is unique in the process; 0 for UDP.
     package let connection: UInt64
     package let remote: Endpoint
 
@@ -82,7 +84,7 @@ package struct Flow: Hashable, Sendable {
         self.remote = remote
     }
 
-    /// The same way to the same peer on another connection, or on any if `connection` is 0.
+    /// The flow to the same peer on another connection. With 0 as `connection` it means any connection to the peer.
     package func on(connection: UInt64) -> Flow {
         Flow(transport: transport, listener: listener, connection: connection, remote: remote, server: server)
     }
@@ -95,7 +97,7 @@ package struct Flow: Hashable, Sendable {
 }
 
 extension Flow {
-    /// A number that no connection has.
+    /// A connection number that is never assigned. It marks a closed connection.
     private static let noConnection = UInt64.max
 
     /// The flow after its connection was closed. It still contains the peer's address, but nothing can be sent on it.
@@ -104,9 +106,9 @@ extension Flow {
         return on(connection: Self.noConnection)
     }
 
-    /// Whether it was a stream connection that was closed.
+    /// Whether the flow was a stream connection that is closed now.
     package var isClosed: Bool { transport.isReliable && connection == Self.noConnection }
 
-    /// Whether it is one specific stream connection, and not any connection to its remote.
+    /// Whether the flow is one specific stream connection, and not any connection to its remote address.
     package var isConnection: Bool { transport.isReliable && connection != 0 && connection != Self.noConnection }
 }

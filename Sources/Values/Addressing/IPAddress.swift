@@ -1,8 +1,8 @@
-/// An IPv4 or IPv6 address as 128 bits; IPv4 is kept in its IPv4-mapped form.
+/// An IPv4 or IPv6 address with 128 bits. IPv4 is stored in the IPv4-mapped form.
 package struct IPAddress: Hashable, Sendable {
-    /// The upper 64 bits in host order (zero for IPv4).
+    /// The upper 64 bits as a number; 0 for IPv4.
     package let high: UInt64
-    /// The lower 64 bits in host order (`0x0000ffff_aabbccdd` for IPv4).
+    /// The lower 64 bits as a number; `0x0000ffff_aabbccdd` for IPv4.
     package let low: UInt64
 
     @inlinable
@@ -15,7 +15,7 @@ package struct IPAddress: Hashable, Sendable {
         self.low = low
     }
 
-    /// An IPv4 address from its four octets in network order.
+    /// An IPv4 address. The first octet is the most significant byte of `bits`.
     package init(v4 bits: UInt32) {
         high = 0
         low = 0xffff_0000_0000 | UInt64(bits)
@@ -23,14 +23,14 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isV4: Bool { high == 0 && low >> 32 == 0xffff }
 
-    /// The four octets, most significant first; only valid if ``isV4``.
+    /// The four octets; the first one is the most significant byte. Valid only if ``isV4``.
     package var v4Bits: UInt32 { UInt32(truncatingIfNeeded: low) }
 
     package var isLoopback: Bool { isV4 ? v4Bits >> 24 == 127 : high == 0 && low == 1 }
 
     package var isUnspecified: Bool { isV4 ? v4Bits == 0 : high == 0 && low == 0 }
 
-    /// The unit in which peers are limited: for an IPv6 address the /64, because a peer usually has all of it.
+    /// The unit in which peers are limited. For IPv6 it is the /64, because one peer usually has all of its addresses.
     package var source: IPAddress { isV4 ? self : IPAddress(high: high, low: 0) }
 
     package static let anyV4 = IPAddress(v4: 0)
@@ -40,9 +40,9 @@ package struct IPAddress: Hashable, Sendable {
 // MARK: Text
 
 extension IPAddress: CustomStringConvertible {
-    /// Reads dotted IPv4 or RFC 4291 IPv6 text, the latter with or without the brackets of a URI.
+    /// Reads dotted IPv4, or IPv6 in the form of RFC 4291. IPv6 may be in the brackets of a URI.
     ///
-    /// Zone identifiers and IPv4 in fewer than four parts are refused.
+    /// Zone identifiers are refused, and so is IPv4 with fewer than four parts.
     package init?(_ text: some StringProtocol) {
         let bytes = Array(text.utf8)
         self.init(ascii: bytes.span)
@@ -75,7 +75,7 @@ extension IPAddress: CustomStringConvertible {
             let byte = ascii[index]
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"):
-                // "010" is octal for some programs and decimal for others, so it is refused.
+                // A leading zero is refused, because "010" is octal for some programs and decimal for others.
                 guard digits < 3, !(digits == 1 && octet == 0) else { return nil }
                 octet = octet * 10 + UInt32(byte - UInt8(ascii: "0"))
                 digits += 1
@@ -148,7 +148,7 @@ extension IPAddress: CustomStringConvertible {
         }
     }
 
-    /// Dotted IPv4, or IPv6 in the form of RFC 5952, without brackets.
+    /// The address as dotted IPv4, or as IPv6 in the form of RFC 5952 without brackets.
     package var description: String {
         if isV4 {
             let bits = v4Bits
@@ -187,6 +187,6 @@ extension IPAddress: CustomStringConvertible {
         return best
     }
 
-    /// The address as a URI host: IPv6 in brackets.
+    /// The address as the host of a URI. IPv6 is in brackets.
     package var uriHost: String { isV4 ? description : "[\(description)]" }
 }

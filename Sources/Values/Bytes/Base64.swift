@@ -1,4 +1,5 @@
-/// Base64 (RFC 4648): the standard alphabet with padding, or the URL alphabet without, as in JSON web tokens.
+/// Base64 (RFC 4648). The standard alphabet is used with padding; the URL alphabet without padding, as in JSON web
+/// tokens.
 package enum Base64: Sendable {
     case standard, url
 
@@ -9,12 +10,12 @@ package enum Base64: Sendable {
         return text
     }
 
-    /// Appends the text of the bytes.
+    /// Appends the Base64 text of the bytes.
     package func encode(_ bytes: Span<UInt8>, into text: inout [UInt8]) {
         text.append(addingCapacity: (bytes.count + 2) / 3 * 4) { encode(bytes, into: &$0) }
     }
 
-    /// Appends the text of the bytes, for which there must be room.
+    /// Appends the Base64 text of the bytes. `text` must have enough room.
     package func encode(_ bytes: Span<UInt8>, into text: inout OutputSpan<UInt8>) {
         var index = 0
         while index < bytes.count - 2 {
@@ -35,16 +36,16 @@ package enum Base64: Sendable {
 
     package func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// The bytes; `nil` for any text other than the one that ``encode(_:)`` produces.
+    /// Decodes a text. The result is `nil` unless ``encode(_:)`` can produce exactly this text.
     package func decode(_ text: Span<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count * 3 / 4)
         return decode(text, into: &bytes) ? bytes : nil
     }
 
-    /// Appends the bytes of a text.
+    /// Decodes a text and appends its bytes.
     ///
-    /// - Returns: whether ``encode(_:)`` produces this text. If not, the appended bytes are meaningless.
+    /// - Returns: whether ``encode(_:)`` can produce this text. If not, the appended bytes are meaningless.
     package func decode(_ text: Span<UInt8>, into bytes: inout [UInt8]) -> Bool {
         var count = text.count
         if self == .standard {
@@ -56,7 +57,7 @@ package enum Base64: Sendable {
         var isText = true
         bytes.append(addingCapacity: (count + 3) / 4 * 3) { bytes in
             var (index, seen) = (0, UInt8(0))
-            // Four characters are three bytes.
+            // Each group of four characters gives three bytes.
             while index + 4 <= count {
                 let (first, second) = (values[Int(text[index])], values[Int(text[index + 1])])
                 let (third, fourth) = (values[Int(text[index + 2])], values[Int(text[index + 3])])
@@ -72,7 +73,7 @@ package enum Base64: Sendable {
                 seen |= first | second | third
                 bytes.append(first << 2 | second >> 4)
                 if index + 2 < count { bytes.append(second << 4 | third >> 2) }
-                // Unused bits must be zero, otherwise two texts would mean the same bytes.
+                // The unused bits must be zero. Otherwise two texts would mean the same bytes.
                 isText = (index + 2 < count ? third << 6 : second << 4) == 0
             }
             isText = isText && seen < Self.none
@@ -94,15 +95,15 @@ package enum Base64: Sendable {
         return self == .url ? UInt8(ascii: "_") : UInt8(ascii: "/")
     }
 
-    /// The six bits of a character; `nil` for one that is not in the alphabet.
+    /// The six bits that a character stands for; `nil` if it is not in the alphabet.
     package func value(of character: UInt8) -> UInt8? {
         let value = (self == .standard ? Self.standardValues : Self.urlValues)[Int(character)]
         return value < Self.none ? value : nil
     }
 
-    /// Marks characters outside the alphabet.
+    /// The value that marks bytes outside the alphabet.
     private static let none: UInt8 = 64
-    /// The value of each byte.
+    /// For each byte, the six bits that it stands for as a character.
     private static let standardValues = values(of: .standard)
     private static let urlValues = values(of: .url)
 

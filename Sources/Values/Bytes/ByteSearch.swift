@@ -1,6 +1,8 @@
 extension Span<UInt8> {
-    /// The first place in `range` whose byte `matches`, or the end of the range. It examines sixteen bytes at a time,
-    /// and may pass to `matches` bytes after the range, and zeros after the last byte.
+    /// The index of the first byte in `range` that `matches`. If none does, the end of the range.
+    ///
+    /// Sixteen bytes are examined at a time. Therefore `matches` may also get bytes after the range, and zeros after
+    /// the last byte. Their results are ignored.
     @inlinable @inline(__always)
     package func firstPlace(
         in range: Range<Int>, where matches: (SIMD16<UInt8>) -> SIMDMask<SIMD16<Int8>>
@@ -9,7 +11,7 @@ extension Span<UInt8> {
         return unsafe withUnsafeBytes { raw in
             guard let base = raw.baseAddress else { return range.upperBound }
             var index = range.lowerBound
-            // Up to here, sixteen bytes can be loaded.
+            // Before the index `end`, sixteen bytes can be loaded at once.
             let end = Swift.min(range.upperBound, raw.count &- 15)
             while index < end {
                 let block = unsafe base.loadUnaligned(fromByteOffset: index, as: SIMD16<UInt8>.self)
@@ -27,27 +29,27 @@ extension Span<UInt8> {
         }
     }
 
-    /// The first such byte in `range`.
+    /// The index of the first byte in `range` that equals `byte`; `nil` if there is none.
     package func firstIndex(of byte: UInt8, in range: Range<Int>) -> Int? {
         let wanted = SIMD16<UInt8>(repeating: byte)
         let place = firstPlace(in: range) { $0 .== wanted }
         return place < range.upperBound ? place : nil
     }
 
-    /// The first place in `range` of one of the two bytes, or its end.
+    /// The index of the first byte in `range` that equals one of two bytes. If there is none, the end of the range.
     package func firstPlace(of first: UInt8, or second: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) }
     }
 
-    /// The first place in `range` of one of the three bytes, or its end.
+    /// The index of the first byte in `range` that equals one of three bytes. If there is none, the end of the range.
     package func firstPlace(of first: UInt8, _ second: UInt8, or third: UInt8, in range: Range<Int>) -> Int {
         let (first, second) = (SIMD16<UInt8>(repeating: first), SIMD16<UInt8>(repeating: second))
         let third = SIMD16<UInt8>(repeating: third)
         return firstPlace(in: range) { ($0 .== first) .| ($0 .== second) .| ($0 .== third) }
     }
 
-    /// Whether it contains an ASCII letter in upper case.
+    /// Whether the bytes contain an upper-case ASCII letter.
     var hasUppercase: Bool {
         unsafe withUnsafeBytes { raw in
             var index = 0
@@ -64,7 +66,8 @@ extension Span<UInt8> {
         }
     }
 
-    /// Whether the bytes in `range` are that lower-case ASCII text, in any case.
+    /// Whether the bytes in `range` equal the ASCII text, regardless of upper and lower case. `lowercase` must be in
+    /// lower case.
     package func equalsIgnoringCase(_ range: Range<Int>, _ lowercase: StaticString) -> Bool {
         guard range.count == lowercase.utf8CodeUnitCount else { return false }
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "comparison outside the bytes")
@@ -79,7 +82,7 @@ extension Span<UInt8> {
                 let wanted = unsafe right.loadUnaligned(fromByteOffset: place, as: UInt64.self)
                 if word != wanted, word.asciiLowercased != wanted { return false }
                 guard place &+ 8 < count else { return true }
-                // The last word overlaps the one before it.
+                // The last word overlaps the previous word, so that no byte is left over.
                 place = Swift.min(place &+ 8, count &- 8)
             }
         }
@@ -87,20 +90,20 @@ extension Span<UInt8> {
 }
 
 extension SIMD16<UInt8> {
-    /// The bytes that are that ASCII character.
+    /// A mask of the bytes that equal this ASCII character.
     @inlinable @inline(__always)
     package func marks(of character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         self .== SIMD16(repeating: UInt8(ascii: character))
     }
 
-    /// The bytes that are one of those characters or between them.
+    /// A mask of the bytes from `first` to `last`, both included.
     @inlinable @inline(__always)
     package func marks(from first: Unicode.Scalar, upTo last: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         (self .>= SIMD16(repeating: UInt8(truncatingIfNeeded: first.value)))
             .& (self .<= SIMD16(repeating: UInt8(truncatingIfNeeded: last.value)))
     }
 
-    /// The bytes that are that ASCII character or a lower one.
+    /// A mask of the bytes that equal this ASCII character or are lower.
     @inlinable @inline(__always)
     package func marks(upTo character: Unicode.Scalar) -> SIMDMask<SIMD16<Int8>> {
         self .<= SIMD16(repeating: UInt8(ascii: character))
@@ -108,7 +111,8 @@ extension SIMD16<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The first eight bytes of the range, or all of a shorter one, with letters in lower case, the first one lowest.
+    /// The first eight bytes of the range as a number, with letters in lower case. A shorter range is padded with
+    /// zeros. The first byte is the lowest byte of the number.
     @inlinable
     package func lowercasedWord(_ range: Range<Int>) -> UInt64 {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "word outside the bytes")
@@ -118,7 +122,7 @@ extension Span<UInt8> {
         }
     }
 
-    /// The eight bytes at the place, the first one lowest.
+    /// The eight bytes from this index on as a number. The first byte is the lowest byte of the number.
     @inlinable @inline(__always)
     package func word(at place: Int) -> UInt64 {
         precondition(place >= 0 && place <= count &- 8, "word outside the bytes")
@@ -129,7 +133,8 @@ extension Span<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// Visits all bytes, eight at a time, the first one lowest; the last word is filled with zeros.
+    /// Calls `body` for all bytes, eight at a time as a number. The first byte is the lowest byte of the number. The
+    /// last number is padded with zeros.
     @inlinable @inline(__always)
     package func forEachWord(_ body: (UInt64) -> Void) {
         unsafe withUnsafeBytes { raw in
@@ -145,11 +150,11 @@ extension Span<UInt8> {
 }
 
 extension StaticString {
-    /// The same for a text, which the compiler turns into a number.
+    /// The first eight bytes of the text as a number. The compiler computes it.
     @inlinable @inline(__always)
     package var word: UInt64 { unsafe UnsafeRawPointer(utf8Start).word(Swift.min(utf8CodeUnitCount, 8)) }
 
-    /// The same for the last eight bytes, or for all of fewer.
+    /// The last eight bytes of the text as a number. A shorter text is used as a whole. The compiler computes it.
     @inlinable @inline(__always)
     package var lastWord: UInt64 {
         let count = Swift.min(utf8CodeUnitCount, 8)
@@ -157,7 +162,7 @@ extension StaticString {
     }
 }
 
-/// The bytes from `start` to the end, fewer than sixteen, followed by zeros.
+/// The bytes from `start` to the end, padded with zeros to sixteen. There must be fewer than sixteen.
 @inline(never) @usableFromInline
 func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> {
     let missing = start &+ 16 &- raw.count
@@ -173,7 +178,8 @@ func lastBlock(_ raw: UnsafeRawBufferPointer, from start: Int) -> SIMD16<UInt8> 
 }
 
 extension UnsafeRawPointer {
-    /// That many bytes, at most eight, the first one lowest, followed by zeros.
+    /// The first `count` bytes as a number, padded with zeros. `count` is at most eight. The first byte is the lowest
+    /// byte of the number.
     @inlinable @inline(__always)
     func word(_ count: Int) -> UInt64 {
         switch count {
@@ -193,8 +199,8 @@ extension UnsafeRawPointer {
 }
 
 extension UInt64 {
-    /// For eight bytes, the first one lowest: the number of bytes before the first one with this value; 8 if none has
-    /// it.
+    /// The number of bytes before the first byte that equals `byte`; 8 if none does. This number is read as eight
+    /// bytes, beginning with its lowest byte.
     @inlinable @inline(__always)
     package func count(before byte: UInt8) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
@@ -203,12 +209,13 @@ extension UInt64 {
         return ((found &- one) & ~found & (one &* 0x80)).trailingZeroBitCount &>> 3
     }
 
-    /// Eight bytes with their ASCII letters in lower case.
+    /// This number, read as eight bytes, with ASCII letters in lower case.
     @inlinable
     package var asciiLowercased: UInt64 {
         let one: UInt64 = 0x0101_0101_0101_0101
         let low = self & (one &* 0x7f)
-        // The highest bit of a byte is set from "A" on, and from after "Z" on.
+        // In `fromA` the highest bit of a byte is set from "A" on. In `behindZ` it is set from the character after "Z"
+        // on.
         let fromA = low &+ one &* (0x80 - 0x41)
         let behindZ = low &+ one &* (0x80 - 0x5b)
         return self | (~self & (fromA ^ behindZ) & (one &* 0x80)) &>> 2

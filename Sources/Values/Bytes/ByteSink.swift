@@ -1,15 +1,17 @@
 /// A fixed buffer into which a message is written, one piece after the other.
 ///
-/// Appending to an array checks each time whether its memory is shared and has to grow, which costs four times as much
-/// as copying a row of a message. A sink does not grow: bytes beyond its capacity are only counted, and the caller
-/// writes everything again into a larger sink.
+/// Each time bytes are appended to an array, it checks whether its memory is shared and must grow. That costs four
+/// times as much as copying a row of a message. A sink does not grow: it only counts the bytes above its capacity, and
+/// the caller then writes the message again into a larger sink.
 @safe @usableFromInline
 package struct ByteSink: ~Copyable {
     @usableFromInline let base: UnsafeMutablePointer<UInt8>
     @usableFromInline let capacity: Int
-    /// How many bytes were appended.
+    /// How many bytes were appended, including bytes that had no room.
     @usableFromInline package private(set) var count = 0
 
+    /// Writes into the memory at `base`.
+    ///
     /// - Precondition: the memory exists as long as the sink.
     @unsafe
     fileprivate init(_ base: UnsafeMutablePointer<UInt8>, capacity: Int) {
@@ -27,7 +29,7 @@ package struct ByteSink: ~Copyable {
         count = end
     }
 
-    /// Appends ASCII text from the program.
+    /// Appends an ASCII text that is part of the program.
     package mutating func append(_ text: StaticString) {
         let end = count + text.utf8CodeUnitCount
         if end <= capacity { unsafe (base + count).initialize(from: text.utf8Start, count: text.utf8CodeUnitCount) }
@@ -44,7 +46,7 @@ package struct ByteSink: ~Copyable {
         count += 1
     }
 
-    /// Appends the lowest `count` bytes of a number, the highest of them first.
+    /// Appends the lowest `count` bytes of a number. The highest of them comes first.
     package mutating func append(big number: UInt64, count: Int = 8) {
         let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
         append(bytes.span.extracting((8 - count)...))
@@ -52,18 +54,18 @@ package struct ByteSink: ~Copyable {
 
     package mutating func append(_ bytes: ByteString) { bytes.withSpan { append($0) } }
 
-    /// Appends a part of the slice; `range` counts from the slice's own start.
+    /// Appends a part of the slice. `range` counts from the slice's own start.
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         bytes.withSpan { append($0.extracting(range)) }
     }
 
-    /// Lends some of the appended bytes; `nil` if they exceeded the capacity.
+    /// Calls `body` with some of the appended bytes. The result is `nil` if they had no room.
     package func withBytes<Result>(_ range: Range<Int>, _ body: (Span<UInt8>) -> Result) -> Result? {
         guard range.lowerBound >= 0, range.upperBound <= min(count, capacity) else { return nil }
         return body(unsafe Span(_unsafeStart: base + range.lowerBound, count: range.count))
     }
 
-    /// Appends some of the bytes again.
+    /// Appends some of the earlier bytes once more.
     package mutating func append(again range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "bytes that were not appended")
         let end = count + range.count
@@ -100,13 +102,13 @@ package struct ByteSink: ~Copyable {
 }
 
 extension [UInt8] {
-    /// The bytes that `write` appends. It is called again if they exceed the capacity.
+    /// Makes the bytes that `write` appends. If they exceed the capacity, `write` is called again with a larger one.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         self = []
         append(capacity: capacity, write)
     }
 
-    /// Appends the bytes that `write` appends. It is called again if they exceed the capacity.
+    /// Appends the bytes that `write` appends. If they exceed the capacity, `write` is called again with a larger one.
     package mutating func append(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = Swift.max(capacity, 1)
         while true {
@@ -127,7 +129,7 @@ extension [UInt8] {
 }
 
 extension ByteString {
-    /// The bytes that `write` appends. It is called again if they exceed the capacity.
+    /// Makes the bytes that `write` appends. If they exceed the capacity, `write` is called again with a larger one.
     package init(capacity: Int, _ write: (inout ByteSink) -> Void) {
         var capacity = max(capacity, 1)
         while true {

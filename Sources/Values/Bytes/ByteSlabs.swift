@@ -1,9 +1,10 @@
-/// Millions of blocks of bytes without an allocation for each: blocks of nearly the same length share slabs.
+/// Stores millions of small blocks of bytes without an allocation for each. Blocks of nearly the same length share
+/// large pieces of memory, called slabs.
 ///
-/// The owner keeps the place of each block, and returns it when the block is no longer used.
+/// The owner keeps the place of each block, and returns the place when the block is no longer used.
 @usableFromInline
 package struct ByteSlabs: Sendable {
-    /// The place of a block.
+    /// Where a block is stored, and its length.
     @usableFromInline
     package struct Place: Sendable {
         @usableFromInline let number: UInt32
@@ -14,10 +15,11 @@ package struct ByteSlabs: Sendable {
             self.count = count
         }
 
-        /// The place of a block without bytes.
+        /// The place of an empty block, which uses no memory.
         package static let none = Place(number: 0, count: 0)
 
-        /// Blocks of one shelf have the same size, which is this multiple of ``ByteSlabs/step``.
+        /// The number of the block's shelf. All blocks of a shelf have the same size: this number times
+        /// ``ByteSlabs/step``.
         @inlinable var shelf: Int { (Int(count) + ByteSlabs.step - 1) / ByteSlabs.step }
         @inlinable var slab: Int { Int(number) / ByteSlabs.blocksPerSlab }
         @inlinable var range: Range<Int> {
@@ -39,7 +41,9 @@ package struct ByteSlabs: Sendable {
 
     package init() {}
 
-    /// - Returns: `nil` for more bytes than a block may have.
+    /// Stores a block.
+    ///
+    /// - Returns: the place of the block; `nil` if the block is too long.
     package mutating func add(_ bytes: Span<UInt8>) -> Place? {
         guard let count = UInt16(exactly: bytes.count) else { return nil }
         let shelf = Place(number: 0, count: count).shelf
@@ -60,7 +64,7 @@ package struct ByteSlabs: Sendable {
         shelves[shelf].count += 1
         if place.slab == shelves[shelf].slabs.count {
             var slab: [UInt8] = []
-            // Pages that are not written do not use memory yet.
+            // Reserved memory is not used until it is written.
             slab.reserveCapacity(Self.blocksPerSlab * shelf * Self.step)
             shelves[shelf].slabs.append(slab)
         }
@@ -69,7 +73,7 @@ package struct ByteSlabs: Sendable {
         return place
     }
 
-    /// Frees the block's place for another one. Each place may be returned once.
+    /// Frees a place, which another block may then get. Return each place only once.
     package mutating func remove(_ place: Place) {
         if place.count > 0 { shelves[place.shelf].vacant.append(place.number) }
     }

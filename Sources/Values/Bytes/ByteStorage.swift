@@ -1,27 +1,28 @@
-/// The block of memory that slices of one message share. It is written while the message is read, and never afterwards.
+/// The block of memory that all slices of one message share. It is written while the message is read, and never
+/// afterwards.
 ///
-/// One allocation with a reference count. The unsafe part of the grammar is here and in ``ByteString``; both check
-/// their ranges, so callers need not.
+/// It is one allocation with a reference count. The unsafe code of the grammar is here and in ``ByteString``. Both
+/// check their ranges, so that callers need not.
 ///
 /// - `@unchecked Sendable` because nothing writes after the parser has published the storage.
 @safe @usableFromInline
 package struct ByteStorage: @unchecked Sendable {
-    /// The header is the number of the following bytes.
+    /// The memory. Its header has the number of the bytes that follow.
     @usableFromInline let buffer: ManagedBuffer<Int, UInt8>
 
     private init(capacity: Int) { buffer = .create(minimumCapacity: capacity) { _ in capacity } }
 
     package static let empty = ByteStorage(capacity: 0)
 
-    /// New storage, whose contents are undefined until they are written.
+    /// Allocates storage. Its contents are undefined until they are written.
     package static func make(capacity: Int) -> ByteStorage { ByteStorage(capacity: capacity) }
 
-    // Through the pointer: the property would be checked for exclusive access each time.
+    // The header is read through the pointer, because the property would check for exclusive access each time.
     @inlinable package var capacityInBytes: Int {
         unsafe buffer.withUnsafeMutablePointerToHeader { unsafe $0.pointee }
     }
 
-    /// Copies bytes to the front of the storage. Call before any slice of it exists.
+    /// Copies bytes to the front of the storage. Call before any slice of the storage exists.
     package func fill(from bytes: Span<UInt8>) {
         precondition(bytes.count <= capacityInBytes, "more bytes than the storage has room for")
         unsafe bytes.withUnsafeBufferPointer { source in
@@ -30,7 +31,7 @@ package struct ByteStorage: @unchecked Sendable {
         }
     }
 
-    /// A value from ``store(_:at:)``.
+    /// Reads a value that ``store(_:at:)`` stored.
     @unsafe @inlinable
     package func value<Value: BitwiseCopyable>(_ type: Value.Type, at place: Int) -> Value {
         unsafe UnsafeRawPointer(baseAddress + place).loadUnaligned(as: type)
@@ -42,7 +43,7 @@ package struct ByteStorage: @unchecked Sendable {
         unsafe UnsafeMutableRawPointer(baseAddress + place).storeBytes(of: value, as: Value.self)
     }
 
-    /// The raw memory, for the module that lets a C parser allocate in it; valid while the storage is retained.
+    /// The raw memory, for a C parser that allocates in it. It is valid while the storage is retained.
     @unsafe @inlinable
     package var baseAddress: UnsafeMutablePointer<UInt8> {
         unsafe buffer.withUnsafeMutablePointerToElements { unsafe $0 }
@@ -59,17 +60,19 @@ package struct ByteStorage: @unchecked Sendable {
     }
 }
 
-/// Builds byte strings, one after the other in shared memory.
+/// Makes byte strings, one after the other, in shared memory.
 @usableFromInline
 package struct ByteStringWriter: ~Copyable {
     @usableFromInline var storage: ByteStorage
     @usableFromInline var start = 0
     @usableFromInline var end = 0
 
+    /// Allocates the memory.
+    ///
     /// - Parameter capacity: the number of bytes for all strings together.
     package init(capacity: Int) { storage = .make(capacity: capacity) }
 
-    /// The current length of the string in bytes.
+    /// The length of the unfinished string in bytes.
     @inlinable package var count: Int { end - start }
 
     @inlinable
@@ -82,16 +85,16 @@ package struct ByteStringWriter: ~Copyable {
         end += bytes.count
     }
 
-    /// The same bytes as a separate string.
+    /// Copies a string into the shared memory.
     package mutating func string(_ text: ByteString) -> ByteString { text.withSpan { string($0) } }
 
-    /// The finished string. The next one begins.
+    /// Finishes the current string, and begins the next one.
     package mutating func finish() -> ByteString {
         defer { start = end }
         return ByteString(storage: storage, start: start, count: end - start)
     }
 
-    /// The bytes as a separate string. If they do not fit, new memory is allocated.
+    /// Copies bytes into the shared memory, as a string. If they do not fit, new memory is allocated.
     package mutating func string(_ bytes: Span<UInt8>) -> ByteString {
         if bytes.count > storage.capacityInBytes - end {
             storage = .make(capacity: max(storage.capacityInBytes, bytes.count))

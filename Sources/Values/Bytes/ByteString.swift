@@ -1,15 +1,15 @@
-/// Immutable bytes: a slice of storage that all values from one message share.
+/// Immutable bytes: a slice of the storage that all values of one message share.
 ///
-/// SIP is bytes, not text: names may contain any UTF-8, tokens are compared byte by byte, and a Swift `String` for each
-/// header field costs an allocation and a validation. A slice keeps its whole storage alive, so a value that outlives
-/// its message needs a ``compacted()`` copy.
+/// SIP consists of bytes, not text. Names may contain any UTF-8, tokens are compared byte by byte, and a Swift `String`
+/// for each header field would cost an allocation and a validation. A slice keeps its whole storage alive. Therefore a
+/// value that outlives its message needs a ``compacted()`` copy.
 @usableFromInline
 package struct ByteString: Sendable {
     @usableFromInline package let storage: ByteStorage
     @usableFromInline package let start: Int32
     @usableFromInline package let length: Int32
 
-    /// A view of `storage`.
+    /// Makes a slice of `storage`.
     ///
     /// - Precondition: the range is inside the written part of the storage.
     @inlinable
@@ -41,14 +41,14 @@ package struct ByteString: Sendable {
     @inlinable package var count: Int { Int(length) }
     @inlinable package var isEmpty: Bool { length == 0 }
 
-    /// The byte at `index`, counted from the slice's own start.
+    /// The byte at `index`, which counts from the slice's own start.
     @inlinable
     package subscript(index: Int) -> UInt8 {
         precondition(index >= 0 && index < count, "index outside the slice")
         return unsafe storage.byte(at: Int(start) + index)
     }
 
-    /// A part of this slice in the same storage.
+    /// A part of this slice, in the same storage.
     @inlinable
     package subscript(range: Range<Int>) -> ByteString {
         precondition(range.lowerBound >= 0 && range.upperBound <= count, "range outside the slice")
@@ -60,7 +60,7 @@ package struct ByteString: Sendable {
         unsafe storage.withSpan(start: Int(start), count: count, body)
     }
 
-    /// The same bytes in their own storage, for values that outlive the message.
+    /// A copy of the bytes in storage of their own, for values that outlive the message.
     package func compacted() -> ByteString { withSpan { ByteString(copying: $0) } }
 
     package var array: [UInt8] {
@@ -69,7 +69,7 @@ package struct ByteString: Sendable {
         return bytes
     }
 
-    /// The bytes read as UTF-8, with U+FFFD for invalid bytes. For logs and output, not for decisions.
+    /// The bytes as text. Invalid UTF-8 becomes U+FFFD. Use it for logs and output, not for decisions.
     package var string: String { String(decoding: array, as: UTF8.self) }
 }
 
@@ -79,7 +79,7 @@ extension ByteString: Hashable {
         left.withSpan { a in right.withSpan { b in a.hasSameBytes(as: b) } }
     }
 
-    /// Hashed with the process's random seed, because the bytes come from the network.
+    /// The hash uses the process's random seed, because the bytes come from the network.
     @usableFromInline
     package func hash(into hasher: inout Hasher) {
         withSpan { span in unsafe span.withUnsafeBytes { unsafe hasher.combine(bytes: $0) } }
@@ -91,8 +91,8 @@ extension ByteString: CustomStringConvertible {
 }
 
 extension Span<UInt8> {
-    /// Compares eight bytes at a time; the last eight may overlap bytes that were compared before. A contact of some
-    /// 300 bytes is compared at every refresh.
+    /// Compares eight bytes at a time. The last eight may overlap bytes that were already compared. The comparison must
+    /// be fast: a contact of some 300 bytes is compared at every refresh.
     @inlinable
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -118,7 +118,7 @@ extension Span<UInt8> {
 // MARK: Comparison and conversion
 
 extension ByteString {
-    /// Compares with ASCII text in the program, without allocating.
+    /// Compares the bytes with an ASCII text of the program, without allocating.
     @inlinable
     package static func == (left: ByteString, right: StaticString) -> Bool {
         left.withSpan { span in
@@ -128,7 +128,7 @@ extension ByteString {
         }
     }
 
-    /// Compares with lower-case ASCII text. Letters of this slice may be in either case.
+    /// Compares the bytes with a lower-case ASCII text. Letters of this slice may be in either case.
     package func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         withSpan { $0.equalsIgnoringCase(0..<$0.count, lowercase) }
     }
@@ -144,7 +144,7 @@ extension ByteString {
         }
     }
 
-    /// Whether it begins with the prefix, with ASCII letters in either case.
+    /// Whether the bytes begin with the prefix. ASCII letters may be in either case.
     package func hasPrefix(ignoringCase prefix: String) -> Bool {
         let prefix = prefix.utf8
         guard count >= prefix.count else { return false }
@@ -181,7 +181,7 @@ extension ByteString {
         }
     }
 
-    /// The parts between the separators; empty parts are kept.
+    /// Splits the bytes at each separator. Empty parts are kept.
     package func parts(separatedBy separator: UInt8) -> [ByteString] {
         var parts: [ByteString] = []
         var rest = self
@@ -193,13 +193,13 @@ extension ByteString {
         return parts
     }
 
-    /// ASCII letters in lower case; the same slice if nothing changes.
+    /// The bytes with ASCII letters in lower case. If nothing changes, it is the same slice.
     package func lowercased() -> ByteString {
         withSpan { $0.hasUppercase } ? ByteString(array.map(\.asciiLowercased)) : self
     }
 
-    /// The bytes with each `%HH` replaced by its byte, including `%00`. A `%` without two hexadecimal digits stays
-    /// unchanged.
+    /// Decodes percent encoding: each `%HH` becomes its byte, including `%00`. A `%` without two hexadecimal digits
+    /// stays unchanged.
     package func percentDecoded() -> ByteString {
         guard contains(UInt8(ascii: "%")) else { return self }
         var out: [UInt8] = []
@@ -220,7 +220,8 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The bytes without surrounding double quotes and with `\x` pairs decoded (RFC 3261 quoted-string).
+    /// The content of a quoted string (RFC 3261 section 25.1): without the quotes, and with `\x` pairs decoded. Bytes
+    /// without quotes are returned unchanged.
     package func unquoted() -> ByteString {
         guard count >= 2, self[0] == UInt8(ascii: "\""), self[count - 1] == UInt8(ascii: "\"") else { return self }
         let inner = self[1..<count - 1]
@@ -238,7 +239,7 @@ extension ByteString {
         return ByteString(out)
     }
 
-    /// The number, if the bytes are only decimal digits and the number fits; `nil` otherwise.
+    /// The bytes as a decimal number. The result is `nil` if other bytes than digits occur, or the number does not fit.
     @inlinable
     package func decimal<Number: FixedWidthInteger>(as type: Number.Type = Number.self) -> Number? {
         decimalDigits.flatMap { Number(exactly: $0) }
@@ -263,7 +264,7 @@ extension ByteString {
 }
 
 extension StaticString {
-    /// A byte of ASCII text in the program.
+    /// A byte of the text, which must be ASCII.
     @inlinable
     package func byte(at index: Int) -> UInt8 {
         precondition(index >= 0 && index < utf8CodeUnitCount, "index outside the text")
@@ -302,7 +303,7 @@ extension Array<UInt8> {
         bytes.withSpan { span in unsafe span.withUnsafeBufferPointer { unsafe append(contentsOf: $0) } }
     }
 
-    /// Appends a part of the slice; `range` counts from the slice's own start.
+    /// Appends a part of the slice. `range` counts from the slice's own start.
     @inlinable
     package mutating func append(_ bytes: ByteString, _ range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "range outside the slice")
@@ -312,7 +313,7 @@ extension Array<UInt8> {
         }
     }
 
-    /// Appends ASCII text from the program without making a `String`.
+    /// Appends an ASCII text of the program, without making a `String`.
     @inlinable
     package mutating func append(_ text: StaticString) {
         unsafe append(contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))

@@ -9,7 +9,9 @@ package enum Hex {
 
     package static func encode(_ bytes: [UInt8]) -> [UInt8] { encode(bytes.span) }
 
-    /// - Returns: `nil` for an odd count, or for characters that ``encode(_:)-([UInt8])`` does not write.
+    /// Decodes hexadecimal digits.
+    ///
+    /// - Returns: `nil` for an odd number of digits, or for characters that ``encode(_:)-([UInt8])`` does not write.
     package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
         guard text.count % 2 == 0 else { return nil }
         var bytes: [UInt8] = []
@@ -29,20 +31,20 @@ package enum Hex {
 }
 
 extension Array<UInt8> {
-    /// Appends the byte's two digits.
+    /// Appends the two hexadecimal digits of a byte.
     package mutating func append(hex byte: UInt8) {
         append((byte >> 4).hexDigit)
         append((byte & 15).hexDigit)
     }
 
-    /// Appends the byte percent-encoded for a URI: a percent sign and two digits, letters in upper case.
+    /// Appends the percent encoding of a byte for a URI: a percent sign and two digits with upper-case letters.
     package mutating func append(percentEncoded byte: UInt8) {
         append(UInt8(ascii: "%"))
         append((byte >> 4).upperHexDigit)
         append((byte & 15).upperHexDigit)
     }
 
-    /// Appends the lowest `count` bytes of a number, the highest of them first.
+    /// Appends the lowest `count` bytes of a number. The highest of them comes first.
     package mutating func append(big number: UInt64, count: Int = 8) {
         let bytes: [8 of UInt8] = .init { place in UInt8(truncatingIfNeeded: number >> UInt64(56 - 8 * place)) }
         append(bytes.span.extracting((8 - count)...))
@@ -50,7 +52,7 @@ extension Array<UInt8> {
 }
 
 extension UInt64 {
-    /// The number's sixteen digits.
+    /// The sixteen hexadecimal digits of the number.
     package var hexDigits: [16 of UInt8] {
         var digits: [16 of UInt8] = .init(repeating: 0)
         for place in 0..<16 {

@@ -1,13 +1,14 @@
-/// Elements in the order of their arrival. Finding the oldest and removing any element take constant time.
+/// A list of elements in the order of their arrival. Finding the oldest element and removing any element take constant
+/// time.
 ///
-/// Each element has a place, which is reused after the element was removed. The owner keeps the places, and limits the
-/// number of elements.
+/// Each element has a place. After the element was removed, another element may get the place. The owner keeps the
+/// places, and limits the number of elements.
 package struct AgeList<Element> {
     fileprivate struct Node {
-        /// `nil` in a free node.
+        /// The element; `nil` in a free node.
         var element: Element?
         var older: Int32
-        /// The next younger node or, in a free node, the next free one.
+        /// The index of the next younger node. In a free node, the index of the next free node.
         var younger: Int32
 
         init(_ element: Element, older: Int32) {
@@ -17,7 +18,7 @@ package struct AgeList<Element> {
         }
     }
 
-    /// The place of an element, until it is removed.
+    /// The place of an element. It is valid until the element is removed.
     package struct Place: Hashable, Sendable {
         fileprivate let index: Int32
     }
@@ -34,7 +35,7 @@ package struct AgeList<Element> {
 
     package var oldest: Element? { first < 0 ? nil : nodes[Int(first)].element }
 
-    /// Adds an element as the youngest.
+    /// Adds an element, which becomes the youngest.
     package mutating func append(_ element: Element) -> Place {
         let node = Node(element, older: last)
         let index: Int32
@@ -53,7 +54,7 @@ package struct AgeList<Element> {
         return Place(index: index)
     }
 
-    /// Removes an element. Each place may be removed once.
+    /// Removes an element. Each place may be removed only once.
     package mutating func remove(_ place: Place) {
         let index = Int(place.index)
         precondition(nodes[index].element != nil, "an element leaves once")
@@ -65,7 +66,7 @@ package struct AgeList<Element> {
         free = place.index
         count -= 1
         if count == 0 {
-            // When the list is empty, memory for many elements is released.
+            // The list is empty now, so memory that once held many elements is released.
             nodes = []
             free = -1
         }

@@ -1,9 +1,10 @@
-/// A value that most records lack, in its own allocation: a record without it needs only a pointer.
+/// A value that most records do not have. It is stored in an allocation of its own, so that a record without it needs
+/// only a pointer.
 ///
-/// It has value semantics: a copy of the record has its own copy of it.
+/// It has value semantics: a copy of a record has its own copy of the value.
 @usableFromInline
 package struct BoxedOptional<Value> {
-    /// Empty, or with one element.
+    /// One element if the value exists; otherwise empty.
     @usableFromInline var values: [Value] = []
 
     @inlinable
@@ -11,7 +12,7 @@ package struct BoxedOptional<Value> {
 
     @inlinable package var value: Value? { values.first }
 
-    /// Changes the value in place. If it is absent, it starts as `new`.
+    /// Changes the value in place. If the value is absent, it is first set to `new`.
     @inlinable
     package mutating func change(orNew new: @autoclosure () -> Value, _ body: (inout Value) -> Void) {
         if values.isEmpty { values.append(new()) }

@@ -1,10 +1,10 @@
-/// A type with a value that means "absent".
+/// A type in which one value means "absent".
 @usableFromInline
 package protocol Absentable: Equatable {
     static var absent: Self { get }
 }
 
-/// An optional value in the space of the value, for records that are kept by the hundred thousand.
+/// An optional value that needs no more memory than the value. It is for records that exist by the hundred thousand.
 @usableFromInline @propertyWrapper
 package struct PackedOptional<Value: Absentable> {
     @usableFromInline var value: Value
@@ -22,6 +22,6 @@ extension PackedOptional: Equatable {}
 extension PackedOptional: Hashable where Value: Hashable {}
 extension PackedOptional: Sendable where Value: Sendable {}
 
-/// The smallest number means "absent".
+/// For these types the smallest number means "absent".
 extension Int32: Absentable { @inlinable package static var absent: Int32 { .min } }
 extension Int: Absentable { @inlinable package static var absent: Int { .min } }

@@ -1,7 +1,7 @@
 /// Part of a long list.
 package struct Page<Element> {
     package let elements: [Element]
-    /// Where the next page begins; `nil` on the last.
+    /// Where the next page begins; `nil` on the last page.
     package let next: PageCursor?
 
     package init(_ elements: [Element], next: PageCursor?) {
@@ -12,7 +12,8 @@ package struct Page<Element> {
 
 extension Page: Sendable where Element: Sendable {}
 
-/// A place in a long list. Clients send the number back, but only whoever has the list knows what it means.
+/// A place in a long list. Clients send it back to get the next page. Only the owner of the list knows what the number
+/// means.
 package struct PageCursor: Hashable, Sendable {
     package let number: UInt64
 

@@ -1,17 +1,17 @@
-/// Records by their keys. The overhead of a record is some thirteen bytes; a dictionary reserves up to three times the
-/// space of its records.
+/// A table of records by their keys. Each record costs some thirteen bytes in addition to its own size. A dictionary
+/// reserves up to three times the size of its records.
 ///
-/// A record keeps its place until it is removed: the place gives access without the key.
+/// A record keeps its place until it is removed. The place gives access without the key.
 @usableFromInline
 package struct PlacedTable<Key: Hashable, Value> {
     @usableFromInline package typealias Place = UInt32
 
     @usableFromInline var index = SlotIndex()
-    /// `nil` if the place has no record.
+    /// The key of each place; `nil` if the place has no record.
     @usableFromInline var keys: [Key?] = []
     @usableFromInline var values: [Value] = []
     @usableFromInline var vacant: [Place] = []
-    /// The value of places without a record.
+    /// The value that is stored in places without a record.
     @usableFromInline let empty: Value
 
     @inlinable
@@ -26,7 +26,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     func place(of key: Key, hash: UInt32) -> Place? { index.find(hash: hash) { keys[Int($0)] == key } }
 
-    /// The record at a place that was returned and not removed since.
+    /// The record at this place. The place must have a record.
     @inlinable
     package subscript(place: Place) -> Value {
         _read { yield values[Int(place)] }
@@ -39,7 +39,7 @@ package struct PlacedTable<Key: Hashable, Value> {
     @inlinable
     package func key(at place: Place) -> Key? { keys[Int(place)] }
 
-    /// The place of the key's record, which is created empty if it did not exist.
+    /// The place of the key's record. If the key has none, an empty record is created.
     @inlinable
     package mutating func madePlace(of key: Key) -> Place {
         let hash = Self.hash(key)
@@ -66,13 +66,13 @@ package struct PlacedTable<Key: Hashable, Value> {
         vacant.append(place)
     }
 
-    /// All records, in no particular order.
+    /// All records, in any order.
     @inlinable
     package var all: some Sequence<(key: Key, value: Value)> {
         zip(keys, values).lazy.compactMap { key, value in key.map { ($0, value) } }
     }
 
-    /// The table's seeded hash; for numbers that this program assigned, their own hash.
+    /// The hash of a key. It has a random seed, except for numbers that this program assigned (``SerialID``).
     @inlinable
     static func hash(_ key: Key) -> UInt32 { UInt32(truncatingIfNeeded: key._rawHashValue(seed: 0)) }
 }

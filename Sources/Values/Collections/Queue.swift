@@ -1,16 +1,16 @@
-/// A first-in first-out queue with constant average time. It consists of two stacks: when the stack for taking is
-/// empty, it is refilled with the reversed other one.
+/// A first-in first-out queue whose operations take constant time on average. It consists of two arrays: new elements
+/// are added to one and taken from the other. When the second is empty, it gets the reversed contents of the first.
 ///
-/// A taken element is released immediately, and a long queue releases its memory when it is empty. The owner limits the
-/// number of elements.
+/// A taken element is released immediately. A queue that was long releases its memory when it is empty. The owner
+/// limits the number of elements.
 @usableFromInline
 package struct Queue<Element> {
-    /// The elements that leave next, in reverse order.
+    /// The elements that are taken next, in reverse order.
     @usableFromInline var leaving: [Element] = []
-    /// The elements that leave after those, in their order.
+    /// The elements that are taken after the ones in `leaving`, in their order.
     @usableFromInline var arrived: [Element] = []
 
-    /// For how many elements memory is kept when the queue is empty.
+    /// The number of elements for which memory is kept when the queue is empty.
     @inlinable static var keptCapacity: Int { 1024 }
 
     @inlinable
@@ -42,7 +42,7 @@ package struct Queue<Element> {
         return element
     }
 
-    /// For how many elements it has memory.
+    /// The number of elements for which the queue has memory.
     var capacity: Int { leaving.capacity + arrived.capacity }
 }
 

@@ -1,8 +1,8 @@
-/// A list that usually has one element, and then needs no allocation.
+/// A list that usually has at most one element. Then it needs no allocation.
 @usableFromInline
 package struct ShortList<Element> {
     @usableFromInline var head: Element?
-    /// The elements after the first.
+    /// The elements after the first one.
     @usableFromInline var rest: [Element]
 
     @inlinable
@@ -22,7 +22,7 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
     @inlinable package var startIndex: Int { 0 }
     @inlinable package var endIndex: Int { head == nil ? 0 : rest.count + 1 }
 
-    // Written by hand, because the synthesized versions for collections use witness tables.
+    // The following are written by hand, because the synthesized versions for collections use witness tables.
     @inlinable package var count: Int { endIndex }
     @inlinable package var isEmpty: Bool { head == nil }
     @inlinable package var first: Element? { head }
@@ -53,7 +53,7 @@ extension ShortList: RandomAccessCollection, MutableCollection, RangeReplaceable
         return first
     }
 
-    /// Other changes of the list are rare.
+    /// Replaces elements. It is slow, because such changes of the list are rare.
     @inlinable
     package mutating func replaceSubrange(_ range: Range<Int>, with elements: some Collection<Element>) {
         var all = Array(self)

@@ -1,12 +1,15 @@
-/// The slots of records by a hash of their keys: open addressing with linear probing, eight bytes a place.
+/// Finds the slots of records by a hash of their keys. It uses open addressing with linear probing, and eight bytes for
+/// each place.
 ///
-/// It knows neither keys nor hash function. The caller passes a hash of 32 bits (a seeded one, if the key comes from
-/// the network) and decides which slot of an equal hash is the right one. The index stores the hash, so it grows
-/// without reading records. A quarter of the places stays empty, because a search for a missing key ends at an empty
-/// place. It grows by half, so that a slot never needs more than 16 bytes.
+/// It knows neither keys nor the hash function. The caller passes a hash of 32 bits, which must be seeded if the key
+/// comes from the network. If several slots have the hash, the caller decides which one is right.
+///
+/// The index stores the hashes, so it grows without reading records. A quarter of the places stays empty, because a
+/// search for a missing key ends at an empty place. The index grows by half, so that a slot never needs more than 16
+/// bytes.
 @usableFromInline
 package struct SlotIndex: Sendable {
-    /// The hash in the upper half, the slot plus one in the lower; 0 is an empty place.
+    /// The places. The upper half of a place is the hash; the lower half is the slot plus one. An empty place is 0.
     @usableFromInline var places: [UInt64]
     @usableFromInline package private(set) var count = 0
 
@@ -23,7 +26,7 @@ package struct SlotIndex: Sendable {
         }
     }
 
-    /// All slots of a hash, in no particular order.
+    /// All slots with this hash, in any order.
     package func slots(hash: UInt32) -> [UInt32] {
         var slots: [UInt32] = []
         _ = find(hash: hash) { slot in
@@ -33,14 +36,14 @@ package struct SlotIndex: Sendable {
         return slots
     }
 
-    /// Adds a slot that is not in the index yet.
+    /// Adds a slot. The slot must not be in the index yet.
     @usableFromInline package mutating func insert(hash: UInt32, slot: UInt32) {
         if count >= places.count / 4 * 3 { grow() }
         count += 1
         put(Self.place(hash, slot))
     }
 
-    /// Replaces one slot by another.
+    /// Replaces a slot by another slot with the same hash.
     package mutating func replace(hash: UInt32, slot: UInt32, with newSlot: UInt32) {
         guard let position = position(hash: hash, slot: slot) else { return }
         places[position] = Self.place(hash, newSlot)
@@ -49,7 +52,7 @@ package struct SlotIndex: Sendable {
     @usableFromInline package mutating func remove(hash: UInt32, slot: UInt32) {
         guard var gap = position(hash: hash, slot: slot) else { return }
         count -= 1
-        // Entries after the gap that could no longer be found move up, so that no search has to skip gaps.
+        // Entries after the gap that a search could no longer find move into the gap. Thus no search has to skip gaps.
         var position = after(gap)
         while places[position] != 0 {
             let home = home(of: Self.hash(places[position]))
@@ -86,7 +89,8 @@ package struct SlotIndex: Sendable {
 
     // MARK: Positions and places
 
-    /// The hash scaled to the number of places, which need not be a power of two.
+    /// The place at which a search for the hash begins. The hash is scaled, so that the number of places need not be a
+    /// power of two.
     @inlinable
     func home(of hash: UInt32) -> Int {
         Int(truncatingIfNeeded: (UInt64(hash) &* UInt64(truncatingIfNeeded: places.count)) >> 32)
@@ -95,7 +99,7 @@ package struct SlotIndex: Sendable {
     @inlinable
     func after(_ position: Int) -> Int { position + 1 == places.count ? 0 : position + 1 }
 
-    /// The number of steps forward, around the end.
+    /// The number of steps from `start` forward to `end`. After the last place comes the first.
     private func distance(from start: Int, to end: Int) -> Int {
         end >= start ? end - start : end - start + places.count
     }

@@ -1,14 +1,14 @@
-/// Why a text is refused as JSON, and at which byte.
+/// Why a text is not accepted as JSON, and at which byte the fault is.
 package struct JSONError: Error, Hashable, CustomStringConvertible {
     package enum Reason: Hashable, Sendable {
         case tooLong, tooDeep, tooManyValues
-        /// Not valid UTF-8 (RFC 8259 section 8.1).
+        /// The text is not valid UTF-8 (RFC 8259 section 8.1).
         case encoding
-        /// The text ends before its value does.
+        /// The text ends before its value is complete.
         case incomplete
-        /// A byte that is not allowed at this place, such as one after the end of the value.
+        /// A byte is not allowed at this place, for example after the end of the value.
         case unexpectedByte
-        /// One half of a `\u` pair without the other.
+        /// One half of a surrogate pair (`\u`) occurs without the other half.
         case loneSurrogate
         /// An object has two members with the same name.
         case repeatedName

@@ -1,28 +1,28 @@
 import Bytes
 
-/// The names in the open objects of a text, to find duplicates.
+/// The names of members in the open objects of a text. They are kept to find duplicates.
 ///
-/// One program might use the first of two values, and another one the last. Names are compared by their characters:
-/// escapes make no difference, and names that Swift considers equal are equal.
+/// With a duplicate name, one program might use the first value and another program the last. Names are compared by
+/// their characters: escapes make no difference, and names that Swift considers equal are equal.
 struct JSONNames {
     private struct Name {
         let depth: Int
         let text: JSONReader.Text
-        /// Whether it is plain: ASCII without escapes.
+        /// Whether the name is ASCII without escapes.
         let isPlain: Bool
     }
 
-    /// The names of the innermost object are last.
+    /// The names of all open objects. The names of the innermost object are the last ones.
     private var names: [Name] = []
-    /// The names of objects with many members, by their depth.
+    /// The names of objects with many members, by the nesting depth of the object.
     private var many: [Int: Set<String>] = [:]
 
-    /// Up to this number, names are compared one by one.
+    /// The number of names up to which names are compared one by one.
     private static let few = 16
 
-    /// An object at that depth has another name.
+    /// Adds a name of the object at this depth.
     ///
-    /// - Returns: false if it already has that name.
+    /// - Returns: false if the object already has this name.
     mutating func add(_ text: JSONReader.Text, at depth: Int, in bytes: [UInt8]) -> Bool {
         if many[depth] != nil { return many[depth]?.insert(JSONReader.string(text, in: bytes)).inserted == true }
         let isPlain = !text.hasEscapes && bytes[text.range].allSatisfy { $0 < 0x80 }
@@ -47,7 +47,7 @@ struct JSONNames {
         return span.extracting(name.text.range).hasSameBytes(as: span.extracting(text.range))
     }
 
-    /// The object at that depth has ended.
+    /// Call when the object at this depth has ended.
     mutating func end(at depth: Int) {
         if !many.isEmpty { many[depth] = nil }
         while let last = names.last, last.depth == depth { names.removeLast() }

@@ -1,14 +1,15 @@
 import Bytes
 
-/// Reads a JSON text (RFC 8259) token by token: strict, without recursion, and without allocating for skipped values.
+/// Reads a JSON text (RFC 8259) token by token. It is strict, does not recurse, and does not allocate for skipped
+/// values.
 ///
 /// Objects with duplicate names are refused.
 package struct JSONReader {
     package struct Limits: Sendable {
         package var bytes = 1 << 20
-        /// The maximum nesting of arrays and objects; at most 64.
+        /// The maximum nesting depth of arrays and objects. It may be at most 64.
         package var depth = 32
-        /// The maximum number of values: members, elements, and their containers.
+        /// The maximum number of values. Members, elements and containers count.
         package var values = 50_000
 
         package init() {}
@@ -16,17 +17,17 @@ package struct JSONReader {
 
     package enum Token: Hashable, Sendable {
         case objectStart, objectEnd, arrayStart, arrayEnd
-        /// The name of a member, whose value is the next token.
+        /// The name of a member. The member's value is the next token.
         case key(Text)
         case string(Text)
         case number(Range<Int>)
         case bool(Bool)
         case null
-        /// The text has ended at an allowed place.
+        /// The text has ended, at a place where it may end.
         case end
     }
 
-    /// The range of a string's characters, without its quotes.
+    /// The range of a string's characters, without the quotes.
     package struct Text: Hashable, Sendable {
         let range: Range<Int>
         let hasEscapes: Bool
@@ -34,9 +35,9 @@ package struct JSONReader {
 
     private enum Expectation {
         case value
-        /// Directly after `[`.
+        /// After `[` the array may have a value or end.
         case valueOrEnd
-        /// Directly after `{`.
+        /// After `{` the object may have a member or end.
         case keyOrEnd
         case commaOrEnd
         case nothing
@@ -47,7 +48,7 @@ package struct JSONReader {
     private var index = 0
     private var expectation = Expectation.value
     package private(set) var depth = 0
-    /// One bit for each open container, the innermost lowest: set for an object.
+    /// One bit for each open container; the lowest bit is the innermost container. A set bit means an object.
     private var objects: UInt64 = 0
     private var count = 0
     private var names = JSONNames()
@@ -61,7 +62,7 @@ package struct JSONReader {
 
     // MARK: Tokens
 
-    /// The next token. After ``Token/end`` the result is always the same.
+    /// Reads the next token. After ``Token/end`` it always returns the same result.
     package mutating func next() throws(JSONError) -> Token {
         skipBlanks()
         switch expectation {
@@ -75,7 +76,7 @@ package struct JSONReader {
         }
     }
 
-    /// Skips a value of any kind. Call it where a value is next.
+    /// Skips a value of any kind. Call it when the next token begins a value.
     package mutating func skipValue() throws(JSONError) {
         let outside = depth
         repeat {
@@ -218,7 +219,7 @@ package struct JSONReader {
         }
     }
 
-    /// Reads `uXXXX` from its `u` on.
+    /// Reads the digits of an escape. The next byte is the `u` of `uXXXX`.
     private mutating func codeUnit() throws(JSONError) -> UInt16 {
         index += 1
         var unit: UInt16 = 0

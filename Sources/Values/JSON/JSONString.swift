@@ -1,12 +1,14 @@
 package import Bytes
 
 extension Array<UInt8> {
-    /// Appends a JSON string with its quotes, made from any bytes. Bytes that are not UTF-8 become U+FFFD. Quotes,
-    /// backslashes, control characters and the two line separators that JavaScript takes for line ends are escaped.
+    /// Appends a JSON string with its quotes. The content may be any bytes; bytes that are not UTF-8 become U+FFFD.
+    /// Quotes, backslashes and control characters are escaped, and also the two line separators that JavaScript takes
+    /// for line ends.
     ///
     /// - Parameters:
-    ///   - bytes: the contents of the string.
-    ///   - limit: the maximum number of bytes between the quotes; the string ends with the last character that fits.
+    ///   - bytes: the content of the string.
+    ///   - limit: the maximum number of bytes between the quotes. A longer string ends with the last character that
+    ///     fits.
     package mutating func append(jsonString bytes: Span<UInt8>, atMost limit: Int = .max) {
         append(UInt8(ascii: "\""))
         let (end, overflow) = count.addingReportingOverflow(limit)
@@ -51,7 +53,7 @@ extension Array<UInt8> {
 }
 
 extension Span<UInt8> {
-    /// The end of the run of ASCII characters from `start` that JSON does not escape.
+    /// The index after the ASCII characters from `start` on that JSON need not escape.
     fileprivate func plainEnd(from start: Int) -> Int {
         let one: UInt64 = 0x0101_0101_0101_0101
         var index = start
@@ -60,7 +62,7 @@ extension Span<UInt8> {
                 let word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
                 let quotes = word ^ (one &* UInt64(UInt8(ascii: "\"")))
                 let backslashes = word ^ (one &* UInt64(UInt8(ascii: "\\")))
-                // The top bit of a byte shows that one is not plain, perhaps an earlier one.
+                // If a top bit is set, this byte or an earlier byte of the word needs an escape.
                 let marks = word | (word &- one &* 0x20) | (quotes &- one) | (backslashes &- one)
                 guard marks & (one &* 0x80) == 0 else { break }
                 index += 8
@@ -76,7 +78,7 @@ extension Span<UInt8> {
     }
 }
 
-/// One character of the input and its JSON form.
+/// One character of the input, and its form in JSON.
 private struct EscapedCharacter {
     enum Form {
         case plain
@@ -86,7 +88,7 @@ private struct EscapedCharacter {
     }
 
     let form: Form
-    /// Its length in the input in bytes.
+    /// The length of the character in the input, in bytes.
     let length: Int
 
     init(at index: Int, of bytes: Span<UInt8>) {
@@ -126,8 +128,8 @@ private struct EscapedCharacter {
         }
     }
 
-    /// The number of bytes of the character that begins here, and whether it is complete (Unicode table 3-7). An
-    /// incomplete one ends where no character can continue, as in Swift's own decoding.
+    /// The length of the character that begins at this index in bytes, and whether it is complete (Unicode table 3-7).
+    /// An incomplete character ends before the first byte that cannot continue it, as in Swift's own decoding.
     private static func sequence(at index: Int, of bytes: Span<UInt8>) -> (length: Int, isComplete: Bool) {
         let length: Int
         var second: ClosedRange<UInt8> = 0x80...0xbf

@@ -1,5 +1,5 @@
 extension JSONValue {
-    /// A value of the type, made of this one. Members that the type does not name are ignored.
+    /// Decodes a value of the type from this JSON value. Members that the type does not name are ignored.
     package func decoded<Value: Decodable>(as type: Value.Type = Value.self) throws -> Value {
         let plain: Any? =
             switch type {
@@ -19,14 +19,14 @@ extension JSONValue {
     }
 }
 
-/// A JSON value is not what a type asks for.
+/// Thrown when a JSON value is not of the kind that the decoded type needs.
 package struct JSONMismatch: Error, CustomStringConvertible {
     let type: String
 
     package var description: String { "expected \(type)" }
 }
 
-/// Gives a type that is no plain one what it asks for. Our types ask for members, elements, or one plain value.
+/// Decodes a type that is not a basic type. Types of this program read members, elements, or one basic value.
 private struct Source: Decoder, SingleValueDecodingContainer {
     let value: JSONValue
     let codingPath: [any CodingKey] = []

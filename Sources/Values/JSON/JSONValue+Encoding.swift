@@ -1,7 +1,7 @@
 extension JSONValue {
-    /// What a value of one of our types says of itself. Members stand in the order in which the type names them.
+    /// Encodes a value as JSON. The members are in the order in which the type encodes them.
     ///
-    /// - Throws: what the type throws, and for a number that is not finite.
+    /// - Throws: an error of the type, and an error for a number that is not finite.
     package init(of value: some Encodable) throws {
         switch value {
         case let text as String: self = .string(text)
@@ -19,8 +19,8 @@ extension JSONValue {
     }
 }
 
-/// What one value has said of itself so far. Our types say members, elements, or one plain value, and nest no containers by
-/// hand.
+/// The values that a type has encoded so far. Types of this program encode members, elements, or one basic value, and
+/// never nest containers themselves.
 private final class Draft: Encoder {
     private enum Kind {
         case members, elements, single
@@ -53,7 +53,7 @@ private final class Draft: Encoder {
 
     func singleValueContainer() -> any SingleValueEncodingContainer { DraftSingle(draft: self) }
 
-    static func noNesting() -> Never { preconditionFailure("a type nests containers by hand") }
+    static func noNesting() -> Never { preconditionFailure("a type nests containers in its own encode function") }
 }
 
 private struct DraftMembers<Key: CodingKey>: KeyedEncodingContainerProtocol {

@@ -3,29 +3,29 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByArrayLiteral, Expr
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     package init(dictionaryLiteral members: (String, JSONValue)...) { self = .members(members) }
 
-    /// An object with its members in this order.
+    /// An object with these members, in this order.
     package static func members(_ members: [(String, JSONValue)]) -> JSONValue {
         .object(members.map { Member(key: $0.0, value: $0.1) })
     }
 
     package static func number(_ number: Int64) -> JSONValue { .number("\(number)") }
 
-    /// The value as JSON text, without blanks: numbers unchanged, strings escaped again.
+    /// The value as JSON text without blanks. Numbers are written as they were read, and strings are escaped again.
     package var bytes: [UInt8] {
         var out: [UInt8] = []
         append(to: &out)
         return out
     }
 
-    /// The same for people: a line for each member and element.
+    /// The value as JSON text for people, with one line for each member and element.
     package var lines: [UInt8] {
         var out: [UInt8] = []
         append(to: &out, depth: 0)
         return out
     }
 
-    /// Appends the value as JSON text, in lines where its depth is given. It calls itself, but no deeper than the reader or
-    /// the type that made the value.
+    /// Appends the value as JSON text. With `depth`, it is written in lines. The function recurses, but no deeper than
+    /// the reader or the type that made the value.
     package func append(to out: inout [UInt8], depth: Int? = nil) {
         switch self {
         case .null: out += "null".utf8

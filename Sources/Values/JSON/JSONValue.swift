@@ -1,4 +1,5 @@
-/// A whole JSON text as a value, for texts that are small or rare. Use ``JSONReader`` for texts that are read often.
+/// A whole JSON text as a value. It is for texts that are small or rare. Use ``JSONReader`` for texts that are read
+/// often.
 package enum JSONValue: Hashable, Sendable {
     package struct Member: Hashable, Sendable {
         package let key: String
@@ -7,21 +8,21 @@ package enum JSONValue: Hashable, Sendable {
 
     case null
     case bool(Bool)
-    /// The unchanged text of the number, because JSON does not limit numbers.
+    /// A number as its text, because JSON does not limit numbers.
     case number(String)
     case string(String)
     case array([JSONValue])
-    /// The members in the order of the text, with unique keys.
+    /// The members in the order of the text. No key occurs twice.
     case object([Member])
 
     package init(_ bytes: [UInt8], limits: JSONReader.Limits = JSONReader.Limits()) throws(JSONError) {
         var reader = try JSONReader(bytes, limits: limits)
         self = try Self.read(try reader.next(), from: &reader)
-        // Text after the value is an error.
+        // Reading one more token finds text after the value, which is an error.
         _ = try reader.next()
     }
 
-    /// Recursive, but at most as deep as the reader's limit.
+    /// Reads the value that begins with `token`. The function recurses, but at most to the reader's depth limit.
     private static func read(_ token: JSONReader.Token, from reader: inout JSONReader) throws(JSONError) -> JSONValue {
         switch token {
         case .objectStart:
@@ -40,14 +41,14 @@ package enum JSONValue: Hashable, Sendable {
         case .string(let text): return .string(reader.string(text))
         case .number(let range): return .number(reader.number(range))
         case .bool(let flag): return .bool(flag)
-        // In place of a value the reader never returns the last four.
+        // The last four tokens never occur in place of a value.
         case .null, .key, .objectEnd, .arrayEnd, .end: return .null
         }
     }
 
     // MARK: Parts
 
-    /// The value of the member with that key; `nil` for a value that is not an object.
+    /// The value of the member with this key; `nil` if there is none, or this value is not an object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.key == key }?.value
@@ -58,7 +59,7 @@ package enum JSONValue: Hashable, Sendable {
         return text
     }
 
-    /// A whole number without fraction or exponent.
+    /// The value as a whole number; `nil` if it has a fraction or an exponent.
     package var integer: Int64? {
         guard case .number(let text) = self else { return nil }
         return Int64(text)

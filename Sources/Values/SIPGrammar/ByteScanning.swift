@@ -1,27 +1,29 @@
 import Bytes
 
 extension UInt8 {
-    /// Space or tab.
+    /// Whether the byte is a space or a tab.
     @inlinable package var isBlank: Bool { self == UInt8(ascii: " ") || self == UInt8(ascii: "\t") }
 
-    /// Space, tab, or part of a fold.
+    /// Whether the byte is a space, a tab, or part of a line fold.
     @inlinable package var isLinearSpace: Bool { self <= UInt8(ascii: " ") && 0x1_0000_2600 &>> UInt64(self) & 1 != 0 }
 
-    /// A byte of an RFC 3261 token: letters, digits and `-.!%*_+`'~`.
+    /// Whether the byte may be in a token of RFC 3261: letters, digits and `-.!%*_+`'~`.
     @inlinable package var isToken: Bool { isIn(0x03ff_6ca2_0000_0000, 0x47ff_ffff_87ff_fffe) }
 
-    /// A byte of a host name or an IPv4 address. Names with `_` violate RFC 3261's grammar but are in use.
+    /// Whether the byte may be in a host name or an IPv4 address. `_` is accepted, because such names are in use
+    /// although RFC 3261's grammar forbids them.
     @inlinable package var isHostByte: Bool { isIn(0x03ff_6000_0000_0000, 0x07ff_fffe_87ff_fffe) }
 
-    /// A byte that RFC 3261's grammar allows in a user part, except escapes, `;` and `?`.
+    /// Whether RFC 3261's grammar allows the byte in a user part. Escapes, `;` and `?` are excluded.
     @inlinable package var isPlainUserByte: Bool { isIn(0x23ff_ffd2_0000_0000, 0x47ff_fffe_87ff_fffe) }
 
-    /// A byte that is allowed between angle brackets.
+    /// Whether the byte may be between angle brackets.
     @inlinable package var mayStandInURI: Bool {
         self > 63 ? self != 0x7f : 0xaffffffa_00000000 &>> UInt64(self) & 1 != 0
     }
 
-    /// Whether the bit of this byte is set: in the first word for bytes below 64, in the second for 64 to 127.
+    /// Whether the bit for this byte is set. The first word has the bits for bytes below 64, the second the bits for 64
+    /// to 127.
     @inlinable
     func isIn(_ below64: UInt64, _ below128: UInt64) -> Bool {
         (self < 64 ? below64 : self < 128 ? below128 : 0) &>> UInt64(self & 63) & 1 != 0
@@ -29,23 +31,24 @@ extension UInt8 {
 }
 
 extension Span<UInt8> {
-    /// The next control byte (below 0x20, or 0x7F) at or after `start`, or `end`.
+    /// The index of the next control byte (below 0x20, or 0x7F) from `start` on. If there is none, `end`.
     package func nextControl(from start: Int, to end: Int) -> Int {
         let (space, delete) = (SIMD16<UInt8>(repeating: 0x20), SIMD16<UInt8>(repeating: 0x7f))
         return firstPlace(in: start..<end) { ($0 .< space) .| ($0 .== delete) }
     }
 
-    /// The first place at or after `start` whose byte is not part of a host name, or `end`; see
-    /// ``Swift/UInt8/isHostByte``.
+    /// The index of the first byte from `start` on that cannot be in a host name (``Swift/UInt8/isHostByte``). If there
+    /// is none, `end`.
     package func hostEnd(from start: Int, to end: Int) -> Int {
-        // Between those bytes are few others, which are named here.
+        // Only a few bytes are not part of host names, so the mask lists these.
         firstPlace(in: start..<end) { block in
             block.marks(upTo: ",") .| block.marks(of: "/") .| block.marks(from: ":", upTo: "@")
                 .| block.marks(from: "[", upTo: "^") .| block.marks(of: "`") .| block.marks(from: "{", upTo: "\u{ff}")
         }
     }
 
-    /// The place after the closing quote of a quoted string whose opening quote is before `start`.
+    /// The index after the closing quote of a quoted string; `nil` if there is none. The opening quote is before
+    /// `start`.
     package func quoteEnd(from start: Int, to end: Int) -> Int? {
         var index = start
         while index < end {
@@ -57,12 +60,12 @@ extension Span<UInt8> {
         return nil
     }
 
-    /// Whether it contains tabs or folds, white space that libosip2 does not accept everywhere.
+    /// Whether the range contains tabs or folds. libosip2 does not accept this white space everywhere.
     package func hasOddBlanks(_ range: Range<Int>) -> Bool {
         nextControl(from: range.lowerBound, to: range.upperBound) < range.upperBound
     }
 
-    /// The first place at or after `start` without white space, or `end`.
+    /// The index of the first byte from `start` on that is not white space. If there is none, `end`.
     @inlinable
     package func skipSpace(from start: Int, to end: Int) -> Int {
         var index = start
@@ -70,7 +73,7 @@ extension Span<UInt8> {
         return index
     }
 
-    /// `range` without white space and folds at both ends.
+    /// The range without the white space and folds at both of its ends.
     @inlinable
     package func trimmed(_ range: Range<Int>) -> Range<Int> {
         let start = skipSpace(from: range.lowerBound, to: range.upperBound)

@@ -1,12 +1,13 @@
 package import Bytes
 
-// The realm of a row's credentials (RFC 3261 section 22.3): a proxy removes its own credentials and forwards others.
+// Finds the realm of credentials (RFC 3261 section 22.3). A proxy removes credentials for its own realms and forwards
+// all others.
 
 extension MessageFrame {
-    /// Whether an Authorization or Proxy-Authorization value names one of these realms, which are in lower case.
+    /// Whether an Authorization or Proxy-Authorization value names one of these realms, which must be in lower case.
     ///
-    /// It reads only names, values and quotes. A row that names two realms counts for both: removing a row too many is
-    /// better than disclosing our users' answers.
+    /// Only names, values and quotes are read. A row that names two realms counts for both. Removing one row too many
+    /// is better than disclosing the answers of our users.
     package func credentials(_ field: HeaderField, areFor realms: [ByteString]) -> Bool {
         bytes[field.value].withSpan { span in
             var index = 0
@@ -26,8 +27,8 @@ extension MessageFrame {
         }
     }
 
-    /// The value of a parameter `realm` that begins here, without its quotes, and the end of both. A quote that is
-    /// never closed ends with the row.
+    /// Reads a parameter `realm` that begins at `start`. Returns the range of its value without quotes, and the index
+    /// after the parameter. A quote that is never closed ends with the row.
     private static func realmValue(_ span: Span<UInt8>, at start: Int) -> (value: Range<Int>, end: Int)? {
         let name: StaticString = "realm"
         var index = start + name.utf8CodeUnitCount
@@ -54,7 +55,7 @@ extension MessageFrame {
 
     private static func isSeparator(_ byte: UInt8) -> Bool { isBlank(byte) || byte == UInt8(ascii: ",") }
 
-    /// Compares without case and without escapes.
+    /// Whether the value equals the realm, after its escapes are decoded. Upper and lower case are treated as equal.
     private static func isSame(_ span: Span<UInt8>, _ value: Range<Int>, _ realm: ByteString) -> Bool {
         var index = value.lowerBound
         var place = 0

@@ -1,11 +1,11 @@
 import Bytes
 
-/// Recognises the values of Alert-Info and Call-Info that do not command a phone (T9.13).
+/// Recognises values of Alert-Info and Call-Info that give a phone no command (T9.13).
 ///
-/// Vendors have their own commands there: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`, `intercom`, or
-/// words from the phone's settings. Therefore this lists the few harmless forms instead of the many harmful ones.
+/// Vendors put their own commands there: `;info=alert-autoanswer`, `Ring Answer`, `;answer-after=0`, `intercom`, or
+/// words from the phone's settings. Therefore the few harmless forms are listed here, instead of the many harmful ones.
 enum HarmlessValue {
-    /// Whether each value of an Alert-Info row is a name of RFC 7462 without parameters, as
+    /// Whether each value of an Alert-Info row is a name of RFC 7462 without parameters, such as
     /// `<urn:alert:source:external>`.
     static func namesTones(_ value: Span<UInt8>) -> Bool {
         var index = 0
@@ -21,7 +21,7 @@ enum HarmlessValue {
         return index == value.count && !mentionsAnswer(value)
     }
 
-    /// Whether each value of a Call-Info row is a URI with only its purpose (RFC 3261 section 20.9).
+    /// Whether each value of a Call-Info row is a URI whose only parameter is `purpose` (RFC 3261 section 20.9).
     static func namesPurposes(_ value: Span<UInt8>) -> Bool {
         var index = 0
         repeat {
@@ -37,7 +37,7 @@ enum HarmlessValue {
         return index == value.count && !mentionsAnswer(value)
     }
 
-    /// Some phones look for their command anywhere in the row.
+    /// Whether the row contains the word "answer". Some phones look for their command anywhere in the row.
     private static func mentionsAnswer(_ value: Span<UInt8>) -> Bool {
         let word: StaticString = "answer"
         var index = 0
@@ -52,7 +52,8 @@ enum HarmlessValue {
         byte.isASCIILetter || byte.isASCIIDigit || byte == UInt8(ascii: ":") || byte == UInt8(ascii: "-")
     }
 
-    /// Whether that character comes next. Skips it, with blanks and folds on both sides.
+    /// Whether the next byte is this character, after blanks and folds. If so, skips it and the blanks and folds around
+    /// it.
     private static func take(_ character: Unicode.Scalar, _ value: Span<UInt8>, _ index: inout Int) -> Bool {
         skipBlanks(value, &index)
         guard index < value.count, value[index] == UInt8(ascii: character) else { return false }

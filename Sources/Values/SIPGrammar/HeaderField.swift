@@ -1,6 +1,6 @@
 package import Bytes
 
-/// The header fields that this program knows. Compact forms are mapped to them (RFC 3261 section 7.3.3).
+/// The names of header fields that this program knows. Compact forms have the same names (RFC 3261 section 7.3.3).
 @usableFromInline
 package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
     case other
@@ -10,9 +10,9 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     case authorization, callID, callInfo, contact, contentLength, contentType, cseq, date, diversion, event
     case expires, featureCaps, from, historyInfo, maxBreadth, maxForwards, minExpires, pAccessNetworkInfo
     case pAssertedIdentity
-    /// Any that begins with `P-Charging-`.
+    /// Any field whose name begins with `P-Charging-`.
     case pCharging
-    /// Any other that begins with `P-`.
+    /// Any other field whose name begins with `P-`.
     case pOther
     case pPreferredIdentity, path, privacy, proxyAuthenticate, proxyAuthorization, proxyRequire, reason, recordRoute
     case remotePartyID, replaces, require, retryAfter, route, supported, timestamp, to, unsupported, userAgent, via
@@ -22,18 +22,18 @@ package enum HeaderName: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterabl
     @inlinable
     package static func == (left: HeaderName, right: HeaderName) -> Bool { left.rawValue == right.rawValue }
 
-    /// There are fewer than 64.
+    /// The bit of this name in a set of names. There are fewer than 64 names.
     var bit: UInt64 { 1 &<< UInt64(rawValue) }
 }
 
-/// The place of one header field value in its message's bytes.
+/// Where one header field value is in the bytes of its message.
 ///
-/// A row with several comma-separated values of Via, Route, Record-Route, Path or Contact has one entry for each value.
-/// For all other fields, one entry covers the whole row.
+/// A row of Via, Route, Record-Route, Path or Contact can have several values, separated by commas. Each of them has an
+/// entry of its own. For all other fields, one entry covers the whole row.
 @usableFromInline
 package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
     @usableFromInline package let name: HeaderName
-    // A message has dozens of these, and is kept while a call is held. Therefore each place has only four bytes.
+    // Each place has only four bytes, because a message has dozens of them, and is kept while its call is held.
     @usableFromInline let rowStart, rowEnd, valueStart, valueEnd: UInt32
 
     @inlinable package init(name: HeaderName, row: Range<Int>, value: Range<Int>) {
@@ -44,16 +44,16 @@ package struct HeaderField: Hashable, Sendable, BitwiseCopyable {
         valueEnd = UInt32(value.upperBound)
     }
 
-    /// The whole row with its folds and its line end. Empty for all values except the first of a row.
+    /// The whole row, with its folds and its line end. For values after the first one of a row, it is empty.
     @inlinable package var row: Range<Int> { Int(rowStart)..<Int(rowEnd) }
-    /// The value without surrounding white space; folds inside are kept.
+    /// The value without surrounding white space. Folds inside the value are kept.
     @inlinable package var value: Range<Int> { Int(valueStart)..<Int(valueEnd) }
 }
 
-/// Digest credentials of one Authorization or Proxy-Authorization row (RFC 7616), values unquoted.
+/// The digest credentials of one Authorization or Proxy-Authorization row (RFC 7616). Values have no quotes.
 package struct DigestCredentials: Sendable {
     package let username, realm, nonce, uri, response: ByteString
-    /// `nil` if the client sent none, which means MD5.
+    /// The algorithm; `nil` if the client named none, which means MD5.
     package let algorithm: ByteString?
     package let qop, nonceCount, cnonce: ByteString?
 

@@ -2,17 +2,17 @@ package import Bytes
 
 /// The header fields of a message, in their order.
 ///
-/// They are in the message's own storage, after its bytes, so that a message needs no second allocation for them.
+/// They are stored after the message's bytes in the same storage, so that a message needs no second allocation.
 package struct HeaderFields: Sendable {
     let storage: ByteStorage
-    /// The place of the first field in the storage.
+    /// The index of the first field in the storage.
     let start: Int32
     let size: Int32
 
-    /// The size of the fields in a storage.
+    /// The number of bytes that this many fields need in a storage.
     package static func room(for count: Int) -> Int { count * MemoryLayout<HeaderField>.stride }
 
-    /// Fields that were written to that place, one after the other.
+    /// The fields that were written to the storage from `start` on, one after the other.
     package init(in storage: ByteStorage, at start: Int, count: Int) {
         precondition(
             start >= 0 && count >= 0 && Self.room(for: count) <= storage.capacityInBytes - start,
@@ -22,7 +22,7 @@ package struct HeaderFields: Sendable {
         size = Int32(truncatingIfNeeded: count)
     }
 
-    /// A copy in storage of their own.
+    /// A copy of the fields, in storage of their own.
     package init(_ fields: [HeaderField]) {
         let storage = ByteStorage.make(capacity: Self.room(for: fields.count))
         for (index, field) in fields.enumerated() { storage.store(field, at: Self.room(for: index)) }

@@ -2,40 +2,43 @@ package import Bytes
 
 /// The header fields that are removed from requests and responses of untrusted peers (T9.7, T9.13, T9.14).
 ///
-/// It uses the names that the reader found, so that no spelling escapes it: another case, a compact form, or blanks
-/// before the colon.
+/// The filter uses the names that the reader found. Thus other spellings are removed too: another case, a compact form,
+/// or blanks before the colon.
 package struct HeaderFilter: Hashable, Sendable {
-    /// One name from the settings, in lower case; with a star after it, all names with that prefix.
+    /// A name from the settings, in lower case. If `isPrefix`, it stands for all names that begin with it.
     private struct Name: Hashable {
         let text: [UInt8]
         let isPrefix: Bool
     }
 
-    /// One bit for each known name, by its raw value.
+    /// The known names to remove: one bit for each name, by its raw value.
     private let known: UInt64
     private let names: [Name]
 
-    /// The fields that state an identity, for which no phone is trusted (RFC 3325, RFC 5806, RFC 7044, RFC 7315).
+    /// The fields that state an identity (RFC 3325, RFC 5806, RFC 7044, RFC 7315). No phone is trusted to set them.
     package static let identity: [HeaderName] = [
         .pAssertedIdentity, .pPreferredIdentity, .remotePartyID, .diversion, .historyInfo, .pCharging,
         .pAccessNetworkInfo, .pOther,
     ]
 
-    /// The fields that make a phone answer by itself. For some of them only harmless values pass.
+    /// The fields that can make a phone answer by itself. Alert-Info and Call-Info are kept if their values are
+    /// harmless.
     package static let commands: [HeaderName] = [.answerMode, .alertInfo, .callInfo]
 
-    /// The `P-` fields that a phone may send. All others are for communication between networks (RFC 5727 section 4),
-    /// and the next network would trust their values from a phone.
+    /// The `P-` fields that a phone may send. All others are for communication between networks (RFC 5727 section 4).
+    /// If a phone could send them, the next network would trust their values.
     private static let harmless: [StaticString] = [
-        // The treatment of the sender's own sound before the answer (RFC 5009). It names nobody.
+        // RFC 5009: how the network treats early media of the sender. It names nobody.
         "p-early-media",
         // The quality of the received sound, which telephones of AVM, Grandstream and snom send in BYE.
         "p-rtp-stat",
     ]
 
+    /// Makes a filter.
+    ///
     /// - Parameters:
     ///   - known: names that are always removed.
-    ///   - names: others, each with or without a `*` at its end.
+    ///   - names: further names. A `*` at the end makes a name a prefix.
     package init(_ known: [HeaderName] = HeaderFilter.identity + HeaderFilter.commands, names: [String]) {
         self.known = known.reduce(0) { $0 | $1.bit }
         self.names = names.map { name in
@@ -45,7 +48,7 @@ package struct HeaderFilter: Hashable, Sendable {
         }
     }
 
-    /// Whether the row of that field must be removed.
+    /// Whether the row of this field must be removed.
     package func removes(_ field: HeaderField, of bytes: ByteString) -> Bool {
         if known & field.name.bit != 0, !Self.isHarmless(field, of: bytes) { return true }
         guard !names.isEmpty, !field.row.isEmpty, !field.name.isNeeded else { return false }
@@ -85,7 +88,7 @@ package struct HeaderFilter: Hashable, Sendable {
         return true
     }
 
-    /// Why a name is not allowed in a list of names to remove; `nil` if it is.
+    /// Why a name is not allowed in a list of names to remove; `nil` if it is allowed.
     package static func complaint(about name: String) -> String? {
         let text = name.last == "*" ? name.dropLast() : Substring(name)
         let isToken = text.utf8.allSatisfy { byte in
@@ -100,13 +103,13 @@ package struct HeaderFilter: Hashable, Sendable {
         return "SIP needs \(needed)"
     }
 
-    /// The text is in lower case.
+    /// Whether the filter has this name, which must be in lower case.
     private func names(it text: [UInt8]) -> Bool {
         names.contains { $0.isPrefix ? text.starts(with: $0.text) : text == $0.text }
     }
 }
 
-/// Compact forms of names (RFC 3261 section 20 and IANA's registry).
+/// The compact forms of names (RFC 3261 section 20 and IANA's registry).
 private enum CompactForm {
     static func name(of letter: UInt8) -> [UInt8]? {
         let name: StaticString? =
@@ -132,7 +135,7 @@ private enum CompactForm {
 }
 
 extension HeaderName {
-    /// Whether a message is invalid or cannot be routed without it.
+    /// Whether the field must not be removed, because without it a message is invalid or cannot be routed.
     fileprivate var isNeeded: Bool {
         switch self {
         case .via, .from, .to, .callID, .cseq, .contact, .contentLength, .contentType, .maxForwards, .route,
@@ -151,7 +154,7 @@ extension HeaderName {
 }
 
 extension SIPResponse {
-    /// The response without the fields that the filter removes; the same object if it has none.
+    /// The response without the fields that the filter removes. If it has none of them, it is the same object.
     package func without(_ filter: HeaderFilter) -> SIPResponse {
         guard frame.fields.contains(where: { filter.removes($0, of: frame.bytes) }) else { return self }
         let kept = frame.fields.filter { !filter.removes($0, of: frame.bytes) }

@@ -2,9 +2,9 @@ package import Bytes
 
 /// Writes responses and forwarded requests from the bytes of a received message.
 ///
-/// Nothing here parses: rows are copied unchanged, and edited rows are written again.
+/// Nothing is parsed here. Most rows are copied unchanged; edited rows are written again.
 
-/// A header field that this program adds: its name in the spelling to write, and its value.
+/// A header field that this program adds. The name is written as it is spelled here.
 package struct AddedField: Sendable {
     package let name: StaticString
     package let value: ByteString
@@ -14,41 +14,41 @@ package struct AddedField: Sendable {
         self.value = value
     }
 
-    /// A Warning field (RFC 3261 section 20.43).
+    /// Makes a Warning field (RFC 3261 section 20.43).
     package static func warning(_ code: Int, by host: ByteString, _ text: String) -> AddedField {
         AddedField("Warning", ByteString("\(code) \(host) \"\(text)\""))
     }
 }
 
-/// The changes to a request on the way through the proxy (RFC 3261 section 16.6). Everything else is copied.
+/// The changes to a request that the proxy forwards (RFC 3261 section 16.6). Everything else is copied.
 package struct RequestEdits: Sendable {
-    /// The new Request-URI text.
+    /// The text of the new Request-URI.
     package var requestURI: ByteString
     /// The Via value to put on top, for example `SIP/2.0/UDP host:5060;branch=...;rport`.
     package var via: ByteString
-    /// The value of Max-Forwards to write, replacing or adding it.
+    /// The value of Max-Forwards. It replaces the field, or adds it if it is missing.
     package var maxForwards: UInt8
-    /// The value of Max-Breadth to write, replacing or adding it (RFC 5393); `nil` keeps the field.
+    /// The value of Max-Breadth (RFC 5393). It replaces the field, or adds it. With `nil` the field is kept.
     package var maxBreadth: UInt32?
-    /// Record-Route values to put on top of the existing ones, the first one topmost. They do not contain the field's
-    /// name.
+    /// Record-Route values to put above the existing ones, without the field's name. The first value becomes the
+    /// topmost.
     package var recordRoutes: [ByteString] = []
-    /// Route values to write instead of *all* existing Route rows; `nil` keeps the rows.
+    /// Route values that replace *all* existing Route rows; `nil` keeps the rows.
     package var routes: [ByteString]?
-    /// The addition to the request's own topmost Via (RFC 3581): see ``SIPRequest/viaAddition(source:)``.
+    /// The addition to the topmost Via of the received request (RFC 3581), see ``SIPRequest/viaAddition(source:)``.
     package var topViaAddition = ViaAddition.none
-    /// Header fields to remove.
+    /// The names of header fields to remove.
     package var removed: [HeaderName] = []
-    /// A filter of further fields to remove; set for untrusted peers.
+    /// A filter of further fields to remove. It is set for requests of untrusted peers.
     package var filter: HeaderFilter?
-    /// Realms, in lower case, whose credentials are removed.
+    /// The realms, in lower case, whose credentials are removed.
     package var ownRealms: [ByteString] = []
-    /// Fields to add at the end of the header.
+    /// The fields to add at the end of the header.
     package var added: [AddedField] = []
-    /// The start of the forwarded part of From, which drops a display name before it; 0 for the whole value.
+    /// Where the forwarded part of From begins. A display name before this index is dropped. 0 for the whole value.
     package var fromStart = 0
-    /// Whether `pn-*` parameters stay in the Request-URI and the Contact rows. They are the device's secrets, so they
-    /// are removed unless this is set.
+    /// Whether `pn-*` parameters stay in the Request-URI and the Contact rows. They are secrets of the device, so they
+    /// are normally removed.
     package var keepsPushParameters = false
 
     package init(requestURI: ByteString, via: ByteString, maxForwards: UInt8) {
@@ -60,12 +60,12 @@ package struct RequestEdits: Sendable {
 
 /// A request as this program sends it, with the places of the parts that ACK and CANCEL repeat.
 ///
-/// RFC 3261 sections 9.1 and 17.1.1.3: both are made from the request in the form in which it was *sent*.
+/// Both are made from the request as it was *sent* (RFC 3261 sections 9.1 and 17.1.1.3).
 package struct OutgoingRequest: Sendable {
     package let bytes: [UInt8]
     package let method: Method
     package let cseqNumber: UInt32
-    /// Places in `bytes`: the Request-URI, and whole rows with their line ends.
+    /// Ranges in `bytes`: the Request-URI, and whole rows with their line ends.
     package let requestURI: Range<Int>
     package let viaRow, fromRow, toRow, callIDRow: Range<Int>
     package let routeRows: [Range<Int>]
@@ -85,7 +85,8 @@ package struct OutgoingRequest: Sendable {
         self.routeRows = routeRows
     }
 
-    /// The ACK to a non-2xx final response (RFC 3261 section 17.1.1.3); `to` is the To value of that response.
+    /// Makes the ACK to a final response other than 2xx (RFC 3261 section 17.1.1.3). `to` is the To value of that
+    /// response.
     package func acknowledgement(to: ByteString) -> [UInt8] {
         [UInt8](capacity: 512) { out in
             appendStartLine("ACK", to: &out)
@@ -100,7 +101,7 @@ package struct OutgoingRequest: Sendable {
         }
     }
 
-    /// The CANCEL of this request (RFC 3261 section 9.1), with Reason rows (RFC 3326).
+    /// Makes the CANCEL of this request (RFC 3261 section 9.1), with Reason rows (RFC 3326).
     package func cancellation(reasons: [ByteString]) -> OutgoingRequest {
         let uri = 7..<7 + requestURI.count
         var (via, from, to, callID, routes) = (0..<0, 0..<0, 0..<0, 0..<0, [Range<Int>]())
@@ -125,7 +126,7 @@ package struct OutgoingRequest: Sendable {
         out.append(" SIP/2.0\r\n")
     }
 
-    /// Appends a part of the request, and returns its new place.
+    /// Appends a part of the request, and returns its range in the output.
     @discardableResult
     private func append(_ part: Range<Int>, to out: inout ByteSink) -> Range<Int> {
         let start = out.count

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// A request method; unknown ones keep their name (RFC 3261 section 7.1: case-sensitive).
+/// A request method. Unknown methods keep their name. Methods are case-sensitive (RFC 3261 section 7.1).
 package enum Method: Hashable, Sendable {
     case invite, ack, bye, cancel, register, options, prack, update, info, refer, message, subscribe, notify, publish
     case other(ByteString)
@@ -55,7 +55,7 @@ package enum Method: Hashable, Sendable {
             }
     }
 
-    /// Appends the name in the form of a start line or CSeq.
+    /// Appends the name, as start lines and CSeq have it.
     package func append(to out: inout ByteSink) {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
@@ -64,7 +64,7 @@ package enum Method: Hashable, Sendable {
         if case .other(let name) = self { out.append(name) } else { out.append(knownName) }
     }
 
-    /// In the form of a start line.
+    /// The name, as start lines have it.
     package var name: ByteString {
         var name: [UInt8] = []
         append(to: &name)
@@ -92,7 +92,7 @@ package enum Method: Hashable, Sendable {
     }
 }
 
-/// The CSeq header field: number below 2^31 (RFC 3261 section 8.1.1.5).
+/// A CSeq header field. Its number is below 2^31 (RFC 3261 section 8.1.1.5).
 package struct CSeq: Hashable, Sendable {
     package let number: UInt32
     package let method: Method

@@ -1,38 +1,38 @@
 package import Bytes
 
-/// A name-addr or addr-spec with the header parameters after it (From, To, Contact, Route, Record-Route, Path): its
-/// text, and the places of its parts.
+/// A name-addr or addr-spec with the header parameters after it, as in From, To, Contact, Route, Record-Route and Path.
+/// It has the text and the places of its parts.
 package struct NameAddress: Sendable {
     package let uri: SIPURI
-    /// The place of the text in the URI's storage.
+    /// The range of the text in the URI's storage.
     private let valueStart, valueCount: Int32
     private let displayStart, displayEnd, uriPlace, parametersPlace: UInt32
     private let tagStart, tagEnd: UInt32
 
-    /// The text. It keeps the storage alive as the URI does, so that one reference is enough.
+    /// The text of the value. It is made on demand, because the URI already keeps the storage alive.
     private var value: ByteString {
         ByteString(storage: uri.text.storage, start: Int(valueStart), count: Int(valueCount))
     }
-    /// Unchanged, including quotes; `nil` if absent.
+    /// The display name as it was received, with its quotes; `nil` if there is none.
     package var displayName: ByteString? {
         displayStart < displayEnd ? value[Int(displayStart)..<Int(displayEnd)] : nil
     }
-    /// The *header* parameters: the text after `>`.
+    /// The *header* parameters, after the `>`.
     package var parameters: Parameters {
         parametersStart < Int(valueCount) ? Parameters(value[parametersStart..<value.count]) : .none
     }
-    /// The tag of a value that was read as From or To.
+    /// The tag; `nil` if there is none, or the value was not read as From or To.
     package var tag: ByteString? { tagStart < tagEnd ? value[Int(tagStart)..<Int(tagEnd)] : nil }
-    /// Whether it has a `tag` parameter without a value.
+    /// Whether the value has a `tag` parameter without a value.
     package var hasEmptyTag: Bool { tagStart > tagEnd }
 
-    /// The start of the URI in the value.
+    /// The index in the value where the URI begins.
     package var uriStart: Int { Int(uriPlace) }
     package var parametersStart: Int { Int(parametersPlace) }
-    /// The start of the value without the display name; 0 if it has none.
+    /// The index in the value after the display name; 0 if there is no display name.
     package var namelessStart: Int { displayName == nil ? 0 : max(0, uriStart - 1) }
 
-    /// A URI without brackets and parameters.
+    /// Makes a value that is only the URI, without brackets and header parameters.
     package init(_ uri: SIPURI) {
         self.uri = uri
         valueStart = 0
@@ -45,12 +45,12 @@ package struct NameAddress: Sendable {
         tagEnd = 0
     }
 
-    /// Finds the parts of a whole value (RFC 3261 section 20.10); `nil` if the URI is ambiguous. The message reader
-    /// checks whether URI and parameters are well-formed.
+    /// Finds the parts of a whole value (RFC 3261 section 20.10). The result is `nil` if it is ambiguous where the URI
+    /// ends. The message reader checks whether URI and parameters are well-formed.
     ///
     /// - Parameters:
     ///   - value: The text.
-    ///   - isTagged: Whether it is a From or To, whose tag is needed.
+    ///   - isTagged: Whether the value is a From or To, whose tag is needed.
     package init?(_ value: ByteString, isTagged: Bool = false) {
         guard let places = value.withSpan({ Places($0) }), let uri = SIPURI(value[places.uri]) else { return nil }
         self.uri = uri
@@ -80,7 +80,7 @@ package struct NameAddress: Sendable {
     private struct Places {
         var display = 0..<0
         var uri = 0..<0
-        /// The place of the first `;` of the header parameters, or the end.
+        /// The index of the first `;` of the header parameters. If there are none, the end of the value.
         var parametersStart = 0
 
         init?(_ bytes: Span<UInt8>) {
@@ -88,7 +88,7 @@ package struct NameAddress: Sendable {
             guard start.hasBrackets else {
                 parametersStart = bytes.firstIndex(of: UInt8(ascii: ";"), in: 0..<bytes.count) ?? bytes.count
                 uri = bytes.trimmed(0..<parametersStart)
-                // Without brackets it is ambiguous whether these belong to the URI or to the field.
+                // Without brackets it is ambiguous whether `?` and `,` belong to the URI or to the field.
                 for place in uri where bytes[place] == UInt8(ascii: "?") || bytes[place] == UInt8(ascii: ",") {
                     return nil
                 }
@@ -100,7 +100,8 @@ package struct NameAddress: Sendable {
             parametersStart = bytes.skipSpace(from: end + 1, to: bytes.count)
         }
 
-        /// The start of the URI: after `<`, which a display name may precede, or at the start of the value.
+        /// The index where the URI begins. It is after the `<`, which a display name may precede. Without brackets it
+        /// is the start of the value.
         private static func uriStart(_ bytes: Span<UInt8>) -> (place: Int, hasBrackets: Bool)? {
             var index = 0
             if index < bytes.count, bytes[index] == UInt8(ascii: "\"") {
@@ -113,7 +114,8 @@ package struct NameAddress: Sendable {
                 switch bytes[index] {
                 case UInt8(ascii: "<"): return (index + 1, true)
                 case UInt8(ascii: ";"), UInt8(ascii: ":"): return (0, false)
-                // Not allowed in a display name without quotes (RFC 4475 section 3.1.2.15), nor in a scheme.
+                // These bytes are not allowed in a display name without quotes (RFC 4475 section 3.1.2.15), nor in a
+                // scheme.
                 case UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: ">"), UInt8(ascii: "\\"): return nil
                 default: index += 1
                 }

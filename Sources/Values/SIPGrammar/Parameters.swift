@@ -1,13 +1,14 @@
 package import Bytes
 
-/// One `name[=value]`. The value is unchanged, with its escapes and quotes; an empty one reads as none.
+/// One parameter `name[=value]`. The value is as it was received, with its escapes and quotes. An empty value counts as
+/// no value.
 package struct Parameter: Hashable, Sendable {
     package let name: ByteString
     package let value: ByteString?
 }
 
 extension [UInt8] {
-    /// Appends a semicolon and the unchanged parameter.
+    /// Appends a semicolon and the parameter as it was received.
     package mutating func append(_ parameter: Parameter) {
         append(";")
         append(parameter.name)
@@ -37,10 +38,10 @@ extension ByteSink {
     }
 }
 
-/// The parameters of a URI or of a header field value: their text, from the first `;` to the end.
+/// The parameters of a URI or of a header field value. `text` is their text from the first `;` to the end.
 ///
-/// They are separated when one is requested, because most are never requested. The message reader checks whether the
-/// text is well-formed; malformed text gives meaningless parameters, never a trap.
+/// The text is separated into parameters only on request, because most parameters are never requested. The message
+/// reader checks whether the text is well-formed. Malformed text gives meaningless parameters, but never a trap.
 package struct Parameters: Sequence, Sendable {
     package let text: ByteString
 
@@ -48,13 +49,13 @@ package struct Parameters: Sequence, Sendable {
 
     package static let none = Parameters(.empty)
 
-    /// The first parameter of that lower-case name. Its name is compared without case.
+    /// The first parameter with this name. `name` must be in lower case; the received name may be in any case.
     package func first(named name: StaticString) -> Parameter? {
         guard let place = place(of: name) else { return nil }
         return Parameter(name: text[place.name], value: place.value.map { text[$0] })
     }
 
-    /// Its value; `nil` if the parameter is missing or has none.
+    /// The value of the first parameter with this name. It is `nil` if the parameter is missing or has no value.
     package func value(of name: StaticString) -> ByteString? { place(of: name)?.value.map { text[$0] } }
 
     package func contains(_ name: StaticString) -> Bool { place(of: name) != nil }
@@ -70,7 +71,8 @@ package struct Parameters: Sequence, Sendable {
         }
     }
 
-    /// Visits each parameter at its place in the bytes, for readers that examine many and keep few.
+    /// Calls `body` with the place of each parameter in the bytes. For readers that examine many parameters and keep
+    /// few.
     @inlinable
     package func forEachPlace(_ body: (Span<UInt8>, ParameterPlace) -> Void) {
         guard !text.isEmpty else { return }
@@ -95,15 +97,15 @@ package struct Parameters: Sequence, Sendable {
     }
 }
 
-/// The place of one parameter in the bytes of its ``Parameters``.
+/// Where one parameter is in the bytes of its ``Parameters``.
 @usableFromInline
 package struct ParameterPlace {
     package let name: Range<Int>
-    /// `nil` without a value, and for an empty one.
+    /// The range of the value; `nil` if there is none, or it is empty.
     package let value: Range<Int>?
 
-    /// The next parameter at or after `index`, which advances behind it. Parameters without a name are skipped; a
-    /// quoted value is kept whole.
+    /// Finds the next parameter from `index` on, and advances `index` past it. Parameters without a name are skipped.
+    /// Semicolons in a quoted value separate nothing.
     @usableFromInline
     package init?(_ bytes: Span<UInt8>, from index: inout Int) {
         while index < bytes.count {
@@ -120,7 +122,7 @@ package struct ParameterPlace {
         return nil
     }
 
-    /// The end of the parameter that begins at `start`, and the place of its first `=`, if it precedes any quote.
+    /// The index after the parameter that begins at `start`, and the index of its first `=`, if no quote precedes it.
     private static func end(_ bytes: Span<UInt8>, from start: Int) -> (equals: Int?, end: Int) {
         var equals: Int?
         var index = bytes.firstPlace(

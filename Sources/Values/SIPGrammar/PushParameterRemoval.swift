@@ -1,12 +1,12 @@
 package import Bytes
 
-// `pn-*` parameters (RFC 8599) allow others to push to a device: this program never forwards them.
+// Removes `pn-*` parameters (RFC 8599). With them others could push to a device, so this program never forwards them.
 
 extension ByteString {
-    /// A URI or a Contact value without the parameters whose name begins with `pn-`, inside and outside the angle
-    /// brackets. All other bytes stay. Without such parameters it is the same slice.
+    /// A URI or a Contact value without the parameters whose names begin with `pn-`, inside and outside the angle
+    /// brackets. All other bytes are unchanged. Without such parameters the result is the same slice.
     ///
-    /// `pn-purr` stays, because it is made for peers (RFC 8599 section 9.3).
+    /// `pn-purr` is kept, because it is made for peers (RFC 8599 section 9.3).
     package func withoutPushParameters() -> ByteString {
         let hasAny = withSpan { span in
             var search = PushParameterSearch()
@@ -32,16 +32,17 @@ extension ByteSink {
     }
 }
 
-/// Walks once over a value and stops at its `pn-*` parameters.
+/// Goes through a value once, and stops at each of its `pn-*` parameters.
 struct PushParameterSearch {
     private enum Place { case beforeBrackets, inBrackets, behindBrackets }
 
     private var position = 0
     private var place = Place.beforeBrackets
-    /// Semicolons before this place are part of the user part and separate nothing (RFC 4475 section 3.1.1.9).
+    /// The index of the host. Semicolons before it belong to the user part and separate nothing (RFC 4475 section
+    /// 3.1.1.9).
     private var hostStart: Int?
 
-    /// The next `;pn-...` outside quotes, up to the delimiter that ends it.
+    /// The range of the next `;pn-...` outside quotes, up to the delimiter that ends it.
     mutating func next(_ span: Span<UInt8>) -> Range<Int>? {
         if hostStart == nil { hostStart = Self.hostStart(span, from: 0) }
         while true {
@@ -78,7 +79,7 @@ struct PushParameterSearch {
         }
     }
 
-    /// The end of the parameter. A comma does not end it, because values were separated before.
+    /// The index after the parameter. A comma does not end it, because the values of a row were separated before.
     private func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while index < span.count {
@@ -95,7 +96,8 @@ struct PushParameterSearch {
         return span.count
     }
 
-    /// `pn-` in either case and with any of its bytes escaped: `%70n-prid` names the same parameter.
+    /// Whether a name with the prefix `pn-` begins here, in any case. Bytes of the prefix may be escaped: `%70n-prid`
+    /// names the same parameter.
     private static func beginsPush(_ span: Span<UInt8>, from start: Int) -> Bool {
         let prefix: StaticString = "pn-"
         var index = span.skipSpace(from: start, to: span.count)
@@ -114,7 +116,7 @@ struct PushParameterSearch {
         return true
     }
 
-    /// The place of the `@` of the URI that begins at or after `start`, or `start`.
+    /// The index of the `@` of the URI that begins at or after `start`. If the URI has none, `start`.
     private static func hostStart(_ span: Span<UInt8>, from start: Int) -> Int {
         let place = span.firstPlace(in: start..<span.count) { block in
             block.marks(of: "@") .| block.marks(of: "\"")

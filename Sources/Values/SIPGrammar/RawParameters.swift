@@ -1,8 +1,9 @@
 import Bytes
 
-/// Finds `;name=value` parts in the bytes of a header field value, for edits that must keep all other bytes.
+/// Finds parameters (`;name=value`) in the bytes of a header field value. It is for edits that must keep all other
+/// bytes.
 enum RawParameters {
-    /// The next `;` outside of double quotes at or after `start`, or the end.
+    /// The index of the next `;` outside quotes from `start` on. If there is none, the end.
     static func end(_ span: Span<UInt8>, from start: Int) -> Int {
         var index = start
         while true {
@@ -12,7 +13,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether the parameter with its `;` at `semicolon` has that lower-case name.
+    /// Whether the parameter whose `;` is at `semicolon` has this name, which must be in lower case.
     static func name(_ span: Span<UInt8>, _ semicolon: Int, equals lowercase: StaticString) -> Bool {
         let start = span.skipSpace(from: semicolon + 1, to: span.count)
         let end = start + lowercase.utf8CodeUnitCount
@@ -25,7 +26,7 @@ enum RawParameters {
         }
     }
 
-    /// Whether any parameter of the value passes `test`, which gets the place of its `;`.
+    /// Whether a parameter of the value passes `test`, which gets the index of its `;`.
     static func contains(_ span: Span<UInt8>, _ test: (Span<UInt8>, Int) -> Bool) -> Bool {
         var index = end(span, from: 0)
         while index < span.count {

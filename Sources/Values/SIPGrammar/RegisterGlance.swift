@@ -1,24 +1,25 @@
 package import Addressing
 package import Bytes
 
-/// A REGISTER whose rows were found and whose values nobody has read: enough for its refusal, in a time in which there is
-/// more to refuse than could be read.
+/// A REGISTER whose rows were found, but whose values were not read. It has all that a refusal needs. Under overload,
+/// more REGISTERs arrive than can be parsed.
 ///
-/// It knows what phones usually send over UDP, and leaves all else to those who read properly: folded rows, a client that
-/// does not ask for `rport`.
+/// It supports the form that phones usually send over UDP. Other forms go to the full reader: folded rows, and a Via
+/// without `rport`.
 package struct RegisterGlance {
     private let via, from, to, callID, cseq: HeaderField
-    /// Where `;rport` ends in the Via.
+    /// The index after `;rport` in the Via.
     private let rportEnd: Int
     private let uri: Range<Int>
 
-    /// Of a message that has one each of these fields, and no forbidden byte in its head.
+    /// Makes a glance at a message. The message has exactly one of each of these fields, and no forbidden byte in its
+    /// head.
     package init?(
         _ bytes: Span<UInt8>, via: HeaderField, from: HeaderField, to: HeaderField, callID: HeaderField,
         cseq: HeaderField
     ) {
         for row in [via.row, from.row, to.row, callID.row, cseq.row] {
-            // The end of the row is the only one in it.
+            // A row must not be folded: its line end is the only line end in it.
             guard bytes.nextControl(from: row.lowerBound, to: row.upperBound) == row.upperBound - 2 else { return nil }
         }
         guard let uri = Self.uri(in: to.value, bytes), let rportEnd = Self.rportEnd(in: via.row, bytes) else {
@@ -28,7 +29,7 @@ package struct RegisterGlance {
         (self.uri, self.rportEnd) = (uri, rportEnd)
     }
 
-    /// The URI in To, which has no tag: a REGISTER is in no dialog.
+    /// The range of the URI in To. To must have no tag, because a REGISTER is in no dialog.
     private static func uri(in value: Range<Int>, _ bytes: Span<UInt8>) -> Range<Int>? {
         var begin: Int?
         for index in value {
@@ -56,14 +57,14 @@ package struct RegisterGlance {
         return nil
     }
 
-    // MARK: What it tells
+    // MARK: Values
 
     package func uri(in bytes: Span<UInt8>) -> SIPURI? { SIPURI(ByteString(copying: bytes.extracting(uri))) }
 
-    /// The same in all REGISTERs of one phone.
+    /// The Call-ID, which is the same in all REGISTERs of one phone.
     package func callID(in bytes: Span<UInt8>) -> ByteString { ByteString(copying: bytes.extracting(callID.value)) }
 
-    /// 503 with Retry-After, for its source.
+    /// Makes a 503 with Retry-After for the request. `source` is the address from which the request came.
     package func refusal(in bytes: Span<UInt8>, retryAfter seconds: Int, tag: UInt32, source: Endpoint) -> [UInt8] {
         var answer: [UInt8] = []
         answer.reserveCapacity([via, from, to, callID, cseq].reduce(192) { $0 + $1.row.count })

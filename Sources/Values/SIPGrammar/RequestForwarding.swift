@@ -1,12 +1,12 @@
 import Bytes
 
-// Forwards a request (RFC 3261 section 16.6): rows are copied, the few edited ones are written again.
+// Forwards a request (RFC 3261 section 16.6). Rows are copied, and the few edited rows are written again.
 
 extension SIPRequest {
-    /// The request for the next hop.
+    /// Makes the request for the next hop.
     ///
-    /// Our Via is on top, followed by new Record-Route and Route rows, the received rows in their order, the added
-    /// fields, and Content-Length. Rows that `edits` does not name are copied byte for byte.
+    /// This proxy's Via is on top. New Record-Route and Route rows follow, then the received rows in their order, the
+    /// added fields, and Content-Length. Rows that `edits` does not name are copied byte for byte.
     package func forwarded(_ edits: RequestEdits) -> OutgoingRequest {
         var places = CopiedPlaces()
         let bytes = [UInt8](capacity: frame.bytes.count + edits.size) { places = append(edits, to: &$0) }
@@ -30,7 +30,7 @@ extension SIPRequest {
         return places
     }
 
-    /// Returns the place of the Request-URI.
+    /// Appends the start line. Returns the range of the Request-URI in the output.
     private func appendStartLine(_ edits: RequestEdits, to out: inout ByteSink) -> Range<Int> {
         method.append(to: &out)
         out.append(" ")
@@ -47,7 +47,7 @@ extension SIPRequest {
 }
 
 extension RequestEdits {
-    /// An upper bound of the bytes that the edits add to the message.
+    /// The maximum number of bytes that the edits add to the message.
     fileprivate var size: Int {
         var size = 128 + requestURI.count + via.count + ViaAddition.longest
         for value in recordRoutes { size += value.count + 16 }
@@ -57,7 +57,7 @@ extension RequestEdits {
     }
 }
 
-/// The places in the outgoing bytes of the parts that ACK and CANCEL repeat.
+/// Where the parts that ACK and CANCEL repeat are in the output.
 private struct CopiedPlaces {
     var uri = 0..<0
     var via = 0..<0

@@ -1,18 +1,18 @@
 package import Bytes
 
-// Writes responses from the request's own rows (RFC 3261 section 8.2.6.2).
+// Makes responses from the rows of the request (RFC 3261 section 8.2.6.2).
 
 extension MessageFrame {
-    /// A response without a body to the request of this frame.
+    /// Makes a response without a body to the request of this frame.
     ///
-    /// Via, From, To, Call-ID and CSeq rows are copied unchanged, including compact names and folds; 100 also repeats
-    /// Timestamp (RFC 3261 section 8.2.6.1).
+    /// The rows of Via, From, To, Call-ID and CSeq are copied unchanged, with compact names and folds. A 100 also
+    /// repeats Timestamp (RFC 3261 section 8.2.6.1).
     ///
     /// - Parameters:
-    ///   - status: The status line's code; its phrase is ``Status/reasonPhrase``.
-    ///   - toTag: Added to To; `nil` if the request's To already has a tag, and for 100.
+    ///   - status: The code of the status line. The phrase is ``Status/reasonPhrase``.
+    ///   - toTag: The tag for To; `nil` for a 100, and if the request's To already has a tag.
     ///   - viaAddition: The result of ``SIPRequest/viaAddition(source:)`` for the topmost Via.
-    ///   - added: Further fields, before Content-Length.
+    ///   - added: Further fields, written before Content-Length.
     /// - Returns: The whole message, ready to send.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
@@ -24,7 +24,7 @@ extension MessageFrame {
         }
     }
 
-    /// As ``response(_:toTag:viaAddition:fields:)``, but `appendFields` writes the further fields as whole rows, which
+    /// Like ``response(_:toTag:viaAddition:fields:)``, but `appendFields` writes the further fields as whole rows. They
     /// need about `size` bytes.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
@@ -40,7 +40,7 @@ extension MessageFrame {
         }
     }
 
-    /// Appends the status line and the request's rows.
+    /// Appends the status line, and the rows that a response copies from its request.
     private func appendResponse(
         _ status: Status, _ phrase: StaticString, toTag: ToTag?, viaAddition: ViaAddition, to out: inout ByteSink
     ) {
@@ -67,7 +67,7 @@ extension MessageFrame {
         rows.end(&out)
     }
 
-    /// Appends the row of the topmost Via with the addition after its first value.
+    /// Appends the row of the topmost Via, with the addition after its first value.
     func append(viaRow field: HeaderField, addition: ViaAddition, in rows: inout RowRun, to out: inout ByteSink) {
         guard addition != .none else { return rows.append(field.row, to: &out) }
         rows.append(field.row.lowerBound..<field.value.lowerBound, to: &out)
@@ -78,14 +78,14 @@ extension MessageFrame {
 }
 
 extension SIPRequest {
-    /// A response to this request. The tag is left out if To has one.
+    /// Makes a response to this request. If To has a tag, `toTag` is ignored.
     package func response(
         _ status: Status, toTag: ToTag? = nil, viaAddition: ViaAddition = .none, fields added: [AddedField] = []
     ) -> [UInt8] {
         frame.response(status, toTag: to.tag == nil ? toTag : nil, viaAddition: viaAddition, fields: added)
     }
 
-    /// The same, with fields that are written in place.
+    /// Makes a response to this request. `appendFields` writes the further fields as whole rows.
     package func response(
         _ status: Status, toTag: ToTag?, viaAddition: ViaAddition, reserving size: Int,
         _ appendFields: (inout ByteSink) -> Void
@@ -95,13 +95,13 @@ extension SIPRequest {
     }
 }
 
-/// The tag of our own response (RFC 3261 section 19.3): a number, written as sixteen hexadecimal digits.
+/// A tag for To that this program makes (RFC 3261 section 19.3): a number, written as sixteen hexadecimal digits.
 package struct ToTag: Sendable {
     package let number: UInt64
 
     package init(_ number: UInt64) { self.number = number }
 
-    /// The length of the parameter in bytes.
+    /// The length of the parameter `;tag=` with its value, in bytes.
     fileprivate static let size = 21
 
     fileprivate func append(to out: inout ByteSink) {
@@ -112,14 +112,14 @@ package struct ToTag: Sendable {
 
 // MARK: Pieces
 
-/// Copies parts of a message; adjacent parts in one piece.
+/// Copies parts of a message. Adjacent parts are copied together.
 struct RowRun {
     private let bytes: ByteString
     private var waiting = 0..<0
 
     init(_ bytes: ByteString) { self.bytes = bytes }
 
-    /// How many bytes still have to be copied.
+    /// How many bytes wait to be copied.
     var count: Int { waiting.count }
 
     mutating func append(_ part: Range<Int>, to out: inout ByteSink) {
@@ -131,18 +131,18 @@ struct RowRun {
         }
     }
 
-    /// Call before other bytes are written.
+    /// Copies the bytes that wait. Call it before other bytes are written.
     mutating func end(_ out: inout ByteSink) {
         out.append(bytes, waiting)
         waiting = waiting.upperBound..<waiting.upperBound
     }
 }
 
-/// The header fields that were already written.
+/// A set of the header fields that were already written.
 private struct RowSet {
     private var bits: UInt64 = 0
 
-    /// Whether the name was not in the set yet.
+    /// Inserts a name. Returns whether the set did not have it before.
     mutating func insert(_ name: HeaderName) -> Bool {
         defer { bits |= name.bit }
         return bits & name.bit == 0
@@ -160,10 +160,10 @@ extension HeaderName {
 }
 
 extension ByteSink {
-    /// Appends the row of a field.
+    /// Appends a field as a row.
     package mutating func append(_ field: AddedField) { append(field.name, field.value) }
 
-    /// Appends the row of a field of that name.
+    /// Appends a field with this name as a row.
     package mutating func append(_ name: StaticString, _ value: ByteString) {
         append(name)
         append(": ")
@@ -171,7 +171,7 @@ extension ByteSink {
         append("\r\n")
     }
 
-    /// Appends the last header row and the empty line.
+    /// Appends the last row, which is Content-Length, and the empty line.
     mutating func append(contentLength: Int) {
         append("Content-Length: ")
         append(decimal: contentLength)

@@ -3,18 +3,19 @@ package import Collections
 
 /// The common part of requests and responses: the received bytes, and the place of each header field.
 ///
-/// The bytes are the message: forwarding copies rows from them, so that parts that this program does not understand
-/// never change (RFC 3261 section 16.6 item 1).
+/// Forwarding copies rows from these bytes. Thus parts that this program does not understand never change (RFC 3261
+/// section 16.6 item 1).
 package struct MessageFrame: Sendable {
-    /// The whole message, from the start line to the end of the body, without surplus bytes of the datagram.
+    /// The whole message, from the start line to the end of the body. Surplus bytes of a datagram are left out.
     package let bytes: ByteString
     /// All header fields, in the order of the message.
     package let fields: HeaderFields
-    /// The end of the start line's CRLF.
+    /// The index after the CRLF of the start line.
     package let headersStart: Int
-    /// The start of the body; equal to `bytes.count` if it is empty.
+    /// The index where the body begins. For an empty body it is `bytes.count`.
     package let bodyStart: Int
-    /// The names that occur, a bit for each: most questions are for fields that are missing.
+    /// One bit for each header name that occurs. It answers quickly that a field is missing, which is the most frequent
+    /// answer.
     private let names: UInt64
 
     package init(bytes: ByteString, fields: HeaderFields, headersStart: Int, bodyStart: Int) {
@@ -29,12 +30,12 @@ package struct MessageFrame: Sendable {
 
     package var body: ByteString { bytes[bodyStart..<bytes.count] }
 
-    /// The raw values of all fields of that name, in order.
+    /// The values of all fields with this name, as they were received and in their order.
     package func values(of name: HeaderName) -> [ByteString] {
         contains(name) ? fields.compactMap { $0.name == name ? bytes[$0.value] : nil } : []
     }
 
-    /// Visits each of them.
+    /// Calls `body` with the value of each field with this name.
     @inlinable
     package func forEachValue(of name: HeaderName, _ body: (ByteString) -> Void) {
         guard contains(name) else { return }
@@ -56,10 +57,10 @@ package struct MessageFrame: Sendable {
     }
 }
 
-/// A request that passed the reader: mandatory fields are present and well-formed, and the CSeq method equals the
-/// method.
+/// A request that the reader accepted. Mandatory fields are present and well-formed, and the method in CSeq is the
+/// method of the request.
 ///
-/// Immutable and shared by reference. Its slices keep its storage alive.
+/// It is immutable and shared by reference. Its slices keep its storage alive.
 package final class SIPRequest: Sendable {
     package let frame: MessageFrame
     package let method: Method
@@ -70,23 +71,24 @@ package final class SIPRequest: Sendable {
     package let to: NameAddress
     package let callID: ByteString
     package let cseq: CSeq
-    /// `nil` if the field is missing (RFC 3261 section 16.3: then 70 is added).
+    /// The value of Max-Forwards. If it is `nil`, the field is missing, and the proxy adds 70 (RFC 3261 section 16.6
+    /// item 3).
     package let maxForwards: UInt8?
     package let routes: [NameAddress]
-    /// Contact values of a REGISTER; empty if the field is missing or is `*`, and for other methods, whose Contact a
-    /// proxy forwards unread.
+    /// The Contact values of a REGISTER. Empty if the field is missing or is `*`. Also empty for other methods, whose
+    /// Contact a proxy forwards without reading it.
     package let contacts: ShortList<NameAddress>
-    /// `Contact: *`.
+    /// Whether the field is `Contact: *`.
     package let contactIsStar: Bool
-    /// Path values of a REGISTER (RFC 3327).
+    /// The Path values of a REGISTER (RFC 3327).
     package let path: [NameAddress]
-    /// The Expires field; `nil` if it is missing. A malformed or too large value reads as 3600 (RFC 3261 section
-    /// 10.2.1.1).
+    /// The value of Expires; `nil` if the field is missing. A malformed or too large value counts as 3600 (RFC 3261
+    /// section 10.2.1.1).
     package let expires: UInt32?
-    /// The digest credentials of Authorization rows; other schemes are left out.
+    /// The digest credentials in Authorization rows. Other schemes are left out.
     ///
-    /// They are decoded only for REGISTER, which a registrar challenges. For other methods ``proxyAuthorization`` is
-    /// decoded.
+    /// They are decoded only for REGISTER, because only a registrar uses this field. For other methods
+    /// ``proxyAuthorization`` is decoded.
     package let authorization: [DigestCredentials]
     package let proxyAuthorization: [DigestCredentials]
 
@@ -115,12 +117,12 @@ package final class SIPRequest: Sendable {
     }
 }
 
-/// A response that passed the reader.
+/// A response that the reader accepted.
 package final class SIPResponse: Sendable {
     package let frame: MessageFrame
     package let status: Status
     package let via: Via
-    /// The number of Via values in the message. With one, it is addressed to the daemon.
+    /// The number of Via values in the message. A response with only one is for this daemon itself.
     package let viaCount: Int
     package let to: NameAddress
     package let callID: ByteString
@@ -141,8 +143,8 @@ package final class SIPResponse: Sendable {
 
 /// Why a message was refused.
 ///
-/// `answer` is set if a request could be parsed far enough to be answered (RFC 3261 section 8.2): its frame has Via,
-/// From, To, Call-ID and CSeq.
+/// `answer` is set if enough of a request could be parsed to answer it (RFC 3261 section 8.2). Its frame has Via, From,
+/// To, Call-ID and CSeq.
 package struct UnusableMessage: Sendable {
     package let reason: Reason
     package let answer: (status: Status, frame: MessageFrame)?
@@ -159,7 +161,7 @@ package struct UnusableMessage: Sendable {
     }
 }
 
-/// The reader's result for one frame.
+/// The reader's result for one message.
 package enum ReadMessage: Sendable {
     case request(SIPRequest)
     case response(SIPResponse)

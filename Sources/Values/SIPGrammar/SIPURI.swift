@@ -1,7 +1,7 @@
 package import Bytes
 
-/// A URI (RFC 3261 section 19.1, RFC 3966): its received text, and the places of the parts of a `sip:`, `sips:` or
-/// `tel:` URI.
+/// A URI (RFC 3261 section 19.1, RFC 3966): its text as it was received, and the places of the parts of a `sip:`,
+/// `sips:` or `tel:` URI.
 package struct SIPURI: Sendable {
     package enum Scheme: UInt8, Hashable, Sendable {
         case sip, sips, tel, other
@@ -11,42 +11,43 @@ package struct SIPURI: Sendable {
         package static func == (left: Scheme, right: Scheme) -> Bool { left.rawValue == right.rawValue }
     }
 
-    /// The whole received URI, without angle brackets.
+    /// The whole URI as it was received, without angle brackets.
     package let text: ByteString
     package let scheme: Scheme
-    /// Whether every part has the simple form of nearly all URIs, which all programs read the same way.
+    /// Whether every part has the simple form of nearly all URIs. All programs read this form in the same way.
     package let isPlain: Bool
     package let port: UInt16?
-    // Four bytes for each place: a message has half a dozen URIs.
+    // Each place has only four bytes, because a message has half a dozen URIs.
     private let userStart, userEnd, passwordEnd, hostStart, hostEnd, addressEnd, headersStart: UInt32
 
-    /// The unchanged user part (with escapes), without the password; for `tel:` the number. `nil` if absent.
+    /// The user part as it was received, with its escapes and without the password. For `tel:` it is the number. `nil`
+    /// if there is none.
     package var user: ByteString? {
         userStart < hostStart || scheme == .tel ? text[Int(userStart)..<Int(userEnd)] : nil
     }
     package var password: ByteString? {
         userEnd < passwordEnd ? text[Int(userEnd) + 1..<Int(passwordEnd)] : nil
     }
-    /// Unchanged; IPv6 in its brackets. Empty for a URI without a host.
+    /// The host as it was received. IPv6 is in brackets. Empty for a URI without a host.
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         let end = headersStart > 0 ? Int(headersStart) - 1 : text.count
         return addressEnd < end ? Parameters(text[Int(addressEnd)..<end]) : .none
     }
-    /// The text after `?`, not decoded. It is never copied into a request (RFC 3261 section 16.6).
+    /// The text after the `?`, not decoded. It is never copied into a request (RFC 3261 section 16.6).
     package var headers: ByteString? { headersStart > 0 ? text[Int(headersStart)..<text.count] : nil }
 
-    /// Host and port with the colon between them.
+    /// The host, and the port after a colon if there is one.
     package var hostPort: ByteString { text[Int(hostStart)..<Int(addressEnd)] }
-    /// The text before the parameters and headers.
+    /// The text before the parameters and the headers.
     package var address: ByteString { text[0..<Int(addressEnd)] }
     /// The text before the headers.
     package var withoutHeaders: ByteString { headersStart > 0 ? text[0..<Int(headersStart) - 1] : text }
 
-    /// Finds the parts. The message reader checks whether a URI that is not plain is allowed.
+    /// Finds the parts of a URI. The message reader checks whether a URI that is not plain may be accepted.
     ///
-    /// - Returns: `nil` without a scheme, without a host in a `sip:` or `sips:` URI, or if another URI has nothing
-    ///   before its parameters.
+    /// - Returns: `nil` in three cases: the URI has no scheme, a `sip:` or `sips:` URI has no host, or another URI has
+    ///   nothing before its parameters.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ URIParts($0) }) else { return nil }
         self.text = text
@@ -63,22 +64,22 @@ package struct SIPURI: Sendable {
     }
 }
 
-/// The places of the parts of a URI.
+/// Where the parts of a URI are in its text.
 private struct URIParts {
     var scheme = SIPURI.Scheme.other
     var isPlain = false
     var port: UInt16?
-    /// The place of the user part; empty and at the start of the host if absent.
+    /// The range of the user part. If there is none, it is empty and at the start of the host.
     var user = 0..<0
-    /// After the password; the end of the user part if it is absent.
+    /// The index after the password. If there is none, the index after the user part.
     var passwordEnd = 0
     var host = 0..<0
-    /// After the host and its port.
+    /// The index after the host and the port.
     var addressEnd = 0
     var headersStart: Int?
 
     init?(_ bytes: Span<UInt8>) {
-        // Nearly all URIs have this scheme, so it is tried first.
+        // Nearly all URIs have the scheme `sip`, so it is tried first.
         var colon = 3
         if bytes.count > 4, bytes.equalsIgnoringCase(0..<4, "sip:") {
             scheme = .sip
@@ -87,7 +88,7 @@ private struct URIParts {
             colon = end
             guard bytes.equalsIgnoringCase(0..<colon, "sips") else {
                 readOther(bytes, from: colon + 1, isTel: bytes.equalsIgnoringCase(0..<colon, "tel"))
-                // Without its `pn-*` parameters such a URI would be empty.
+                // Without its `pn-*` parameters, such a URI would be empty.
                 guard bytes[colon + 1] != UInt8(ascii: ";") else { return nil }
                 return
             }
@@ -108,7 +109,7 @@ private struct URIParts {
         return colon
     }
 
-    /// A URI that is not SIP's. For `tel:`, number and parameters are separated.
+    /// Reads a URI of another scheme. For `tel:`, the number and the parameters are separated.
     private mutating func readOther(_ bytes: Span<UInt8>, from start: Int, isTel: Bool) {
         addressEnd = bytes.count
         user = start..<start
@@ -119,7 +120,7 @@ private struct URIParts {
         passwordEnd = addressEnd
     }
 
-    /// Everything before the first `@` is the user part, in any form (RFC 4475 section 3.1.1.9).
+    /// Reads the user part. It is everything before the first `@`, whatever its form (RFC 4475 section 3.1.1.9).
     private mutating func readUser(_ bytes: Span<UInt8>, from start: Int) {
         guard let at = bytes.firstIndex(of: UInt8(ascii: "@"), in: start..<bytes.count) else {
             user = start..<start
@@ -158,7 +159,7 @@ private struct URIParts {
         }
     }
 
-    /// An IPv6 address, or a text that is not a host name.
+    /// Reads a host that is an IPv6 address, or a text that is not a host name.
     private mutating func readOddHost(_ bytes: Span<UInt8>) {
         isPlain = false
         let start = host.lowerBound
@@ -181,8 +182,8 @@ private struct URIParts {
         port = UInt16(exactly: number)
     }
 
-    /// Parameters and headers are not plain only if they contain bytes that no URI may contain, or a parameter without
-    /// a name.
+    /// Reads parameters and headers. They count as plain, unless they contain a byte that no URI may contain, or a
+    /// parameter without a name.
     private mutating func readRest(_ bytes: Span<UInt8>) {
         var index = addressEnd
         var count = 0
@@ -203,7 +204,7 @@ private struct URIParts {
         if count > Self.plainParameters { isPlain = false }
     }
 
-    /// The next separator or forbidden byte, including white space and control bytes.
+    /// The index of the next separator or forbidden byte. White space and control bytes are forbidden.
     private static func nextTelling(_ bytes: Span<UInt8>, from start: Int) -> Int {
         return bytes.firstPlace(in: start..<bytes.count) { block in
             block.marks(upTo: " ") .| block.marks(of: "\"") .| block.marks(of: ";")

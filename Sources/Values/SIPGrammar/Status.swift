@@ -1,4 +1,4 @@
-/// A response status code with the phrase this program writes for it.
+/// The status code of a response. It knows the phrase that this program writes for the code.
 package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let code: UInt16
 
@@ -12,7 +12,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package var isProvisional: Bool { code < 200 }
     package var isFinal: Bool { code >= 200 }
     package var isSuccess: Bool { (200..<300).contains(code) }
-    /// The hundreds digit.
+    /// The class of the code, which is its first digit.
     package var statusClass: UInt16 { code / 100 }
 
     package var description: String { "\(code)" }
@@ -43,7 +43,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
     package static let serviceUnavailable: Status = 503
     package static let pushNotSupported: Status = 555
 
-    /// The reason phrase of the code's RFC.
+    /// The reason phrase from the RFC that defines the code.
     package var reasonPhrase: StaticString {
         switch code {
         case 100: "Trying"

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// One Via value (RFC 3261 section 20.42, RFC 3581): its text, and the places of its parts.
+/// One value of Via (RFC 3261 section 20.42, RFC 3581): its text, and the places of its parts.
 package struct Via: Sendable {
     package let text: ByteString
     package let port: UInt16?
@@ -9,23 +9,23 @@ package struct Via: Sendable {
     private let transportStart, transportEnd, hostStart, hostEnd, parametersPlace: UInt32
     private let branchStart, branchEnd: UInt32
 
-    /// The received transport (`UDP`, `tls-sctp`, ...).
+    /// The transport as it was received, such as `UDP` or `tls-sctp`.
     package var transport: ByteString { text[Int(transportStart)..<Int(transportEnd)] }
     package var host: ByteString { text[Int(hostStart)..<Int(hostEnd)] }
     package var parameters: Parameters {
         parametersStart < text.count ? Parameters(text[parametersStart..<text.count]) : .none
     }
-    /// The place of the first `;`, or the end.
+    /// The index of the first `;`. If there are no parameters, the end.
     package var parametersStart: Int { Int(parametersPlace) }
     package var branch: ByteString? { branchEnd > 0 ? text[Int(branchStart)..<Int(branchEnd)] : nil }
 
-    /// Whether it has an `rport` parameter, with or without a value (RFC 3581 section 4).
+    /// Whether the Via has the parameter `rport`, with or without a value (RFC 3581 section 4).
     package let wantsResponsePort: Bool
 
-    /// Finds the parts. The message reader checks whether a Via that is not plain is allowed.
+    /// Finds the parts of a Via. The message reader checks whether a Via that is not plain may be accepted.
     ///
-    /// - Returns: `nil` without the form `SIP/2.0/transport host[:port]`; white space is allowed around slashes and
-    ///   colon.
+    /// - Returns: `nil` unless the text has the form `SIP/2.0/transport host[:port]`. White space is allowed around
+    ///   slashes and colon.
     package init?(_ text: ByteString) {
         guard let parts = text.withSpan({ ViaParts($0) }) else { return nil }
         self.text = text
@@ -46,7 +46,7 @@ private struct ViaParts {
     var transport = 0..<0
     var host = 0..<0
     var port: UInt16?
-    /// The start of the parameters.
+    /// The index where the parameters begin.
     var end: Int
     var isPlain = false
     var branch: Range<Int>?

@@ -3,9 +3,9 @@ package import Addressing
 
 // The parameters that a server adds to the topmost Via of a request (RFC 3261 section 18.2.1, RFC 3581 section 4).
 
-/// `;received=...` and, if the client asked for it, `;rport=...`, to be written after the topmost Via.
+/// The parameter `;received=...`, and `;rport=...` if the client asked for it. They are written after the topmost Via.
 package struct ViaAddition: Hashable, Sendable {
-    /// `nil` if nothing is added.
+    /// The source address of the request; `nil` if nothing is added.
     let source: Endpoint?
     let setsPort: Bool
 
@@ -16,29 +16,29 @@ package struct ViaAddition: Hashable, Sendable {
         self.setsPort = setsPort
     }
 
-    /// The maximum length of an addition.
+    /// The maximum length of an addition in bytes.
     static let longest = 64
 }
 
 extension SIPRequest {
-    /// If the client asked for `rport`, both are added. Otherwise `received` is added if the sent-by host differs from
-    /// the source address.
+    /// The addition for this request. If the client asked for `rport`, both parameters are added. Otherwise `received`
+    /// is added if the sent-by host differs from the source address.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         let asksForPort = via.wantsResponsePort
         if !asksForPort, via.host.withSpan({ IPAddress(ascii: $0) }) == source.address { return .none }
         return ViaAddition(source, setsPort: asksForPort)
     }
 
-    /// The destination of a UDP response (RFC 3261 section 18.2.2, RFC 3581 section 4). `maddr` is ignored, because it
-    /// would let a request direct our answers at others.
+    /// The destination of a response over UDP (RFC 3261 section 18.2.2, RFC 3581 section 4). `maddr` is ignored,
+    /// because with it a request could direct our responses at other hosts.
     package func responseEndpoint(source: Endpoint) -> Endpoint {
         via.wantsResponsePort ? source : Endpoint(source.address, via.port ?? 5060)
     }
 }
 
 extension MessageFrame {
-    /// The addition for a request that could not be read, from the bytes of its topmost Via. It always contains
-    /// `received`.
+    /// The addition for a request that could not be read. It is made from the bytes of the topmost Via, and always
+    /// contains `received`.
     package func viaAddition(source: Endpoint) -> ViaAddition {
         guard let field = fields.first(where: { $0.name == .via }) else { return .none }
         let asksForPort = bytes[field.value].withSpan { value in
@@ -49,7 +49,7 @@ extension MessageFrame {
 }
 
 extension ByteSink {
-    /// Appends an address as its text, IPv6 without brackets.
+    /// Appends the text of an address. IPv6 has no brackets.
     package mutating func append(_ address: IPAddress) {
         guard address.isV4 else {
             append(Array(address.description.utf8).span)
@@ -74,10 +74,9 @@ extension ByteSink {
         append(decimal: source.port)
     }
 
-    /// Appends a Via value with `addition` after its own parameters.
+    /// Appends a Via value, with the addition after its own parameters.
     ///
-    /// The addition replaces `received` and `rport` of the value, because values from the client itself are not
-    /// trusted.
+    /// The addition replaces the value's own `received` and `rport`, because values from the client are not trusted.
     mutating func append(viaValue value: ByteString, addition: ViaAddition) {
         guard addition.source != nil else {
             append(value)

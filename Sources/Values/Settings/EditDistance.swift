@@ -1,6 +1,6 @@
-/// Finds the name that the user probably meant.
+/// Finds the name that the user probably meant to write.
 package enum EditDistance {
-    /// The nearest of `names` if at most a third of its letters differ.
+    /// The name that is most similar to the text; `nil` if more than a third of its letters differ.
     package static func nearest(to text: String, among names: [String]) -> String? {
         guard text.utf8.count <= 64 else { return nil }
         let ranked = names.map { (name: $0, distance: between(text.lowercased(), $0)) }
@@ -8,18 +8,19 @@ package enum EditDistance {
         return best.distance <= max(1, best.name.utf8.count / 3) ? best.name : nil
     }
 
-    /// `; did you mean "list"?`, for the end of an error sentence; empty if no name is near.
+    /// A hint for the end of an error sentence, such as `; did you mean "list"?`. Empty if no name is similar.
     package static func hint(for text: String, among names: [String]) -> String {
         nearest(to: text, among: names).map { "; did you mean \"\($0)\"?" } ?? ""
     }
 
-    /// `a`, `a or b`, `a, b or c`, for an error sentence.
+    /// Joins names for an error sentence: `a`, `a or b`, or `a, b or c`.
     package static func alternatives(_ names: [String]) -> String {
         guard let last = names.last, names.count > 1 else { return names.first ?? "" }
         return names.dropLast().joined(separator: ", ") + " or " + last
     }
 
-    /// Insertions, deletions, replacements and swaps of neighbours, over bytes (optimal string alignment).
+    /// The number of insertions, deletions, replacements and swaps of neighbouring bytes between two texts (optimal
+    /// string alignment).
     static func between(_ left: String, _ right: String) -> Int {
         let a = Array(left.utf8)
         let b = Array(right.utf8)

@@ -1,9 +1,9 @@
-/// Text as a manual page wants it (man(7)): nothing of it is taken for an order to the formatter.
+/// Writes text for manual pages (man(7)). Text is escaped, so that the formatter takes no part of it for a command.
 package enum ManPageText {
-    /// What `mandoc -T lint` takes for a long line is longer.
+    /// The maximum length of a line. `mandoc -T lint` complains about lines that are longer.
     private static let columns = 78
 
-    /// One line; what its author has broken is joined.
+    /// Escapes a text and joins its lines to one.
     package static func escaped(_ text: String) -> String {
         var out = ""
         for scalar in text.unicodeScalars {
@@ -21,11 +21,11 @@ package enum ManPageText {
                 out += "\\[u" + String(repeating: "0", count: max(0, 4 - digits.utf8.count)) + digits + "]"
             }
         }
-        // At the start of a line a full stop begins an order.
+        // A full stop at the start of a line would begin a command.
         return out.hasPrefix(".") ? "\\&" + out : out
     }
 
-    /// A paragraph: a line ends with its sentence, or when it is long.
+    /// Writes a paragraph. A line ends after each sentence, and before it becomes too long.
     package static func paragraph(_ text: String) -> String {
         var out = ""
         var width = 0
@@ -35,7 +35,7 @@ package enum ManPageText {
             if width > 0 { out += isNew ? "\n" : " " }
             out += next
             width = isNew ? next.utf8.count : width + 1 + next.utf8.count
-            // The formatter puts its own space behind a sentence that ends with its line.
+            // The formatter inserts the right space after a sentence only if the sentence ends its line.
             if word.hasSuffix(".") {
                 out += "\n"
                 width = 0
@@ -44,15 +44,15 @@ package enum ManPageText {
         return width == 0 ? out : out + "\n"
     }
 
-    /// The first lines of a page.
+    /// The first lines of a page: its title, its name and its summary.
     ///
     /// - Parameters:
-    ///   - name: of the page.
+    ///   - name: the name of the page.
     ///   - section: 5 for files, 8 for daemons.
-    ///   - date: as `2026-11-26`.
+    ///   - date: a date such as `2026-11-26`.
     ///   - source: the program and its version.
-    ///   - summary: what the page is about, without a full stop.
-    /// - Returns: its head, its name and what it is about.
+    ///   - summary: the subject of the page, without a full stop.
+    /// - Returns: lines in the language of man(7).
     package static func head(_ name: String, section: Int, date: String, source: String, summary: String) -> String {
         ".TH \(escaped(name.uppercased())) \(section) \(date) \"\(escaped(source))\"\n"
             + ".SH NAME\n\(escaped(name)) \\- \(escaped(summary))\n"

@@ -1,6 +1,6 @@
-/// Text that is read but never printed: passwords, keys.
+/// A text that is read but never printed, such as a password or a key.
 ///
-/// Only ``reveal()`` returns it, so that the uses of a secret can be found.
+/// Only ``reveal()`` returns it, so that all uses of secrets can be found in the code.
 package struct Secret: Hashable, Sendable {
     private let text: String
 

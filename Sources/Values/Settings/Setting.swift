@@ -1,19 +1,19 @@
-/// The place of a setting's value in its group.
+/// The property of a group that has the value of a setting.
 package typealias SettingPath<Group, Value> = any WritableKeyPath<Group, Value> & Sendable
 
-/// One key of a group: the one declaration that feeds the YAML reader, the reload, the sample file and the manual.
+/// One key of a settings group. The YAML reader, the reload, the sample file and the manual all use this declaration.
 ///
-/// The default is the property's initial value in the group, so a group made in code equals one read from an empty
-/// file.
+/// The default is the initial value of the group's property. Thus a group that is made in code equals one that is read
+/// from an empty file.
 package struct Setting<Group: Sendable>: Sendable {
     package let key: String
-    /// The purpose of the setting, in one or more sentences. They name the unit only if the type does not.
+    /// The purpose of the setting in one or more sentences. They name the unit if the type does not.
     package let help: String
-    /// Whether a file without the key is refused.
+    /// Whether a file without this key is refused.
     package private(set) var isRequired = false
-    /// When a change of it is taken; `nil`: when the group's is that the key stands in.
+    /// When a change of this setting takes effect. If `nil`, the moment of the group applies.
     private(set) var ownMoment: ChangeMoment?
-    /// Whether it is made from the group's other keys, and so is read after them.
+    /// Whether the setting is read after all other keys of the group, because it is made from them.
     var isReadLast = false
     let read: @Sendable (YAMLNode, inout Group, inout SettingsProblems) -> Void
     let reload: SettingReload<Group>
@@ -31,15 +31,15 @@ package struct Setting<Group: Sendable>: Sendable {
         self.outline = outline
     }
 
-    /// The same setting, but required. It is for keys without a sensible default.
+    /// The same setting, but required. For keys that have no sensible default.
     package func required() -> Setting {
         var copy = self
         copy.isRequired = true
         return copy
     }
 
-    /// The same setting, but a change of it is taken at that moment. For a group this holds for all keys in it that have no moment
-    /// of their own.
+    /// The same setting, with the moment at which a change takes effect. For a group, the moment applies to all keys in
+    /// it that have no moment of their own.
     package func taken(_ moment: ChangeMoment) -> Setting {
         var copy = self
         copy.ownMoment = moment
@@ -48,13 +48,13 @@ package struct Setting<Group: Sendable>: Sendable {
 
     // MARK: Any type
 
-    /// A value of `type`.
+    /// A setting with a value of `type`.
     ///
     /// - Parameters:
-    ///   - key: lower case with hyphens.
-    ///   - path: the place of the value; its initial value is the default.
+    ///   - key: the key, in lower case with hyphens.
+    ///   - path: the property for the value; its initial value is the default.
     ///   - type: the allowed values.
-    ///   - example: YAML for the sample instead of an empty default.
+    ///   - example: YAML that the sample shows instead of an empty default.
     ///   - help: the purpose of the setting.
     /// - Returns: the setting.
     package static func value<Value: Equatable>(
@@ -74,7 +74,7 @@ package struct Setting<Group: Sendable>: Sendable {
         }
     }
 
-    /// A value that may be absent; a key with nothing behind it means none.
+    /// A setting whose value may be absent. A key with nothing after it means that there is no value.
     package static func value<Value: Equatable>(
         _ key: String, _ path: SettingPath<Group, Value?>, _ type: SettingType<Value>,
         example: String? = nil, _ help: String

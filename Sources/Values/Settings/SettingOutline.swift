@@ -1,9 +1,9 @@
-/// A group's schema and values without the group's type, for printing them.
+/// The keys and values of a group without the group's type. The sample and the manuals are printed from them.
 struct SettingLine: Sendable {
     let key: String
     let help: String
     let isRequired: Bool
-    /// When a change is taken; `nil`: when the group's is.
+    /// When a change takes effect. If `nil`, the moment of the group applies.
     let moment: ChangeMoment?
     let outline: SettingOutline
 }
@@ -14,7 +14,7 @@ indirect enum SettingOutline: Sendable {
         let lines: [SettingLine]
     }
 
-    /// `text` is `nil` without a value; `example` is shown instead.
+    /// A single value. If `text` is `nil` there is no value, and `example` is shown instead.
     case value(type: String, text: String?, example: String?)
     case group([SettingLine])
     case named([Named], example: Named)

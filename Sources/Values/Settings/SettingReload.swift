@@ -1,19 +1,20 @@
-/// When the daemon takes a change of a setting.
+/// When a change of a setting takes effect.
 package enum ChangeMoment: Hashable, Sendable {
-    /// When it is told to read its settings again.
+    /// When the daemon reads its settings again, at SIGHUP.
     case atOnce
-    /// When it is started again. That holds for each key of which nothing is said.
+    /// At the next start of the daemon. This applies to all keys without a moment of their own.
     case atRestart
 }
 
-/// Compares a setting in two groups, the wished and the present one. It takes what differs at once, or gives back that a restart is
-/// needed: one text for each such key, which follows the key of the setting.
+/// Compares a setting in two groups, the wished and the present one. A change that can take effect now is copied into
+/// the present group. For each changed key that needs a restart, a text is returned, which is appended to the key of
+/// the setting.
 typealias SettingReload<Group> = @Sendable (_ wished: Group, _ present: inout Group, ChangeMoment) -> [String]
 
 extension SettingsGroup {
-    /// Takes each change of `wished` that can be taken at once.
+    /// Copies each change from `wished` that can take effect without a restart.
     ///
-    /// - Returns: the keys that differ and need a restart, such as `log.format`. Groups under names count as one key.
+    /// - Returns: the changed keys that need a restart, such as `log.format`. Groups under names count as one key.
     package mutating func reload(from wished: Self) -> [String] { reload(from: wished, .atRestart) }
 
     mutating func reload(from wished: Self, _ moment: ChangeMoment) -> [String] {
@@ -24,7 +25,7 @@ extension SettingsGroup {
         return waiting
     }
 
-    /// The keys whose changes are taken at once, as Markdown: `` `auth`, `limits` (except `limits.memory`) ``.
+    /// The keys whose changes take effect at SIGHUP, as Markdown: `` `auth`, `limits` (except `limits.memory`) ``.
     package static var keysTakenAtOnce: String {
         var parts: [String] = []
         Self().outline.collectTakenAtOnce(prefix: "", &parts)
@@ -61,7 +62,7 @@ extension [SettingLine] {
 }
 
 extension SettingOutline {
-    /// The keys inside a group that have that moment of their own.
+    /// The keys inside a group that have this moment of their own.
     fileprivate func keys(taken moment: ChangeMoment, prefix: String) -> [String] {
         guard case .group(let inner) = self else { return [] }
         return inner.flatMap { line in

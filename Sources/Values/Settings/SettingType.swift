@@ -1,13 +1,13 @@
-/// The allowed text of one key and its value.
+/// The allowed texts for one key, and how they become a value.
 ///
-/// Types can be combined, as in `.list(of: .duration())`. Checks that need the value's own module belong into
-/// ``parsed(_:_:print:)``.
+/// Types can be combined, as in `.list(of: .duration())`. Use ``parsed(_:_:print:)`` for checks that need the module of
+/// the value.
 package struct SettingType<Value: Sendable>: Sendable {
-    /// One or two words for the manual, such as `duration`.
+    /// The name of the type for the manual in one or two words, such as `duration`.
     package let name: String
-    /// The value in a node, or why it has none.
+    /// Reads the value in a node. Throws if the node does not fit the type.
     package let read: @Sendable (YAMLNode) throws(SettingMismatch) -> Value
-    /// The value as YAML; secrets are hidden.
+    /// Writes the value as YAML. Secrets are hidden.
     package let print: @Sendable (Value) -> String
 
     package init(
@@ -20,7 +20,7 @@ package struct SettingType<Value: Sendable>: Sendable {
     }
 }
 
-/// A node that does not fit its type.
+/// Why a node does not fit its type.
 package struct SettingMismatch: Error, Hashable {
     package let message: String
     package let position: YAMLPosition
@@ -35,10 +35,10 @@ package struct SettingMismatch: Error, Hashable {
     }
 }
 
-/// Why a text or a combination of settings is refused, as a sentence without a full stop.
+/// Why a text or a combination of settings is refused: a sentence without a full stop.
 package struct SettingComplaint: Error, Hashable, Sendable {
     package let sentence: String
-    /// The key of the group that should be changed; `nil` for the group as a whole.
+    /// The key of the group that should be changed; `nil` if the whole group is concerned.
     package let key: String?
 
     package init(_ sentence: String, key: String? = nil) {
@@ -77,7 +77,7 @@ extension SettingType where Value: FixedWidthInteger {
 }
 
 extension SettingType<Duration> {
-    /// A number with `ms`, `s`, `m`, `h` or `d`; seconds without a unit.
+    /// A number with a unit: `ms`, `s`, `m`, `h` or `d`. A number without a unit means seconds.
     package static func duration(in range: ClosedRange<Duration>? = nil) -> SettingType {
         var bounds = ""
         if let range {
@@ -96,10 +96,10 @@ extension SettingType<Duration> {
 }
 
 extension SettingType<String> {
-    /// Any text except the empty one.
+    /// Any text that is not empty.
     package static var string: SettingType { text(name: "text", expected: "a text") }
 
-    /// A file or folder. A relative path starts at the daemon's working directory.
+    /// The path of a file or folder. A relative path starts at the daemon's working directory.
     package static var path: SettingType { text(name: "path", expected: "a path") }
 
     private static func text(name: String, expected: String) -> SettingType {
@@ -115,7 +115,7 @@ extension SettingType<String> {
 }
 
 extension SettingType<Secret> {
-    /// A text that appears in no output, not even in errors.
+    /// A text that no output contains, not even an error.
     package static var secret: SettingType {
         SettingType(name: "secret") { node throws(SettingMismatch) in
             guard let text = node.text, !text.isEmpty, !text.utf8.contains(0) else {
@@ -131,7 +131,7 @@ extension SettingType<Secret> {
 // MARK: Choices and texts with a meaning
 
 extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
-    /// One of the enum's raw values.
+    /// One of the raw values of the enum.
     package static var choice: SettingType {
         let names = Value.allCases.map(\.rawValue)
         return SettingType(name: names.joined(separator: ", ")) { node throws(SettingMismatch) in
@@ -151,12 +151,12 @@ extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawVal
 }
 
 extension SettingType {
-    /// A text that `parse` turns into a value or refuses with a complaint, which says what was expected.
+    /// A text that `parse` turns into a value. If it refuses the text, the complaint says what was expected.
     ///
     /// - Parameters:
     ///   - name: one or two words for the manual, such as `address:port`.
-    ///   - parse: returns the value or throws the complaint; "found …" is added to it.
-    ///   - print: the text that `parse` reads back as the same value.
+    ///   - parse: returns the value or throws the complaint. The words "found …" are added to the complaint.
+    ///   - print: the text that `parse` reads as the same value.
     /// - Returns: the type.
     package static func parsed(
         _ name: String, _ parse: @escaping @Sendable (String) throws(SettingComplaint) -> Value,
@@ -174,7 +174,7 @@ extension SettingType {
         }
     }
 
-    /// A list of `element`s; a single value counts as a list of one.
+    /// A list of values of the type `element`. A single value counts as a list with one value.
     package static func list<Element>(
         of element: SettingType<Element>, atMost limit: Int = 1000
     ) -> SettingType where Value == [Element] {

@@ -1,16 +1,16 @@
 extension Setting where Group: SettingsGroup & Equatable {
-    /// Variants of the group itself under names that the operator chooses: each begins as a copy of the group, so that
+    /// Variants of the group under names that the operator chooses. Each variant begins as a copy of the group, so that
     /// only differences need to be set.
     ///
-    /// The variants are read after all other keys of the group, in any order in the file, and have no variants of their
-    /// own.
+    /// The variants may be anywhere in the file. They are read after all other keys of the group, and have no variants
+    /// of their own.
     ///
     /// - Parameters:
-    ///   - key: lower case with hyphens.
-    ///   - path: the place of the variants; empty by default.
+    ///   - key: the key, in lower case with hyphens.
+    ///   - path: the property for the variants; empty by default.
     ///   - limit: the maximum number of variants.
-    ///   - exampleName: the name shown in the sample.
-    ///   - exampleKeys: the keys shown under it.
+    ///   - exampleName: the name that the sample shows.
+    ///   - exampleKeys: the keys that the sample shows under this name.
     ///   - help: the purpose of the variants.
     /// - Returns: the setting.
     package static func variants(

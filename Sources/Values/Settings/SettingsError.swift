@@ -1,18 +1,18 @@
 /// One error in a settings file.
 package struct SettingsProblem: Hashable, Sendable, CustomStringConvertible {
     package let file: String
-    /// `nil` for an error of the whole file, such as one that cannot be opened.
+    /// The place of the error; `nil` if it concerns the whole file, for example because the file cannot be opened.
     package let position: YAMLPosition?
-    /// A sentence without a full stop that says what was expected and what was found.
+    /// A sentence without a full stop. It says what was expected and what was found.
     package let message: String
 
-    /// `file:line:column: message`, as in compiler output.
+    /// The problem in the form of compiler output: `file:line:column: message`.
     package var description: String {
         position.map { "\(file):\($0): \(message)" } ?? "\(file): \(message)"
     }
 }
 
-/// All errors in a settings file, in the file's order. It is never empty.
+/// All problems of a settings file, in the order of the file. There is at least one.
 package struct SettingsError: Error, Hashable, CustomStringConvertible {
     package let problems: [SettingsProblem]
 
@@ -20,11 +20,11 @@ package struct SettingsError: Error, Hashable, CustomStringConvertible {
         self.problems = problems
     }
 
-    /// The problems, one a line.
+    /// The problems, one on each line.
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 }
 
-/// Collects problems while a document is read, and keeps the first hundred.
+/// Collects problems while a document is read. It keeps the first hundred.
 package struct SettingsProblems: Sendable {
     package let file: String
     package private(set) var found: [SettingsProblem] = []

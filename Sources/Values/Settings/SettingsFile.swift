@@ -1,13 +1,13 @@
 import Glibc
 
-/// Reads files of bounded size.
+/// Reads files up to a maximum size.
 package enum SettingsFile {
     /// Reads the whole file.
     ///
     /// - Parameters:
-    ///   - path: relative paths start at the working directory.
-    ///   - limit: a longer file is refused.
-    /// - Returns: its bytes.
+    ///   - path: the path. A relative path starts at the working directory.
+    ///   - limit: the maximum size in bytes; a longer file is refused.
+    /// - Returns: the bytes of the file.
     /// - Throws: one problem without a position.
     package static func bytes(at path: String, limit: Int) throws(SettingsError) -> [UInt8] {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)

@@ -1,10 +1,10 @@
-/// A struct of settings, declared in the module that uses it.
+/// A struct with settings. The module that uses the settings declares it.
 ///
-/// `init()` gives the defaults. The schema lists the keys in the order of the sample and the manual.
+/// `init()` gives the defaults. The schema lists the keys in the order in which the sample and the manual show them.
 package protocol SettingsGroup: Sendable {
     init()
     static var schema: [Setting<Self>] { get }
-    /// Errors in combinations of keys that are each valid. Called after all keys were read.
+    /// Problems with combinations of keys that are valid on their own. Called after all keys were read.
     func complaints() -> [SettingComplaint]
 }
 
@@ -15,7 +15,7 @@ extension SettingsGroup {
 // MARK: Reading
 
 extension SettingsGroup {
-    /// Reads a whole document; an empty one gives the defaults.
+    /// Reads a whole document. An empty document gives the defaults.
     ///
     /// - Parameters:
     ///   - yaml: the bytes of the document.
@@ -25,7 +25,7 @@ extension SettingsGroup {
         try self.init(node: YAMLNode.read(yaml, file: file), file: file)
     }
 
-    /// Reads a part of a document.
+    /// Reads the group from a part of a document.
     package init(node: YAMLNode, file: String) throws(SettingsError) {
         var problems = SettingsProblems(file: file)
         self.init(reading: node, at: node.position, &problems)
@@ -37,7 +37,8 @@ extension SettingsGroup {
         try self.init(yaml: SettingsFile.bytes(at: path, limit: YAMLLimits().bytes), file: path)
     }
 
-    /// Reads over `origin`, or over the defaults. A key in `excluded` counts as unknown.
+    /// Reads the keys of a node. Keys that are missing keep the value of `origin`, which has the defaults. A key that
+    /// equals `excluded` counts as unknown.
     init(
         reading node: YAMLNode, at position: YAMLPosition, from origin: Self = Self(), without excluded: String? = nil,
         _ problems: inout SettingsProblems
@@ -80,7 +81,7 @@ extension SettingsGroup {
 // MARK: Groups inside groups
 
 extension Setting {
-    /// A group under a key.
+    /// A setting that is a group of settings.
     package static func group<Inner: SettingsGroup>(
         _ key: String, _ path: SettingPath<Group, Inner>, _ help: String
     ) -> Setting {
@@ -93,14 +94,15 @@ extension Setting {
         }
     }
 
-    /// Groups under names that the operator chooses, which replace the default ones.
+    /// A setting with groups under names that the operator chooses. If the file has the key, its groups replace the
+    /// default ones.
     ///
     /// - Parameters:
-    ///   - key: lower case with hyphens.
-    ///   - path: the place of the groups; the initial value is the default.
+    ///   - key: the key, in lower case with hyphens.
+    ///   - path: the property for the groups; its initial value is the default.
     ///   - limit: the maximum number of groups.
-    ///   - exampleName: the name shown in the sample if none exist by default.
-    ///   - example: the group shown under that name.
+    ///   - exampleName: the name that the sample shows if there are no groups by default.
+    ///   - example: the group that the sample shows under this name.
     ///   - help: the purpose of the groups.
     /// - Returns: the setting.
     package static func named<Inner: SettingsGroup & Equatable>(
@@ -124,7 +126,8 @@ extension Setting {
 }
 
 extension YAMLNode {
-    /// The groups under their names; `nil`, and a problem, if the node is something else or has too many.
+    /// The groups with their names. If the node is something else or has too many groups, the result is `nil` and a
+    /// problem is reported.
     func namedGroups(of key: String, atMost limit: Int, _ problems: inout SettingsProblems) -> [YAMLEntry]? {
         guard let entries else {
             problems.report("\(key): expected named groups, found \(found)", at: position)

@@ -1,5 +1,5 @@
 extension SettingsGroup {
-    /// The settings as sections of a manual page (man(7)): the top-level keys, then a section for each group.
+    /// The settings as sections of a manual page (man(7)): first the top-level keys, then a section for each group.
     package static var manPageSections: String {
         var writer = ManPageWriter()
         writer.out = ".SH KEYS OF THE FILE\n"

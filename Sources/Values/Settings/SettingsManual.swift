@@ -1,10 +1,10 @@
 extension SettingsGroup {
-    /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group. A column says when a
-    /// change is taken.
+    /// The manual of all settings in Markdown: a table of the top-level keys, then a section for each group. One column
+    /// says when a change takes effect.
     ///
     /// - Parameters:
     ///   - title: the heading.
-    ///   - introduction: a paragraph under it.
+    ///   - introduction: the paragraph below the heading.
     /// - Returns: Markdown.
     package static func manual(title: String, introduction: String) -> String {
         var writer = ManualWriter(out: "# \(title)\n\n\(introduction)\n")
@@ -54,7 +54,7 @@ private struct ManualWriter {
 }
 
 extension ChangeMoment {
-    /// For manual and sample.
+    /// The moment's name in the manual and the sample.
     var name: String {
         switch self {
         case .atOnce: "SIGHUP"

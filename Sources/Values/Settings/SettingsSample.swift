@@ -1,8 +1,9 @@
 extension SettingsGroup {
-    /// A complete file: every key with its help and its default, commented out, so that reading it gives the defaults.
+    /// A complete settings file. It has every key with its help and its default. All keys are commented out, so that
+    /// reading the file gives the defaults.
     ///
-    /// A required key has its example, so that the file is accepted unchanged. Help begins with `# `, a commented key
-    /// with only `#`: removing each such `#` leaves valid YAML.
+    /// A required key is not commented out and has its example, so that the file is accepted unchanged. Help begins
+    /// with `# `, a commented key only with `#`. If each `#` before a key is removed, the file is still valid YAML.
     ///
     /// - Parameter title: the first lines of the file, without `#`.
     /// - Returns: YAML.
@@ -10,24 +11,25 @@ extension SettingsGroup {
         var writer = SampleWriter()
         writer.comment(title, indent: 0)
         writer.comment(
-            "Every key may be left out; the commented ones show what then holds, or an example where nothing does. "
-                + "Durations: 300ms, 30s, 5m, 1h, 7d. A change is taken at a restart, or at SIGHUP where a key or its group says so.",
+            "Every key is optional, except where it says required. A commented key shows its default, or an example if it "
+                + "has none. Durations: 300ms, 30s, 5m, 1h, 7d. A change takes effect at a restart, or at SIGHUP if the key or "
+                + "its group is marked with SIGHUP.",
             indent: 0)
         writer.lines(Self().outline, indent: 0)
         return writer.out
     }
 }
 
-/// Writes outlines as the commented sample.
+/// Writes the keys of a group as a sample in which they are commented out.
 private struct SampleWriter {
     private static let step = 4
     private static let columns = 100
 
     var out = ""
-    /// Inside a commented map even the headers of groups are commented.
+    /// Whether a commented group encloses the current keys. Then the headers of inner groups are commented too.
     private var isInsideComment = false
 
-    /// Help text, wrapped.
+    /// Writes a help text as comment lines.
     mutating func comment(_ text: String, indent: Int) {
         for paragraph in text.split(separator: "\n", omittingEmptySubsequences: false) {
             var line = "#"
@@ -56,7 +58,7 @@ private struct SampleWriter {
             let shown = example ?? text ?? ""
             put("\(mark)\(line.key):" + (shown.isEmpty ? "" : " \(shown)"), indent)
         case .group(let inner):
-            // The header stays: a group without keys is the group with its defaults.
+            // The header is not commented. A group without keys is valid and means the defaults.
             put("\(isInsideComment ? mark : "")\(line.key):", indent)
             lines(inner, indent: indent + Self.step)
         case .named(let items, let example):

@@ -1,6 +1,6 @@
 import CYAML
 
-/// The events of libyaml's parser, without C types.
+/// The events of libyaml's parser, as Swift values.
 enum YAMLEvent {
     case scalar(String, isPlain: Bool)
     case sequenceStart
@@ -17,7 +17,7 @@ enum YAMLEvent {
 struct YAMLMarkedEvent {
     let event: YAMLEvent
     let position: YAMLPosition
-    /// Whether `&name` or `!tag` preceded the value.
+    /// Whether an anchor (`&name`) or a tag (`!tag`) precedes the value.
     let isDecorated: Bool
 }
 
@@ -26,9 +26,9 @@ struct YAMLSyntaxError: Error {
     let message: String
 }
 
-/// Sole owner of one `yaml_parser_t` and of the bytes it reads.
+/// Sole owner of one `yaml_parser_t` and of the bytes that it reads.
 @safe struct YAMLEvents: ~Copyable {
-    /// On the heap because libyaml keeps pointers into it.
+    /// The parser. It is on the heap, because libyaml keeps pointers to it.
     private let parser: UnsafeMutablePointer<yaml_parser_t>
     private let input: UnsafeMutableBufferPointer<UInt8>
 
@@ -89,7 +89,7 @@ struct YAMLSyntaxError: Error {
 
     private func syntaxError() -> YAMLSyntaxError {
         let problem = unsafe parser.pointee.problem.map { unsafe String(cString: $0) } ?? "not YAML"
-        // Bytes that are not UTF-8 have an offset but no mark.
+        // For bytes that are not UTF-8, libyaml reports an offset instead of a line and a column.
         let isReaderError = unsafe parser.pointee.error == YAML_READER_ERROR
         let position =
             isReaderError

@@ -1,4 +1,4 @@
-/// A place in a YAML file. Line and column are counted from 1; columns count characters.
+/// A position in a YAML file. Lines and columns are counted from 1, and columns count characters.
 package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvertible {
     package let line: Int
     package let column: Int
@@ -17,16 +17,16 @@ package struct YAMLPosition: Hashable, Comparable, Sendable, CustomStringConvert
     package var description: String { "\(line):\(column)" }
 }
 
-/// One value of a YAML document with its start.
+/// One value of a YAML document, and where it starts.
 ///
-/// Scalars stay text: the reader of a value knows its type, so `no` is a name where a name is expected. Anchors,
-/// aliases and tags do not occur; ``read(_:file:limits:)`` refuses them.
+/// Scalars are kept as text. The code that reads a value knows its type: `no` is a name if a name is expected.
+/// ``read(_:file:limits:)`` refuses anchors, aliases and tags.
 package struct YAMLNode: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
-        /// `isPlain` means that the text had no quotes and was not a block.
+        /// A text. `isPlain` means that it had no quotes and was not a block.
         case scalar(String, isPlain: Bool)
         case sequence([YAMLNode])
-        /// In the file's order; keys are unique.
+        /// The entries in the order of the file. No key occurs twice.
         case mapping([YAMLEntry])
     }
 
@@ -39,7 +39,7 @@ package struct YAMLNode: Hashable, Sendable {
     }
 }
 
-/// One `key: value` of a mapping.
+/// One entry (`key: value`) of a mapping.
 package struct YAMLEntry: Hashable, Sendable {
     package let key: String
     package let keyPosition: YAMLPosition
@@ -55,25 +55,25 @@ package struct YAMLEntry: Hashable, Sendable {
 // MARK: Looking inside
 
 extension YAMLNode {
-    /// An empty value, `~` or `null`.
+    /// Whether the value is empty, `~` or `null`.
     package var isNull: Bool {
         guard case .scalar(let text, isPlain: true) = content else { return false }
         return text.isEmpty || text == "~" || text == "null"
     }
 
-    /// The text of a scalar that is not null.
+    /// The text of a scalar; `nil` for other values and for null.
     package var text: String? {
         guard case .scalar(let text, _) = content, !isNull else { return nil }
         return text
     }
 
-    /// A plain decimal number.
+    /// The value of a decimal number without quotes; `nil` for other values.
     package var integer: Int? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         return Int(text)
     }
 
-    /// `true`, `yes`, `on` and their opposites, without quotes.
+    /// True for `true`, `yes` and `on`, false for `false`, `no` and `off`, all without quotes; `nil` for other values.
     package var flag: Bool? {
         guard case .scalar(let text, isPlain: true) = content else { return nil }
         switch text.lowercased() {
@@ -83,22 +83,22 @@ extension YAMLNode {
         }
     }
 
-    /// The members of a sequence; empty for a null, `nil` for anything else.
+    /// The members of a sequence. Empty for a null; `nil` for other values.
     package var items: [YAMLNode]? {
         if case .sequence(let items) = content { return items }
         return isNull ? [] : nil
     }
 
-    /// The members of a mapping; empty for a null, `nil` for anything else.
+    /// The entries of a mapping. Empty for a null; `nil` for other values.
     package var entries: [YAMLEntry]? {
         if case .mapping(let entries) = content { return entries }
         return isNull ? [] : nil
     }
 
-    /// The value under `key` if this is a mapping that has it.
+    /// The value under this key; `nil` if this is not a mapping or does not have the key.
     package subscript(key: String) -> YAMLNode? { entries?.first { $0.key == key }?.value }
 
-    /// The kind of this value, for an error sentence: `"tree"`, `a list`, `a group of keys`, `nothing`.
+    /// The value in the words of an error sentence: `"tree"`, `a list`, `a group of keys` or `nothing`.
     package var found: String {
         switch content {
         case .scalar(let text, _): isNull ? "nothing" : YAMLText.shownInError(text)

@@ -1,9 +1,10 @@
-/// Writes text into YAML and errors.
+/// Writes text for YAML and for error sentences.
 enum YAMLText {
-    /// A scalar that reads back as the same text: plain if that is safe, else in double quotes.
+    /// A scalar that is read as the same text. It has quotes only if they are needed.
     static func scalar(_ text: String) -> String { isSafePlain(text) ? text : quoted(text) }
 
-    /// At most 40 characters in quotes, with control characters escaped: the file may contain anything.
+    /// The text in quotes for an error sentence. It is shortened to 40 characters, and control characters are escaped,
+    /// because the file may contain anything.
     static func shownInError(_ text: String) -> String {
         text.count > 40 ? quoted(String(text.prefix(40)) + "…") : quoted(text)
     }

@@ -1,6 +1,6 @@
 extension CounterSet {
-    /// The metrics in Prometheus text format 0.0.4, followed by the given families, whose labels become known only
-    /// while the daemon runs.
+    /// The metrics in Prometheus text format 0.0.4, followed by the given families. The labels of these families become
+    /// known only while the daemon runs.
     package func prometheusText(with families: [MetricFamily] = []) -> String {
         var out = ""
         var family = ""
@@ -31,7 +31,7 @@ extension CounterSet {
         return out
     }
 
-    /// Seconds with six decimals, without the rounding of a binary fraction.
+    /// A duration in seconds with six decimals. It is computed without a binary fraction, which would be rounded.
     static func seconds(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let digits = "\(attoseconds / 1_000_000_000_000)"

@@ -1,6 +1,7 @@
 import Timekeeping
 
-/// All metrics of one loop in plain memory: no lock, no look-up by name. Sets of several loops are added for a report.
+/// All metrics of one loop, in plain memory. Counting needs no lock and no look-up by name. For a report, the sets of
+/// several loops are added.
 package struct CounterSet: Hashable, Sendable {
     private var counters = [UInt64](repeating: 0, count: Counter.allCases.count)
     private var gauges = [Int](repeating: 0, count: Gauge.allCases.count)
@@ -16,7 +17,7 @@ package struct CounterSet: Hashable, Sendable {
     package subscript(gauge: Gauge) -> Int { gauges[gauge.rawValue] }
     package subscript(timing: Timing) -> Histogram { timings[timing.rawValue] }
 
-    /// Adds another loop's metrics, including gauges.
+    /// Adds the metrics of another loop. Gauges are added too.
     package mutating func merge(_ other: CounterSet) {
         for counter in Counter.allCases { count(counter, by: other[counter]) }
         for gauge in Gauge.allCases { set(gauge, to: self[gauge] &+ other[gauge]) }
@@ -24,7 +25,7 @@ package struct CounterSet: Hashable, Sendable {
     }
 }
 
-/// Durations in 24 slots, each twice as wide as the previous one: 0.1 ms to 14 minutes.
+/// Counts durations in 24 slots. Each slot is twice as wide as the previous one, from 0.1 ms to 14 minutes.
 package struct Histogram: Hashable, Sendable {
     static let slots = 24
     private var counts = [UInt64](repeating: 0, count: Self.slots + 1)
@@ -34,11 +35,11 @@ package struct Histogram: Hashable, Sendable {
     package init() {}
 
     package mutating func add(_ duration: Duration) {
-        // The duration in units of the first bound, rounded up. Each slot covers twice as many.
+        // How often the first slot fits below the duration. The number of bits of this count selects the slot.
         let bounds = (max(1, duration.nanoseconds) - 1) / Self.firstBound.nanoseconds
         counts[min(Int64.bitWidth - bounds.leadingZeroBitCount, Self.slots)] &+= 1
         total &+= 1
-        // Limits the value, so that a wrong clock cannot overflow the sum.
+        // The value is limited, so that a wrong clock cannot make the sum overflow.
         sum += min(max(duration, .zero), .seconds(86_400))
     }
 
@@ -48,7 +49,7 @@ package struct Histogram: Hashable, Sendable {
         sum += other.sum
     }
 
-    /// Each slot's upper bound with the number of durations up to it.
+    /// For each slot its upper bound, and how many durations are at most that long.
     var cumulative: [(Duration, UInt64)] {
         var sum: UInt64 = 0
         var bound = Self.firstBound

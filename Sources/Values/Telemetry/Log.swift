@@ -1,37 +1,37 @@
 import Synchronization
 package import Timekeeping
 
-/// Writes events, one line each. Copies share the level and the sink.
+/// Writes events to the log, one line each. All copies of a log share its level and its sink.
 ///
-/// The message is a constant of the program. Values from outside are in fields, where they are escaped. Fields are not
-/// evaluated if the level is off.
+/// The message of a line is a constant of the program. Values from outside are in fields, where they are escaped.
+/// Fields are evaluated only if the line is written.
 package struct Log: Sendable {
     private let core: LogCore
 
-    /// A log that writes to `sink`.
+    /// Makes a log.
     ///
     /// - Parameters:
     ///   - level: the least important level that is written.
     ///   - format: the format of lines.
     ///   - sink: receives the lines.
-    ///   - clock: the wall clock.
+    ///   - clock: reads the wall clock.
     package init(
         level: LogLevel, format: LogFormat = .text, sink: any LogSink, clock: @escaping @Sendable () -> UnixTime
     ) {
         core = LogCore(level: level, format: format, sink: sink, clock: clock)
     }
 
-    /// Writes nothing.
+    /// A log that writes nothing.
     package static let silent = Log(core: LogCore.silent)
 
     private init(core: LogCore) { self.core = core }
 
     package func isEnabled(_ level: LogLevel) -> Bool { core.isEnabled(level) }
 
-    /// Changes the level for all copies.
+    /// Changes the level for all copies of the log.
     package func setLevel(_ level: LogLevel) { core.threshold.store(level.rank, ordering: .relaxed) }
 
-    /// How many lines the sink refused since the start.
+    /// How many lines the sink has refused since the start.
     package var droppedLines: Int { core.droppedInTotal.load(ordering: .relaxed) }
 
     package func error(_ message: StaticString, _ fields: @autoclosure () -> KeyValuePairs<LogKey, LogValue> = [:]) {
@@ -55,14 +55,14 @@ package struct Log: Sendable {
     }
 }
 
-/// The shared part of a log's copies.
+/// The part that all copies of a log share.
 private final class LogCore: Sendable {
     static let silent = LogCore(level: nil, format: .text, sink: NoSink()) { UnixTime(milliseconds: 0) }
 
-    /// The rank of the least important level that is written; -1 for none.
+    /// The rank of the least important level that is written; -1 if no line is written.
     let threshold: Atomic<Int>
     let droppedInTotal = Atomic(0)
-    /// How many lines were lost that no later line has reported yet.
+    /// How many lines were lost since the last line that reported lost lines.
     private let dropped = Atomic(0)
     private let format: LogFormat
     private let sink: any LogSink

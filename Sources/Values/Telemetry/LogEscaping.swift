@@ -1,15 +1,16 @@
 import Bytes
 
-/// Makes any bytes safe for a terminal and for line-based search tools.
+/// Makes bytes safe for terminals and for search tools that read lines.
 enum LogEscaping {
-    /// Bytes that need neither quotes nor escapes.
+    /// Whether the byte needs neither quotes nor escapes.
     static func isPlain(_ byte: UInt8) -> Bool {
         byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
             && byte != UInt8(ascii: "=")
     }
 
-    /// Letters of all scripts stay. Controls, invisible and direction-changing characters become `\u{…}`, bytes that
-    /// are not UTF-8 `\xHH`. Input beyond `limit` bytes is replaced by `…`.
+    /// Appends a value. Letters of all scripts are unchanged. Control characters, invisible characters and characters
+    /// that change the direction become `\u{…}`. Bytes that are not UTF-8 become `\xHH`. Bytes after the limit are
+    /// replaced by `…`.
     static func append(_ value: [UInt8], atMost limit: Int, quote: Bool = true, to out: inout [UInt8]) {
         var decoder = UTF8.ForwardParser()
         var iterator = value.prefix(limit).makeIterator()
@@ -20,7 +21,7 @@ enum LogEscaping {
                 index += encoded.count
                 appendScalar(UTF8.decode(encoded), quote: quote, to: &out)
             case .error(let length):
-                // The parser reports how many bytes do not belong to a character.
+                // `length` is the number of bytes that belong to no character.
                 for byte in value[index..<min(index + length, value.count)] {
                     out.append("\\x")
                     out.append(hex: byte)
@@ -50,7 +51,7 @@ enum LogEscaping {
         }
     }
 
-    /// Whether it is invisible, or changes the appearance of others.
+    /// Whether the character is invisible, or changes the appearance of other characters.
     static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned: true

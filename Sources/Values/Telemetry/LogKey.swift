@@ -1,4 +1,4 @@
-/// The names of all fields that a log line may have. No other names are possible.
+/// The names of all fields that a log line can have.
 package enum LogKey: String, CaseIterable, Sendable {
     // Who and where
     case aor

@@ -1,14 +1,14 @@
-/// The importance of a line, and its audience. docs/Logging.md has the policy.
+/// The importance of a log line, and for whom it is. docs/Logging.md explains which events have which level.
 package enum LogLevel: String, CaseIterable, Comparable, Sendable {
-    /// The daemon cannot do its work: somebody must act now.
+    /// The daemon cannot do its work. Somebody must act now.
     case error
-    /// The operator should look at it at the next opportunity: a provider refuses us, a limit was reached.
+    /// Something that the operator should look at soon: a provider refuses our credentials, or a limit was reached.
     case warning
-    /// Rare and normal: started, stopped, settings read, a provider switched.
+    /// A rare and normal event, such as a start, a stop, new settings, or a switched provider.
     case notice
-    /// The steps of one call or registration.
+    /// A step of one call or registration.
     case info
-    /// For developers of the program.
+    /// Details for developers of the program.
     case debug
 
     var rank: Int {
@@ -21,7 +21,7 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
         }
     }
 
-    /// The priority of syslog and journald.
+    /// The priority number of syslog and journald.
     var priority: Int { rank + 3 }
 
     package static func < (left: LogLevel, right: LogLevel) -> Bool { left.rank < right.rank }
@@ -29,10 +29,10 @@ package enum LogLevel: String, CaseIterable, Comparable, Sendable {
 
 /// The format of a line.
 package enum LogFormat: String, CaseIterable, Sendable {
-    /// `2026-01-31T12:00:00.000Z warning push refused provider=apns`
+    /// A line such as `2026-01-31T12:00:00.000Z warning push refused provider=apns`.
     case text
-    /// One JSON object a line.
+    /// Each line is a JSON object.
     case json
-    /// `<4>push refused provider=apns`: journald reads the level and adds the time.
+    /// A line such as `<4>push refused provider=apns`. journald reads the level from it and adds the time.
     case journal
 }

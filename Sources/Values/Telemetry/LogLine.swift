@@ -1,12 +1,12 @@
 import Bytes
 import Timekeeping
 
-/// Writes one event as one line of at most ``limit`` bytes. The line is always printable UTF-8, regardless of a peer's
-/// bytes.
+/// Writes one event as one line of at most ``limit`` bytes. The line is always printable UTF-8, also if a peer sent
+/// other bytes.
 struct LogLine {
-    /// A line must fit into the 4,096 bytes that a pipe accepts as a whole.
+    /// The maximum length of a line in bytes. It is below 4,096 bytes, which a pipe accepts as a whole.
     static let limit = 4000
-    /// Limits each value, so that none displaces the others.
+    /// The maximum length of each value in bytes, so that no value displaces other values.
     static let valueLimit = 1024
 
     private(set) var bytes: [UInt8] = []
@@ -96,7 +96,8 @@ struct LogLine {
         append("}")
     }
 
-    /// The same escapes as in text, so JSON's own rule doubles `\` and `"` again.
+    /// Appends a string as JSON. It first gets the same escapes as in the text format. JSON then escapes `\` and `"`
+    /// once more.
     private mutating func jsonString(_ value: [UInt8]) {
         var escaped: [UInt8] = []
         LogEscaping.append(value, atMost: Self.valueLimit, quote: false, to: &escaped)
@@ -128,7 +129,7 @@ struct LogLine {
         append("ms")
     }
 
-    /// JSON has times in seconds everywhere.
+    /// Appends a duration in seconds, because all times in JSON are in seconds.
     private mutating func appendSeconds(_ duration: Duration) {
         let microseconds = microseconds(duration)
         bytes.append(decimal: microseconds / 1_000_000)
@@ -136,7 +137,7 @@ struct LogLine {
         appendPadded(Int64(microseconds % 1_000_000), width: 6)
     }
 
-    /// The absolute value; the sign is written separately.
+    /// The absolute value of a duration in microseconds. If the duration is negative, a `-` is appended first.
     private mutating func microseconds(_ duration: Duration) -> UInt64 {
         let (seconds, attoseconds) = duration.components
         let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000)
@@ -145,7 +146,7 @@ struct LogLine {
         return microseconds.magnitude
     }
 
-    /// ISO 8601 in UTC with milliseconds, by the proleptic Gregorian calendar.
+    /// Appends a date in the form of ISO 8601: UTC with milliseconds, in the proleptic Gregorian calendar.
     private mutating func appendDate(_ date: UnixTime) {
         let civil = date.civil
         let time = civil.secondOfDay

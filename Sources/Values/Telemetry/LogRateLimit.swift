@@ -1,9 +1,9 @@
 package import Timekeeping
 
-/// Limits the lines that a peer can cause. Each interval allows a number of lines, and the next line reports how many
-/// were suppressed.
+/// Limits how many log lines peers can cause. Each interval allows a number of lines, and the next line reports how
+/// many were suppressed.
 ///
-/// Each kind of line has its own limit. No table exists that a peer could fill.
+/// Each kind of line has its own limit. There is no table by peer, so no peer can fill one.
 package struct LogRateLimit: Sendable {
     private let burst: Int
     private let interval: Duration
@@ -16,11 +16,11 @@ package struct LogRateLimit: Sendable {
         self.interval = interval
     }
 
-    /// Whether a line may be written now.
+    /// Decides whether a line may be written now.
     ///
     /// - Parameter now: the monotonic time.
-    /// - Returns: `nil` to write nothing, else the number of suppressed lines since the last one, for
-    ///   ``LogKey/suppressed``.
+    /// - Returns: `nil` if the line must not be written. Otherwise the number of lines that were suppressed since the
+    ///   last one, for ``LogKey/suppressed``.
     package mutating func admit(now: Instant) -> Int? {
         if windowEnd.map({ now >= $0 }) ?? true {
             windowEnd = now + interval

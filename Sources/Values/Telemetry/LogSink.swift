@@ -3,20 +3,21 @@ import Synchronization
 
 /// Receives the lines of the log.
 package protocol LogSink: Sendable {
-    /// Receives one line with its line feed. Called from any thread; must not block.
+    /// Receives one line. Any thread may call it, and it must not block.
     ///
-    /// - Parameter line: printable UTF-8 and a line feed.
-    /// - Returns: whether the line was accepted; `false` if it is lost.
+    /// - Parameter line: printable UTF-8, with a line feed at the end.
+    /// - Returns: whether the line was accepted; if not, it is lost.
     func write(_ line: [UInt8]) -> Bool
 }
 
-/// Standard error. A reader that is too slow loses lines; it never blocks the daemon.
+/// Writes the log to standard error. If the reader is too slow, lines are lost, but the daemon never blocks.
 package final class StandardErrorSink: LogSink {
     private let descriptor: Int32
-    /// Lets one thread write at a time, so that lines stay whole and a check before the write is still valid.
+    /// Lets only one thread write at a time. Thus lines stay whole, and the check before a write is still valid at the
+    /// write.
     private let turn = Mutex(())
 
-    /// The descriptor still belongs to the caller; it is 2 except in tests.
+    /// Makes a sink. The descriptor still belongs to the caller. Only tests use another one than standard error.
     package init(descriptor: Int32 = STDERR_FILENO) { self.descriptor = descriptor }
 
     package func write(_ line: [UInt8]) -> Bool {

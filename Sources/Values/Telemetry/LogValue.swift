@@ -1,20 +1,20 @@
 package import Bytes
 
-/// One value of a log line. It is created only if the line is written.
+/// One value of a log line. It is made only if the line is written.
 package enum LogValue: Sendable {
-    /// Text from any source; it is escaped when written.
+    /// Text from any source. It is escaped when it is written.
     case text(String)
-    /// Bytes from a peer, unchanged.
+    /// Bytes from a peer. They are escaped when they are written.
     case bytes(ByteString)
     case integer(Int64)
     case flag(Bool)
-    /// In milliseconds with three decimals; as JSON in seconds.
+    /// A duration: in milliseconds with three decimals, or in JSON in seconds.
     case duration(Duration)
     case redacted(Redacted)
 
     package static func number(_ value: some BinaryInteger) -> LogValue { .integer(Int64(clamping: value)) }
 
-    /// Any value with a description, such as an endpoint or a status.
+    /// Any value that has a description, such as an endpoint or a status.
     package static func described(_ value: some CustomStringConvertible) -> LogValue { .text(value.description) }
 
     package static func redacted(_ secret: ByteString) -> LogValue { .redacted(Redacted(secret)) }

@@ -1,7 +1,7 @@
-/// The public name of one metric: a Prometheus family, its labels and its help text.
+/// The name of one metric in Prometheus: the family, the labels and the help text.
 package struct MetricName: Hashable, Sendable {
     package let family: String
-    /// `method="REGISTER"`, or empty.
+    /// The labels, such as `method="REGISTER"`; empty if there are none.
     package let labels: String
     package let help: String
 
@@ -12,7 +12,7 @@ package struct MetricName: Hashable, Sendable {
     }
 }
 
-/// A counter; it only rises.
+/// A metric that only rises.
 package enum Counter: Int, CaseIterable, Sendable {
     case requestRegister, requestInvite, requestAck, requestCancel, requestBye, requestOptions, requestMessage
     case requestOther
@@ -255,7 +255,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     }
 }
 
-/// A gauge: the current size of a table or queue.
+/// A metric that rises and falls: the current size of a table or queue.
 package enum Gauge: Int, CaseIterable, Sendable {
     case bindings, pushBindings, addresses
     case heldCalls, transactions, forks
@@ -289,7 +289,7 @@ package enum Gauge: Int, CaseIterable, Sendable {
     }
 }
 
-/// A measured duration.
+/// A duration that is measured repeatedly.
 package enum Timing: Int, CaseIterable, Sendable {
     case storeCommit, pushAnswer, delivery, upstreamAnswer
 

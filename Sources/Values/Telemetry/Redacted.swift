@@ -1,10 +1,11 @@
 package import Bytes
 
-/// A secret in a log line: its first four characters and its length, `abcd…(64)`; for a short one only the length.
+/// A secret in a log line: its first four characters and its length, such as `abcd…(64)`. For a short secret only the
+/// length is shown.
 package struct Redacted: Hashable, Sendable, CustomStringConvertible {
     package let description: String
 
-    /// The secret itself is not kept.
+    /// Makes the description. The secret itself is not kept.
     package init(_ secret: ByteString) {
         let start = secret.count >= 16 ? String(decoding: secret.array.prefix(4), as: UTF8.self) : ""
         description = "\(start)…(\(secret.count))"

@@ -1,7 +1,8 @@
 /// Makes text from callers, phones and providers safe for a terminal.
 package enum TerminalText {
-    /// A value or a line, escaped as in the log: controls, line ends, invisible and direction-changing characters
-    /// become `\u{…}`, `\n` and so on. Backslashes and quotes stay, so that the text can be typed.
+    /// Escapes a value or a line in the same way as the log. Control characters, line ends, invisible characters and
+    /// characters that change the direction become `\u{…}`, `\n` and so on. Backslashes and quotes are unchanged, so
+    /// that the text can be typed.
     package static func escaped(_ text: String) -> String {
         escape(text, keepsLines: false) { scalar in
             switch scalar {
@@ -13,12 +14,12 @@ package enum TerminalText {
         }
     }
 
-    /// Text of several lines, such as the metrics and the sample of the settings. Its line ends stay.
+    /// Escapes a text of several lines, such as the metrics or the sample of the settings. Line ends are unchanged.
     package static func escapedLines(_ text: String) -> String {
         escape(text, keepsLines: true) { "\\u{\(String($0.value, radix: 16))}" }
     }
 
-    /// JSON: strings may have such characters as `\uXXXX`, and they do not occur elsewhere.
+    /// Escapes JSON. The characters in question occur only in strings, where they become `\uXXXX`.
     package static func escapedJSON(_ text: String) -> String {
         escape(text, keepsLines: true) { scalar in
             String(scalar).utf16.map { unit in

@@ -1,21 +1,22 @@
-/// A calendar date in UTC by the proleptic Gregorian calendar.
+/// A date of the proleptic Gregorian calendar, with a time of day, in UTC.
 package struct CivilDate: Hashable, Sendable {
     package let year: Int64
-    /// 1 to 12.
+    /// The month, from 1 to 12.
     package let month: Int64
-    /// 1 to 31.
+    /// The day of the month, from 1 to 31.
     package let day: Int64
-    /// 0 is Sunday.
+    /// The day of the week; 0 is Sunday.
     package let weekday: Int64
     package let secondOfDay: Int64
 
-    /// The names of months and weekdays in SIP, HTTP and mail.
+    /// The names of months in SIP, HTTP and mail. The names of weekdays follow.
     package static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
 
-    /// Days from 1970-01-01 to a day of the calendar, for any day of a month (Hinnant's `days_from_civil`).
+    /// The number of days from 1970-01-01 to this date (Hinnant's `days_from_civil`). The day may exceed the length of
+    /// the month.
     package static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        // The year begins in March, so that the leap day is its last.
+        // The year is counted from March, so that the leap day is its last day.
         let year = month <= 2 ? year - 1 : year
         let era = (year >= 0 ? year : year - 399) / 400
         let yearOfEra = year - era * 400
@@ -23,15 +24,16 @@ package struct CivilDate: Hashable, Sendable {
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
 
-    /// `2026-01-31`.
+    /// The date, such as `2026-01-31`.
     package var dayText: String { "\(Self.padded(year, 4))-\(Self.padded(month, 2))-\(Self.padded(day, 2))" }
 
-    /// `23:29:00`.
+    /// The time, such as `23:29:00`.
     package var timeText: String {
         [secondOfDay / 3600, secondOfDay / 60 % 60, secondOfDay % 60].map { Self.padded($0, 2) }.joined(separator: ":")
     }
 
-    /// `Sat, 13 Nov 2010 23:29:00 GMT`, the form of SIP and HTTP (RFC 3261 section 20.17, RFC 9110 section 5.6.7).
+    /// The date and time as SIP and HTTP write them: `Sat, 13 Nov 2010 23:29:00 GMT` (RFC 3261 section 20.17, RFC 9110
+    /// section 5.6.7).
     package var headerText: String {
         let (weekday, month) = (Self.weekdays[Int(weekday)], Self.months[Int(month - 1)])
         return "\(weekday), \(Self.padded(day, 2)) \(month) \(Self.padded(year, 4)) \(timeText) GMT"
@@ -44,7 +46,7 @@ package struct CivilDate: Hashable, Sendable {
 }
 
 extension UnixTime {
-    /// By Hinnant's `civil_from_days`.
+    /// The calendar date of this time (Hinnant's `civil_from_days`).
     package var civil: CivilDate {
         let seconds = seconds
         let days = seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
@@ -58,7 +60,7 @@ extension UnixTime {
         return CivilDate(
             year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month: month,
             day: dayOfYear - (153 * monthFromMarch + 2) / 5 + 1,
-            // The first of January 1970 was a Thursday.
+            // 1970-01-01 was a Thursday, which is day 4.
             weekday: ((days + 4) % 7 + 7) % 7, secondOfDay: seconds - days * 86_400)
     }
 }

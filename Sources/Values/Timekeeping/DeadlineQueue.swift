@@ -10,29 +10,29 @@ package struct DeadlineID: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// No deadline. Cancelling it does nothing.
+    /// The identifier of no deadline. Cancelling it does nothing.
     package static let none = DeadlineID(index: -1, generation: 0)
 }
 
-/// Deadlines with a payload each. Scheduling and cancelling take constant time; it is optimised for many cancelled
-/// deadlines.
+/// A queue of deadlines, each with a payload. Scheduling and cancelling take constant time. It is optimised for
+/// deadlines that are mostly cancelled.
 ///
-/// A hierarchical timer wheel (Varghese and Lauck): seven levels of 64 slots; a slot is as long as the whole level
-/// below. A deadline is rounded up to the next tick of 10 ms, so it is never early. All deadlines of a level precede
-/// those of the next one, and bit sets mark the used slots, so a step of hours costs no more than one of a tick.
-/// Deadlines of one tick are returned in the order in which they were scheduled.
+/// It is a hierarchical timer wheel (Varghese and Lauck) with seven levels of 64 slots. A slot is as long as the whole
+/// level below. A deadline is rounded up to the next tick of 10 ms, so it is never early. All deadlines of a level are
+/// earlier than the deadlines of the next level. Bit sets mark the used slots, so a step of hours costs no more than a
+/// step of one tick. Deadlines of one tick are returned in the order in which they were scheduled.
 ///
-/// A deadline of `Instant.distantFuture` never comes. One timer needs 24 bytes and its payload; its owner limits their
+/// A deadline of `Instant.distantFuture` never comes. A deadline needs 24 bytes and its payload. The owner limits their
 /// number.
 @usableFromInline
 package struct DeadlineQueue<Payload> {
     @usableFromInline
     struct Node {
         @usableFromInline var tick: UInt64
-        /// `nil` in a free node.
+        /// The payload; `nil` in a free node.
         @usableFromInline var payload: Payload?
         @usableFromInline var slot: UInt16
-        /// In a free node: the next free one.
+        /// The next node of the slot. In a free node, the next free node.
         @usableFromInline var next: Int32
         @usableFromInline var previous: Int32
         @usableFromInline var generation: UInt32
@@ -47,7 +47,7 @@ package struct DeadlineQueue<Payload> {
             generation = 1
         }
 
-        /// Becomes the last node of the slot.
+        /// Puts the node behind the last node of a slot.
         @inlinable
         mutating func stand(in slot: UInt16, behind tail: Int32) {
             self.slot = slot
@@ -60,14 +60,14 @@ package struct DeadlineQueue<Payload> {
     struct Slot {
         @usableFromInline var head: Int32 = -1
         @usableFromInline var tail: Int32 = -1
-        /// Not later than any tick in the slot.
+        /// A lower bound for the ticks in the slot.
         @usableFromInline var earliest: UInt64 = .max
 
         @inlinable init() {}
 
-        /// Appends the node after all others.
+        /// Appends the node to the slot.
         ///
-        /// - Returns: the previous last node; -1 if none existed.
+        /// - Returns: the node that was the last one before; -1 if the slot was empty.
         @inlinable
         mutating func append(_ index: Int32, tick: UInt64) -> Int32 {
             let before = tail
@@ -80,17 +80,18 @@ package struct DeadlineQueue<Payload> {
 
     @usableFromInline var nodes: [Node] = []
     @usableFromInline var firstFree: Int32 = -1
-    /// Level by level.
+    /// The slots of all levels, level by level.
     @usableFromInline var slots = [Slot](repeating: Slot(), count: wheelLevels * 64)
-    /// The used slots of each level.
+    /// For each level, one bit for each slot that is used.
     @usableFromInline var occupied = [UInt64](repeating: 0, count: wheelLevels)
-    /// The earliest tick of the first used slot, or the largest number. It is read after every event.
+    /// The earliest tick in the first used slot. If no slot is used, the largest number. It is stored, because it is
+    /// read after every event.
     @usableFromInline var soonest = UInt64.max
-    /// The tick up to which the wheel has turned. A slot's level is the highest base-64 digit in which its ticks differ
-    /// from this.
+    /// The tick up to which the wheel has turned. The level of a slot is the highest base-64 digit in which its ticks
+    /// differ from this tick.
     @usableFromInline var elapsed: UInt64 = 0
 
-    /// How many deadlines are scheduled.
+    /// The number of scheduled deadlines.
     @usableFromInline package private(set) var count = 0
 
     package init() {}
@@ -113,7 +114,7 @@ package struct DeadlineQueue<Payload> {
         return DeadlineID(index: index, generation: nodes[Int(index)].generation)
     }
 
-    /// Does nothing if the deadline was already popped or cancelled.
+    /// Cancels a deadline. Does nothing if it was already popped or cancelled.
     @inlinable
     package mutating func cancel(_ id: DeadlineID) {
         let index = Int(id.index)
@@ -123,11 +124,12 @@ package struct DeadlineQueue<Payload> {
         _ = release(id.index)
     }
 
-    /// When to check again: never later than the earliest deadline, and earlier only after cancellations.
+    /// The time of the next check. It is never later than the earliest deadline. It is earlier only after
+    /// cancellations.
     @inlinable
     package var nextDeadline: Instant? { soonest < .max ? wheelInstant(atTick: soonest) : nil }
 
-    /// Removes and returns the earliest deadline if it has come.
+    /// Removes and returns the payload of the earliest deadline, if that deadline has passed.
     ///
     /// - Precondition: `now` does not run backwards.
     @inlinable
@@ -143,7 +145,7 @@ package struct DeadlineQueue<Payload> {
             }
             slots[slot] = Slot()
             occupied[place.level] &= ~(1 << UInt64(place.index))
-            // All deadlines of this slot precede those of any other.
+            // All deadlines of this slot are earlier than those of other slots. They are moved to lower levels.
             soonest = .max
             var index = head
             while index >= 0 {
@@ -169,7 +171,7 @@ package struct DeadlineQueue<Payload> {
         return nil
     }
 
-    /// Appends the node to the slot of its tick.
+    /// Appends the node to the slot for its tick.
     @inlinable
     mutating func link(_ index: Int32) {
         let tick = nodes[Int(index)].tick
@@ -197,7 +199,7 @@ package struct DeadlineQueue<Payload> {
         soonest = firstPlace.map { slots[$0.level * 64 + $0.index].earliest } ?? .max
     }
 
-    /// Frees an unlinked node and returns its payload.
+    /// Frees a node that is in no slot, and returns its payload.
     @inlinable
     mutating func release(_ index: Int32) -> Payload? {
         let payload = nodes[Int(index)].payload.take()
@@ -215,13 +217,13 @@ extension DeadlineQueue.Slot: Sendable {}
 
 // MARK: Ticks
 
-/// 64^7 ticks cover every `Instant`, see ``wheelOrigin``.
+/// The number of levels. 64^7 ticks cover every `Instant`, see ``wheelOrigin``.
 @usableFromInline let wheelLevels = 7
 
-/// Nanoseconds of one tick.
+/// The length of a tick in nanoseconds.
 @usableFromInline let wheelTickLength: Int64 = 10_000_000
 
-/// The tick of instant zero, so that the ticks of all instants are positive; they stay below 2^41.
+/// The tick of instant zero. It makes the ticks of all instants positive; they stay below 2^41.
 @usableFromInline let wheelOrigin: Int64 = 1 << 40
 
 @inlinable

@@ -1,32 +1,36 @@
-/// A caller's share of a resource that belongs to a callee, or to all (T32).
+/// The shares that callers have of a resource, which belongs to one callee or to all (T32).
 ///
-/// Each caller has a maximum share. Trusted peers have a part that all others together cannot use. The same rule
-/// applies to pushes, held calls, waiting requests, missed calls, messages and records.
+/// Each caller has a maximum share. A part is reserved for trusted peers, so that all other callers together cannot use
+/// it. The same rule applies to pushes, held calls, waiting requests, missed calls, messages and records.
 package struct FairShare: Hashable, Sendable {
-    /// The whole amount.
+    /// The whole amount of the resource.
     package let whole: Int
     package let ofOne: Int
-    /// The maximum of all untrusted callers together.
+    /// The maximum amount for all untrusted callers together.
     package let ofUntrusted: Int
 
+    /// Makes shares of a resource.
+    ///
     /// - Parameters:
     ///   - whole: the whole amount.
-    ///   - ofOne: the maximum of one caller.
-    ///   - ofUntrusted: the maximum of all untrusted callers together.
+    ///   - ofOne: the maximum amount for one caller.
+    ///   - ofUntrusted: the maximum amount for all untrusted callers together.
     package init(of whole: Int, ofOne: Int, ofUntrusted: Int) {
         self.whole = whole
         self.ofOne = min(max(ofOne, 1), whole)
         self.ofUntrusted = min(max(ofUntrusted, 1), whole)
     }
 
-    /// The amounts in use.
+    /// The amounts of the resource that are in use.
     package struct Taken: Hashable, Sendable {
         package var all, untrusted, own: Int
 
+        /// The amounts in use.
+        ///
         /// - Parameters:
-        ///   - all: by everybody.
-        ///   - untrusted: by all untrusted callers.
-        ///   - own: by the requesting caller.
+        ///   - all: the amount in use by all callers.
+        ///   - untrusted: the amount in use by all untrusted callers.
+        ///   - own: the amount in use by the requesting caller.
         package init(all: Int, untrusted: Int, own: Int) {
             self.all = all
             self.untrusted = untrusted
@@ -34,33 +38,35 @@ package struct FairShare: Hashable, Sendable {
         }
     }
 
-    /// Why a request exceeds the limits.
+    /// Why a request exceeds the shares.
     package enum Refusal: Hashable, Sendable {
-        /// The caller has used its share.
+        /// The caller has used up its share.
         case callerFull
-        /// The rest is reserved for trusted peers, or nothing is left.
+        /// Nothing is left, or the rest is reserved for trusted peers.
         case allFull
     }
 
+    /// Decides whether a request fits.
+    ///
     /// - Parameters:
     ///   - amount: the requested amount.
     ///   - taken: the amounts in use.
-    ///   - isTrusted: whether a trusted peer asks.
-    /// - Returns: `nil` if the request fits.
+    ///   - isTrusted: whether a trusted peer makes the request.
+    /// - Returns: why the request is refused; `nil` if it fits.
     package func refusal(of amount: Int = 1, beside taken: Taken, isTrusted: Bool) -> Refusal? {
         if taken.own + amount > ofOne { return .callerFull }
         if taken.all + amount > whole || !isTrusted && taken.untrusted + amount > ofUntrusted { return .allFull }
         return nil
     }
 
-    /// Selects an element to drop when the whole is exceeded: the oldest of the caller with the most elements; among
-    /// equal callers, of the one with the oldest.
+    /// Selects an element to drop when there are too many. It is the oldest element of the caller with the most
+    /// elements. Among callers with equally many, the oldest element decides.
     ///
     /// - Parameters:
-    ///   - callers: the owner of each element, oldest first.
-    ///   - isTrusted: whether trusted peers caused them.
-    ///   - mayGo: whether the element at a place may be dropped.
-    /// - Returns: the place of the element; `nil` if none may be dropped.
+    ///   - callers: the caller of each element, oldest element first.
+    ///   - isTrusted: whether a caller is a trusted peer.
+    ///   - mayGo: whether the element at this index may be dropped.
+    /// - Returns: the index of the element; `nil` if none may be dropped.
     package func givesWay<Caller: Hashable>(
         among callers: some Collection<Caller>, isTrusted: (Caller) -> Bool, mayGo: (Int) -> Bool = { _ in true }
     ) -> Int? {

@@ -1,6 +1,6 @@
-/// A point on the monotonic clock, in nanoseconds. Machines use only this time for their timers.
+/// A point of the monotonic clock, in nanoseconds. All timers of the rules use this time.
 ///
-/// It is passed in as `now`; it reads no clock. Eight bytes, compared with sixteen for `ContinuousClock.Instant`.
+/// It is passed in as `now`; this type reads no clock. It has eight bytes, half as many as `ContinuousClock.Instant`.
 @usableFromInline
 package struct Instant: Hashable, Comparable, Sendable {
     @usableFromInline package let nanoseconds: Int64
@@ -27,14 +27,14 @@ package struct Instant: Hashable, Comparable, Sendable {
     @inlinable package static var distantPast: Instant { Instant(nanoseconds: .min) }
 }
 
-/// A point on the wall clock, in milliseconds since 1970 UTC. For dates that leave the process, never for timers.
+/// A point of the wall clock, in milliseconds since 1970 UTC. It is for dates that leave the process, never for timers.
 package struct UnixTime: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 
     package init(milliseconds: Int64) { self.milliseconds = milliseconds }
     package init(seconds: Int64) { milliseconds = seconds.multipliedReportingOverflow(by: 1000).partialValue }
 
-    /// Whole seconds, rounded down, as in every `date` of a payload.
+    /// The time in whole seconds, rounded down. Dates in payloads have this form.
     package var seconds: Int64 { milliseconds >= 0 ? milliseconds / 1000 : (milliseconds - 999) / 1000 }
 
     package static func < (left: UnixTime, right: UnixTime) -> Bool { left.milliseconds < right.milliseconds }
@@ -49,9 +49,10 @@ package struct UnixTime: Hashable, Comparable, Sendable {
 }
 
 extension Duration {
-    /// Whole nanoseconds, rounded towards zero and limited to the largest or smallest number.
+    /// The duration in whole nanoseconds, rounded towards zero. Longer durations give the largest or smallest number.
     ///
-    /// Every message computes a deadline with it. `components` would divide 128 bits by 128 bits, several times.
+    /// Every message computes a deadline with it. `components` would be slow, because it divides 128 bits by 128 bits
+    /// several times.
     package var nanoseconds: Int64 {
         let all = attoseconds
         let high = UInt64(truncatingIfNeeded: all.magnitude >> 64)
@@ -62,7 +63,7 @@ extension Duration {
     }
 }
 
-/// One reading of both clocks, taken together at the edge and passed down.
+/// One reading of both clocks. It is taken when an event arrives, and passed down to all code that handles the event.
 package struct Moment: Hashable, Sendable {
     package let instant: Instant
     package let date: UnixTime

@@ -1,17 +1,18 @@
-/// Limits the events of each key in a span of time. All of them may come at once (the generic cell rate algorithm).
+/// Limits how many events each key may have in a span of time. All of them may come at once (the generic cell rate
+/// algorithm).
 ///
 /// It stores one instant for each key that had events within the last span. If there are too many keys, it keeps the
 /// busiest ones.
 @usableFromInline
 package struct RateLimit<Key: Hashable & Sendable>: Sendable {
-    /// The maximum number of events of each key in a span; 0 for no limit.
+    /// The maximum number of events of each key in a span; 0 means no limit.
     @usableFromInline package var limit: Int { didSet { cost = Self.cost(of: limit, in: span) } }
     @usableFromInline let span: Duration
-    /// The time of one event. A division of durations takes a hundred steps.
+    /// The time that one event costs. It is stored, because dividing durations takes a hundred steps.
     @usableFromInline var cost: Duration
-    /// When the events of each key stop counting.
+    /// For each key, when its events stop counting.
     @usableFromInline var paidOff: [Key: Instant] = [:]
-    /// The number of keys at which a sweep is worthwhile.
+    /// The number of keys at which old keys are swept out.
     @usableFromInline var sweepAt: Int
 
     private let capacity: Int
@@ -22,10 +23,12 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         self.init(perMinute, in: .seconds(60), capacity: capacity)
     }
 
+    /// Makes a limit.
+    ///
     /// - Parameters:
-    ///   - limit: the maximum number of events of each key in a span.
-    ///   - span: its length.
-    ///   - capacity: the maximum number of stored keys. Beyond it, the keys with the fewest events are dropped.
+    ///   - limit: the maximum number of events of each key in a span; 0 means no limit.
+    ///   - span: the length of the span.
+    ///   - capacity: the maximum number of stored keys. Above it, the keys with the fewest events are dropped.
     package init(_ limit: Int, in span: Duration, capacity: Int = .max) {
         self.limit = limit
         self.span = span
@@ -37,7 +40,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     /// The number of stored keys.
     package var count: Int { paidOff.count }
 
-    /// Whether one more event of the key is within the limit. If so, it is counted.
+    /// Whether one more event of the key is within the limit. Such an event is counted.
     @inlinable
     package mutating func admit(_ key: Key, now: Instant) -> Bool {
         guard limit > 0 else { return true }
@@ -48,7 +51,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// How long until one more event of the key is within the limit; `nil` if it is now. Counts no event.
+    /// How long one more event of the key must wait; `nil` if it is within the limit now. Counts no event.
     @inlinable
     package func wait(for key: Key, now: Instant) -> Duration? {
         guard limit > 0, let debt = paidOff[key] else { return nil }
@@ -56,7 +59,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
         return excess > .zero ? excess : nil
     }
 
-    /// One event of the key is not counted after all.
+    /// Takes back one event of the key that was counted.
     package mutating func giveBack(_ key: Key, now: Instant) {
         guard let debt = paidOff[key] else { return }
         paidOff[key] = debt + (.zero - cost) > now ? debt + (.zero - cost) : nil
@@ -68,7 +71,7 @@ package struct RateLimit<Key: Hashable & Sendable>: Sendable {
     mutating func sweep(now: Instant) {
         paidOff = paidOff.filter { $0.value > now }
         if paidOff.count >= capacity {
-            // Half of the keys are dropped together, so that in a flood of keys not every one causes a sweep.
+            // Half of the keys are dropped together. Otherwise each new key in a flood of keys would cause a sweep.
             let debts = paidOff.values.sorted()
             let least = debts[debts.count / 2]
             paidOff = paidOff.filter { $0.value > least }

@@ -1,7 +1,8 @@
-/// Limits the rate of events for a target, of which each causing party has a share (T32).
+/// Limits the rate of events for each target, for example the pushes to a device. Each party that causes events has a
+/// share of the limit (T32).
 ///
-/// It stores an instant for each active target, and for each pair; the number of pairs is limited. Specialised for its
-/// keys like ``RateLimit``: each call asks two of them.
+/// It stores an instant for each active target, and for each pair of party and target. The number of pairs is limited.
+/// Like ``RateLimit``, it is specialised for its keys, because each call uses two of these limits.
 @usableFromInline
 package struct SharedRate<Key: Hashable & Sendable>: Sendable {
     @usableFromInline var whole: RateLimit<Key>
@@ -10,10 +11,13 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
 
     private static var mostPairs: Int { 131_072 }
 
+    /// Makes a limit.
+    ///
     /// - Parameters:
-    ///   - share: the limits of events in a span of time; a whole of 0 means no limit.
-    ///   - span: its length.
-    ///   - limitsWhole: false if only the shares are limits, because beyond the whole the oldest event is dropped.
+    ///   - share: the limits of events in a span. A whole of 0 means no limit.
+    ///   - span: the length of the span.
+    ///   - limitsWhole: false if only the shares are limits, because the owner drops the oldest event when there are
+    ///     too many.
     package init(_ share: FairShare, in span: Duration = .seconds(60), limitsWhole: Bool = true) {
         whole = RateLimit(limitsWhole ? share.whole : 0, in: span)
         untrusted = RateLimit(share.ofUntrusted < share.whole ? share.ofUntrusted : 0, in: span)
@@ -29,14 +33,14 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         pairs.limit = share.ofOne < share.whole ? share.ofOne : 0
     }
 
-    /// One more event. It is counted if it is within the limits.
+    /// Counts one more event, if it is within the limits.
     ///
     /// - Parameters:
     ///   - key: the target.
-    ///   - pair: a number for the pair of causing party and target; `nil` for ourselves.
-    ///   - isTrusted: whether a trusted peer caused it.
-    ///   - now: the time.
-    /// - Returns: whether it is within the limits.
+    ///   - pair: a number for the pair of causing party and target; `nil` if the daemon itself causes the event.
+    ///   - isTrusted: whether a trusted peer causes the event.
+    ///   - now: the current time.
+    /// - Returns: whether the event is within the limits.
     @inlinable
     package mutating func admit(_ key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         guard hasRoom(for: key, by: pair, isTrusted: isTrusted, now: now) else { return false }
@@ -46,13 +50,13 @@ package struct SharedRate<Key: Hashable & Sendable>: Sendable {
         return true
     }
 
-    /// The same without counting.
+    /// Whether one more event is within the limits. Counts no event.
     @inlinable
     package func hasRoom(for key: Key, by pair: UInt64?, isTrusted: Bool, now: Instant) -> Bool {
         if let pair, pairs.wait(for: pair, now: now) != nil { return false }
         return whole.wait(for: key, now: now) == nil && (isTrusted || untrusted.wait(for: key, now: now) == nil)
     }
 
-    /// Whether the limit of the target is used up, by any party.
+    /// Whether the limit of the target is used up by all parties together.
     package func isUsedUp(_ key: Key, now: Instant) -> Bool { whole.wait(for: key, now: now) != nil }
 }

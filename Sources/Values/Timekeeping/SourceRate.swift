@@ -1,18 +1,20 @@
-/// Limits how many expensive requests a second one source may send (T17.6, T17.7).
+/// Limits how many expensive requests one source may send per second (T17.6, T17.7).
 ///
-/// Unauthenticated requests count four times, and separately from authenticated ones: a peer with a forged source or
-/// without a password takes nothing from authenticated peers at that source.
+/// Unauthenticated requests count four times, and are counted separately from authenticated ones. Thus a peer with a
+/// forged source or without a password uses up nothing that authenticated peers at the same source need.
 package struct SourceRate: Sendable {
     private var proved: RateLimit<Int>
     private var unproved: RateLimit<Int>
 
-    /// The maximum number of stored sources.
+    /// The maximum number of sources that are stored.
     private static let capacity = 65_536
-    /// The number of requests that may come at once, so that all phones behind one address can reconnect together.
+    /// How many seconds' worth of requests may come at once. Thus all phones behind one address can reconnect together.
     private static let burst = 10
     private static let weight = 4
 
-    /// - Parameter perSecond: the limit of an authenticated source; 0 for no limit.
+    /// Makes a limit.
+    ///
+    /// - Parameter perSecond: the limit for authenticated requests; 0 means no limit.
     package init(perSecond: Int) {
         proved = RateLimit(perSecond * Self.burst, in: .seconds(Self.burst), capacity: Self.capacity)
         unproved = RateLimit(
@@ -28,19 +30,19 @@ package struct SourceRate: Sendable {
 
     package var isOn: Bool { proved.limit > 0 }
 
-    /// How long the source must wait; `nil` if it may send now. Counts nothing.
+    /// How long the source must wait; `nil` if it may send now. Counts no request.
     package func wait(_ source: Int, isProved: Bool, now: Instant) -> Duration? {
         isProved ? proved.wait(for: source, now: now) : unproved.wait(for: source, now: now)
     }
 
-    /// The source sent a request, authenticated or not.
+    /// Counts a request of the source.
     ///
-    /// - Returns: false if it exceeded the limit.
+    /// - Returns: false if the request exceeds the limit. Then it is not counted.
     package mutating func asked(_ source: Int, isProved: Bool, now: Instant) -> Bool {
         isProved ? proved.admit(source, now: now) : unproved.admit(source, now: now)
     }
 
-    /// A request that was unauthenticated when it arrived has been authenticated since.
+    /// Call when a request that was counted as unauthenticated has been authenticated. It then counts as authenticated.
     package mutating func hasProvedItself(_ source: Int, now: Instant) {
         unproved.giveBack(source, now: now)
         _ = proved.admit(source, now: now)

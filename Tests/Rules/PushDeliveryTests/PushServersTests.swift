@@ -17,6 +17,14 @@ struct PushServersTests {
         return (PushServers(directory, plainLimit: 4), app.id)
     }
 
+    /// Five pushes fail one after the other, so the breaker opens.
+    private func fail(_ server: PushServer) {
+        for second in 1...5 {
+            _ = server.queue.arrived(PushID(rawValue: 1), now: now + .seconds(second))
+            server.queue.left(.failed, now: now + .seconds(second))
+        }
+    }
+
     @Test func `a token without a server uses the app's own`() throws {
         var (servers, app) = try servers()
         #expect(servers.server(of: app, at: nil) === servers.server(of: app))
@@ -42,7 +50,7 @@ struct PushServersTests {
         // Servers 5 and 9 are idle, and 5 is down.
         named[5].pushes = 0
         named[9].pushes = 0
-        for second in 1...5 { named[5].queue.left(.failed, now: now + .seconds(second)) }
+        fail(named[5])
         #expect(named[5].queue.isBreakerOpen)
         let late = servers.server(of: app, at: "https://late.example")
         #expect(late.number == named[9].number && servers.all.count == 65)
@@ -56,9 +64,9 @@ struct PushServersTests {
         var (servers, app) = try servers()
         let first = servers.server(of: app, at: "https://a.example")
         let second = servers.server(of: app, at: "https://b.example")
-        for time in 1...5 { first.queue.left(.failed, now: now + .seconds(time)) }
+        fail(first)
         #expect(servers.reports.first?.report.isReachable == true)
-        for time in 1...5 { second.queue.left(.failed, now: now + .seconds(time)) }
+        fail(second)
         #expect(servers.reports.first?.report.isReachable == false)
     }
 }

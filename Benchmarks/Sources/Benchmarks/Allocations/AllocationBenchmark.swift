@@ -5,7 +5,7 @@ import SIPGrammar
 import SIPMessage
 import TestSupport
 
-/// How many heap allocations reader and engine make for each step of a registration and of a call.
+/// Counts the heap allocations that the reader and the engine make for each step of a registration and of a call.
 enum AllocationBenchmark {
     private static let phone = Endpoint(.loopbackV4, 40_000)
     private static let caller = Endpoint(.loopbackV4, 40_001)
@@ -22,7 +22,7 @@ enum AllocationBenchmark {
         }
     }
 
-    /// The mean over many users of each step; growing tables add their small share.
+    /// The mean number of allocations of each step over many users. It includes a small share for growing tables.
     static func counts(
         _ allocationCount: @escaping () -> UInt64
     ) throws(BenchmarkError) -> [(name: String, count: Double)] {
@@ -93,7 +93,7 @@ enum AllocationBenchmark {
     }
 }
 
-/// The messages among the engine's orders.
+/// Finds the messages among the actions of the engine.
 private enum Sent {
     static func requests(in actions: [ProxyAction]) -> [SIPRequest] {
         messages(in: actions).compactMap { if case .request(let request) = $0 { request } else { nil } }

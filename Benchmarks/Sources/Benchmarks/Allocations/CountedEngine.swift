@@ -9,13 +9,13 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// An engine with the reader in front of it, as a shard has them, and the allocations that both made.
+/// An engine with a reader, as in a shard. It counts the allocations of both.
 final class CountedEngine {
     private(set) var allocations: UInt64 = 0
     private let engine: ProxyEngine
     private let reader = MessageReader()
     private let count: () -> UInt64
-    /// What was taken last: the engine uses its memory again, as it does in a shard.
+    /// The actions that were taken last. The array is kept, so that the engine reuses its memory as in a shard.
     private var taken: [ProxyAction] = []
     private let now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
 
@@ -42,9 +42,10 @@ final class CountedEngine {
             settings: settings, identity: identity, functions: functions, log: .silent, startedAt: now.date)
     }
 
-    /// Lets the engine read bytes, commit, push; gives what it ordered.
+    /// Lets the engine handle a message, its commits and its pushes, and returns the resulting actions.
     ///
-    /// Counted are reader and engine, not what the shell would do with the orders.
+    /// The allocations of reader and engine are counted, but not those that the shell would make to carry out the
+    /// actions.
     func receive(_ bytes: [UInt8], from source: Endpoint) -> [ProxyAction] {
         let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
         let actions = counted {
@@ -81,7 +82,7 @@ final class CountedEngine {
         return taken.map { $0 }
     }
 
-    /// How many allocations the body caused here.
+    /// The number of allocations that the reader and the engine made while the body ran.
     func allocations(of body: () throws(BenchmarkError) -> Void) throws(BenchmarkError) -> UInt64 {
         let before = allocations
         try body()

@@ -1,10 +1,10 @@
 import Foundation
 
-/// What a run found: a table for people, or lines of JSON for programs.
+/// The results of a run: a table for people, or lines of JSON for programs.
 package struct Report: Sendable {
     package let machine: Machine
     package private(set) var figures: [Figure] = []
-    /// Sentences about what did not go as it should.
+    /// Sentences about measurements that failed.
     package private(set) var complaints: [String] = []
 
     package init(machine: Machine) { self.machine = machine }
@@ -17,7 +17,7 @@ package struct Report: Sendable {
         add(benchmark, name, unit, [value])
     }
 
-    /// Median and 99th percentile, in milliseconds.
+    /// Adds the median and the 99th percentile, in milliseconds.
     package mutating func add(_ benchmark: String, _ name: String, _ samples: Samples) {
         add(benchmark, name + ", p50", "ms", samples.percentile(50).milliseconds)
         add(benchmark, name + ", p99", "ms", samples.percentile(99).milliseconds)
@@ -40,7 +40,7 @@ package struct Report: Sendable {
         return text + (complaints.isEmpty ? "" : "\n")
     }
 
-    /// The machine's line, one for each figure, one for each complaint.
+    /// The report as lines of JSON: one for the machine, one for each number, one for each complaint.
     package func jsonLines() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

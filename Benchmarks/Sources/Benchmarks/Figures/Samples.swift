@@ -1,6 +1,6 @@
 package import Timekeeping
 
-/// Times of one kind that were measured, for their percentiles.
+/// Measured durations of one kind, from which percentiles are computed.
 package struct Samples: Sendable {
     private var values: [Duration] = []
 
@@ -12,7 +12,7 @@ package struct Samples: Sendable {
 
     package var count: Int { values.count }
 
-    /// The smallest value that at least `percent` of 100 values do not exceed; zero when there are none.
+    /// The smallest duration that at least `percent` per cent of the durations do not exceed; zero if there are none.
     package func percentile(_ percent: Double) -> Duration {
         guard !values.isEmpty else { return .zero }
         let rank = Int((percent / 100 * Double(values.count)).rounded(.up))
@@ -26,7 +26,7 @@ extension Duration {
 }
 
 extension [Double] {
-    /// The value in the middle, or between the two in the middle; 0 when there are none.
+    /// The middle value, or the mean of the two middle values; 0 if there are none.
     package var median: Double {
         guard !isEmpty else { return 0 }
         let sorted = sorted()

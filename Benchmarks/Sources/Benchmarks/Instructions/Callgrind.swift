@@ -1,14 +1,14 @@
 import Foundation
 
-/// The daemon under valgrind's callgrind, which counts each instruction that the process itself executes: unlike time, the
-/// count hardly varies with the machine and its load.
+/// Runs the daemon under valgrind's callgrind, which counts each instruction that the process itself executes. Unlike
+/// time, this number hardly depends on the machine and its load.
 struct Callgrind {
     static let program = "/usr/bin/valgrind"
     private static let control = "/usr/bin/vgdb"
 
     private let folder: URL
 
-    /// Copies the daemon: valgrind cannot read the debug information that Swift's compiler writes.
+    /// Copies the daemon without its debug information, which valgrind cannot read.
     init(daemon: String, in folder: URL) throws(BenchmarkError) {
         guard FileManager.default.isExecutableFile(atPath: Self.program) else {
             throw BenchmarkError("instructions are counted by valgrind, which is not installed")
@@ -17,7 +17,7 @@ struct Callgrind {
         try Self.run("/usr/bin/objcopy", ["--strip-debug", daemon, self.daemon])
     }
 
-    /// The copy that is to be run.
+    /// The path of the copy to run.
     var daemon: String { folder.appending(path: "sippushd").path }
 
     func arguments(for program: String) -> [String] {
@@ -28,12 +28,12 @@ struct Callgrind {
 
     private var dump: URL { folder.appending(path: "count") }
 
-    /// Nothing is counted before: what comes first warms up the daemon, faster.
+    /// Starts counting. Before that, the daemon is warmed up, which is faster without counting.
     func start(_ process: Int32) throws(BenchmarkError) {
         try tell(process, "instrumentation", "on")
     }
 
-    /// How many instructions were executed since the last question, or the start.
+    /// The number of instructions since the last call of this function, or since the start.
     func instructions(of process: Int32) throws(BenchmarkError) -> Double {
         let before = try dumps()
         try tell(process, "dump")

@@ -1,18 +1,20 @@
 import Foundation
 
-/// How many instructions the daemon executes in user space for each step of a registration and of a call.
+/// Counts how many instructions the daemon executes in user space for each step of a registration and of a call.
 ///
-/// Steps come so fast that the daemon, which is many times slower under callgrind, has several to do in a turn: as under load.
+/// The steps follow each other fast. The daemon is many times slower under callgrind, so it handles several steps in
+/// one turn of the loop, as under load.
 enum InstructionBenchmark {
     private static let users = 400
     private static let calls = 200
-    /// Steps under way at once.
+    /// How many steps may be in progress at a time.
     private static let window = 16
-    /// Calls, and wake-ups, a second.
+    /// The number of calls per second, and of wake-ups per second.
     private static let rate = 40.0
-    /// Transactions and calls have ended for good then (RFC 3261 section 17, 64 times T1), and that belongs to the step.
+    /// The time after which transactions and calls have ended for good (RFC 3261 section 17, 64 times T1). Its
+    /// instructions belong to the step.
     private static let aftermath: Duration = .seconds(35)
-    /// The rows of refreshed contacts are on the disk then. They belong to no call.
+    /// The time after which the rows of refreshed contacts are on the disk. Its instructions belong to no call.
     private static let untilWritten: Duration = .seconds(20)
 
     static func run(_ options: BenchmarkOptions, into report: inout Report) throws(BenchmarkError) {
@@ -43,7 +45,7 @@ enum InstructionBenchmark {
             counts.append((name, try tool.instructions(of: process) / Double(count)))
         }
 
-        // Tables, caches, connections and the store are warm then.
+        // The first round warms up tables, caches, connections and the store.
         _ = try bench.registers.run(0..<2 * calls, cseq: 1, window: window)
         _ = try bench.calls.hold(0..<calls, rate: 10 * rate)
         try bench.calls.wake(0..<calls, rate: 10 * rate)

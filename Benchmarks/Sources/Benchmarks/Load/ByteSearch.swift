@@ -1,6 +1,7 @@
-/// A look at bytes without reading them as messages: what the load needs to know of an answer, cheaply.
+/// Finds the few values that the load needs in an answer, without parsing the whole message. This keeps the load cheap.
 package enum ByteSearch {
-    /// The number in base 10 or 16 that follows the first `mark`; `nil` without the mark or a digit behind it.
+    /// The number in base 10 or 16 after the first `mark` in the bytes. The result is `nil` if the mark is missing, or
+    /// no digit follows it.
     package static func number(after mark: [UInt8], base: UInt64 = 10, in bytes: Span<UInt8>) -> UInt64? {
         guard var index = end(of: mark, in: bytes) else { return nil }
         var number: UInt64?
@@ -28,10 +29,10 @@ package enum ByteSearch {
     }
 }
 
-/// What a datagram of the daemon is, at first sight.
+/// The kind of a datagram from the daemon, found without parsing it.
 package enum Arrival: Hashable, Sendable {
     case request
-    /// The status, and the number in the topmost Via branch.
+    /// A response, with its status and the number in the branch of its topmost Via.
     case response(status: Int, branch: UInt64)
     case unknown
 
@@ -40,7 +41,7 @@ package enum Arrival: Hashable, Sendable {
             self = bytes.count > 0 ? .request : .unknown
             return
         }
-        // A request line ends with the version, and no digit follows there.
+        // In a request line no digit follows the version, so this datagram is a response.
         guard let branch = ByteSearch.number(after: Self.cookie, base: 16, in: bytes) else {
             self = .unknown
             return

@@ -6,24 +6,25 @@ import SIPMessage
 import TestSupport
 import Timekeeping
 
-/// Calls to sleeping phones: one to each user, from INVITE over push and REGISTER to ACK, and to BYE where that is asked for.
+/// Calls to sleeping phones, one to each user. Each call goes from INVITE over push and REGISTER to ACK, and on request
+/// to BYE.
 ///
-/// Holding and waking are two steps, so that many calls wait at once.
+/// Holding and waking are two separate steps, so that many calls wait at the same time.
 final class CallLoad {
     private(set) var calls: [CallProgress]
-    /// INVITE sent to request at the push gateway, and REGISTER sent to INVITE at the phone.
+    /// The times from the INVITE to the push at the gateway, and from the REGISTER to the INVITE at the phone.
     private(set) var pushLatencies = Samples()
     private(set) var wakeLatencies = Samples()
-    /// INVITEs and 200s since ``hold(_:rate:)`` began.
+    /// The number of retransmitted INVITEs and 200s since ``hold(_:rate:)`` began.
     private(set) var sentAgain = 0
     private var pushedCount = 0
     private var overCount = 0
     private(set) var completed = 0
 
-    /// Users whose pushes nobody waits for, since their provider is slow.
+    /// Whether the user's app has a slow provider. The load does not wait for the pushes of such users.
     private let isSlow: (Int) -> Bool
     private let loop: EventLoop
-    /// Where INVITEs go.
+    /// The destination of INVITEs.
     var target: Endpoint
     private let phones: PhoneSockets
     private let client: RegisterClient
@@ -32,14 +33,15 @@ final class CallLoad {
     private let reader = MessageReader()
     private let wait: LoopWait
     private var timer: LoopTimer?
-    /// The users whose messages may be due again. To look at all calls each time would hold up those that are measured.
+    /// The users with messages that may have to be retransmitted. Looking at all calls each time would delay the calls
+    /// that are measured.
     private var due = DeadlineQueue<Int>()
 
     private static let mark = Array("Call-ID: \(MessageTexts.callIDMark)".utf8)
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 7
     private static let cseqOfWaking = 900_000
-    /// Beyond all retransmissions (64 times T1, RFC 3261 section 17.1.1.2).
+    /// The time limit of a step. It is longer than all retransmissions (64 times T1, RFC 3261 section 17.1.1.2).
     private static let patience: Duration = .seconds(35)
 
     init(
@@ -69,9 +71,9 @@ final class CallLoad {
 
     // MARK: Steps
 
-    /// Calls these users at a rate, until all calls wait for their phones.
+    /// Calls these users at a rate, and waits until all calls are held.
     ///
-    /// - Returns: how many of them wait.
+    /// - Returns: the number of calls that are held.
     func hold(_ users: Range<Int>, rate: Double) throws(BenchmarkError) -> Int {
         beginStep(users)
         sentAgain = 0
@@ -86,7 +88,7 @@ final class CallLoad {
         return users.count { calls[$0].pushed != nil && !calls[$0].isOver }
     }
 
-    /// Lets the phones of these users, whose calls wait, register at a rate, until all calls are over.
+    /// Lets the phones of these users register at a rate, and waits until all of their held calls have ended.
     func wake(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         beginStep(users)
         client.forgetCounts()
@@ -102,7 +104,7 @@ final class CallLoad {
         }
     }
 
-    /// Lets the callers of these users hang up at a rate, until all their calls have ended.
+    /// Lets the callers of these users hang up at a rate, and waits until all their calls have ended.
     func hangUp(_ users: Range<Int>, rate: Double) throws(BenchmarkError) {
         let pacer = try Pacer(on: loop, rate: rate, count: users.count) { [unowned self] in
             hangUp(users.lowerBound + $0)
@@ -193,13 +195,13 @@ final class CallLoad {
     }
 
     private func wake(_ user: Int) {
-        // Calls that were refused need no phone.
+        // The phone of a refused call need not register.
         guard !calls[user].isOver else { return }
         calls[user].woken = loop.now
         client.register(user, cseq: Self.cseqOfWaking)
     }
 
-    /// A request that came to a phone.
+    /// Call with a request that arrived at a phone.
     func phoneReceived(_ bytes: Span<UInt8>, at socket: Int) {
         guard case .request(let request) = reader.read(bytes, isStream: false), let user = user(of: bytes) else {
             return
@@ -257,7 +259,7 @@ final class CallLoad {
         let now = loop.now
         timer?.arm(at: now + Self.retransmission / 4)
         while let user = due.popExpired(now: now) {
-            // It may have been answered meanwhile, or be due later.
+            // The message may have been answered meanwhile, or be due later.
             guard calls[user].next <= now, !calls[user].isOver else { continue }
             guard calls[user].tries < Self.tries else {
                 calls[user].next = .distantFuture

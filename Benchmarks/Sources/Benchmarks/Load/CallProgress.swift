@@ -2,36 +2,36 @@ import Bytes
 import SIPGrammar
 package import Timekeeping
 
-/// One call of the load: what has happened to it, as caller, phone and push gateway saw it.
+/// The progress of one call of the load, as caller, phone and push gateway have seen it.
 package struct CallProgress: Sendable {
     package var invited: Instant?
     package var hasTrying = false
     package var pushed: Instant?
     package var pushes = 0
     package var woken: Instant?
-    /// The final answer to the waking REGISTER, 0 for none.
+    /// The status of the final answer to the REGISTER of the woken phone; 0 if there was none.
     package var registerStatus: Int?
     package var delivered: Instant?
-    /// The caller's final answer.
+    /// The status of the caller's final response.
     package var finalStatus: Int?
     package var isAcknowledged = false
-    /// The 200 that the caller got, while the call lasts; its BYE is made from it.
+    /// The 200 that the caller got, until the call ends. The BYE is made from it.
     var accepted: SIPResponse?
-    /// The caller's BYE was answered.
+    /// Whether the caller's BYE was answered.
     package internal(set) var hasEnded = false
 
-    /// When the caller's INVITE or the phone's 200 is due again, and how often it was sent.
+    /// When the next retransmission of the caller's INVITE or the phone's 200 is due, and how often it was sent.
     var next = Instant.distantFuture
     var tries = 0
-    /// The phone's 200, which is sent again until the ACK comes.
+    /// The phone's 200, which is retransmitted until the ACK arrives.
     var answer: [UInt8] = []
 
     package init() {}
 
-    /// Nothing will happen any more.
+    /// Whether the call has its final result, so that no more messages are expected.
     package var isOver: Bool { isAcknowledged || (finalStatus ?? 0) >= 300 }
 
-    /// How far it came, for a call that was lost.
+    /// The progress of a lost call, in words.
     package var story: String {
         var parts = [invited == nil ? "not sent" : "INVITE sent"]
         if hasTrying { parts.append("100 received") }

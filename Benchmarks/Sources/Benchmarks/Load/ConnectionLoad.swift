@@ -4,17 +4,17 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Phones on connections of their own, on a thread of its own, so that calls that are measured meanwhile do not wait for it
-/// here. One thing is done at a time: connections are opened, or REGISTERs are sent on them.
+/// Phones with connections of their own. The load runs on its own thread, so that measured calls do not wait for it. It
+/// does one thing at a time: it opens connections, or sends REGISTERs on them.
 ///
-/// - `@unchecked Sendable` because everything but the thread's own methods runs on its loop.
+/// - `@unchecked Sendable` because everything except the thread's own methods runs on its loop.
 final class ConnectionLoad: @unchecked Sendable {
     struct Result: Sendable {
         var count = 0
         var failures = 0
-        /// Why one of them failed.
+        /// Why one of the connections failed.
         var reason = ""
-        /// Connections whose handshake was short.
+        /// The number of connections whose handshake was resumed.
         var resumed = 0
         var time: Duration = .zero
         var latency = Samples()
@@ -22,18 +22,18 @@ final class ConnectionLoad: @unchecked Sendable {
 
     private let loop: EventLoop
     private let target: Endpoint
-    /// `nil` for plain TCP.
+    /// The TLS context; `nil` for plain TCP.
     private let context: TLSContext?
     private let registers: MessageTemplate
 
-    /// The connections that stay open, by their phones' numbers.
+    /// The connections that stay open. The index is the phone's number.
     private var kept: [Phone] = []
-    /// Those that are on their way.
+    /// The connections that are being opened.
     private var opening: [ObjectIdentifier: Phone] = [:]
     private var keeps = false
     private var closing: LoopTimer?
     private var resumes = false
-    /// The last session of the daemon's, whose ticket others may show.
+    /// The last TLS session with the daemon. Other connections may use its ticket.
     private var earlier: TLSSession?
 
     private var waiting = 0
@@ -43,7 +43,7 @@ final class ConnectionLoad: @unchecked Sendable {
     private var result = Result()
     private let finished = Locked(Result?.none)
 
-    /// A connection, and what is waited for on it.
+    /// A phone with its connection, and the answer for which it waits.
     private final class Phone {
         var stream: StreamConnection?
         var since = Instant.distantPast
@@ -56,11 +56,13 @@ final class ConnectionLoad: @unchecked Sendable {
     private static let success = Array("SIP/2.0 200 ".utf8)
     private static let patience: Duration = .seconds(60)
 
+    /// Prepares the load.
+    ///
     /// - Parameters:
-    ///   - daemon: where to connect to.
-    ///   - isSecure: whether by TLS.
-    ///   - givesWay: whether daemon and calls have the processors first.
-    /// - Throws: ``BenchmarkError`` when the daemon has no such address.
+    ///   - daemon: the daemon to connect to.
+    ///   - isSecure: whether to use TLS.
+    ///   - givesWay: whether the kernel prefers the daemon and the measured calls to this thread.
+    /// - Throws: ``BenchmarkError`` if the daemon has no such address.
     init(at daemon: ServerProcess, isSecure: Bool, givesWay: Bool = false) throws(BenchmarkError) {
         guard let streams = daemon.streams else { throw BenchmarkError("the daemon takes no connections") }
         _ = ProcessDescriptors.raiseLimit()
@@ -77,22 +79,22 @@ final class ConnectionLoad: @unchecked Sendable {
 
     // MARK: From the thread that measures
 
-    /// Opens connections, so many at a time. Each is open when its first keep-alive is answered, behind which a ticket has
-    /// come.
+    /// Opens connections, and waits until all are open. A connection is open when its first keep-alive is answered. By
+    /// then a TLS ticket has arrived too.
     ///
     /// - Parameters:
-    ///   - count: how many.
-    ///   - window: how many may be on their way.
-    ///   - keeps: whether they stay, or end at once.
-    ///   - resumes: whether they show the ticket of one that was opened before.
-    /// - Returns: what was found.
-    /// - Throws: ``BenchmarkError`` when one of them failed.
+    ///   - count: the number of connections.
+    ///   - window: how many may be in the process of opening.
+    ///   - keeps: whether the connections stay open; otherwise each is closed when it was opened.
+    ///   - resumes: whether they use the ticket of an earlier connection.
+    /// - Returns: the measurements.
+    /// - Throws: ``BenchmarkError`` if one of them failed.
     func open(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) throws(BenchmarkError) -> Result {
         startOpening(count, window: window, keeps: keeps, resumes: resumes)
         return try finish()
     }
 
-    /// The same, to be waited for by ``finish()``.
+    /// Starts to open connections. ``finish()`` waits for them.
     func startOpening(_ count: Int, window: Int, keeps: Bool = false, resumes: Bool = false) {
         begin(count) { [self] in
             self.keeps = keeps
@@ -101,7 +103,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Sends REGISTERs on the connections that stay, one after the other and round again, so many at a time.
+    /// Sends REGISTERs on the open connections in turn. At most `window` REGISTERs are unanswered at a time.
     func register(_ count: Int, window: Int) throws(BenchmarkError) -> Result {
         begin(count) { [self] in
             for _ in 0..<min(count, window, kept.count) { sendRegister() }
@@ -123,16 +125,16 @@ final class ConnectionLoad: @unchecked Sendable {
         throw BenchmarkError("the daemon does not answer on connections any more")
     }
 
-    /// Ends the connections that have stayed.
+    /// Closes the connections that stayed open.
     func closeAll() throws(BenchmarkError) {
         startClosing(after: .zero)
         _ = try finish()
     }
 
-    /// The same after some time, to be waited for by ``finish()``.
+    /// Closes the connections after a pause. ``finish()`` waits for it.
     func startClosing(after pause: Duration) {
         begin(1) { [self] in
-            // Without memory for a timer there is no benchmark.
+            // Without memory for a timer, no benchmark can run.
             closing = try? loop.schedule(at: loop.now + pause) { [unowned self] in
                 for phone in kept { phone.stream?.close() }
                 kept = []
@@ -142,7 +144,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    /// Must be called before it is released.
+    /// Ends the thread. Must be called before the object is released.
     func close() {
         loop.stop()
         loop.join()
@@ -234,7 +236,7 @@ final class ConnectionLoad: @unchecked Sendable {
     }
 
     private func endIfDone() {
-        // What has failed ends the round, as its connections are missing.
+        // After a failure the round ends, because connections are missing.
         guard underWay == 0, waiting == 0 || result.failures > 0 else { return }
         result.time = loop.now - began
         let result = result

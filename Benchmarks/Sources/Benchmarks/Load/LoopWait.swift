@@ -1,14 +1,14 @@
 import Reactor
 import Timekeeping
 
-/// Runs a loop until something has happened, never longer than was said.
+/// Runs a loop until a condition is true, or a time limit has passed.
 final class LoopWait {
     private let loop: EventLoop
     private var condition: (() -> Bool)?
 
     init(on loop: EventLoop) { self.loop = loop }
 
-    /// Says whether the condition, which is asked at each ``check()``, came to hold in time.
+    /// Waits for a condition, which is evaluated at each ``check()``. Returns whether it became true in time.
     func wait(atMost bound: Duration, until condition: @escaping () -> Bool) throws(BenchmarkError) -> Bool {
         guard !condition() else { return true }
         self.condition = condition
@@ -22,7 +22,7 @@ final class LoopWait {
         return condition()
     }
 
-    /// Whoever changes what is waited for calls this.
+    /// Evaluates the condition. Call this after each change on which the condition depends.
     func check() {
         if let condition, condition() { end() }
     }

@@ -1,7 +1,7 @@
-/// A message whose changing parts have a fixed width, so that thousands a second can be made of it.
+/// A message in which the changing parts have a fixed width, so that thousands per second can be made from it.
 ///
-/// In its text `%uuuuuu` stands for the user's number, `%cccc` for CSeq, both decimal, and `%bbbb` for the Via branch in
-/// hexadecimal digits; each is as wide as its mark.
+/// In its text `%uuuuuu` is replaced by the user's number, `%cccc` by the CSeq, both in decimal, and `%bbbb` by the Via
+/// branch in hexadecimal digits. Each value is as wide as its mark.
 package struct MessageTemplate: Sendable {
     private let text: [UInt8]
     private let marks: [Mark]
@@ -34,7 +34,7 @@ package struct MessageTemplate: Sendable {
     private static let branch = UInt8(ascii: "b")
     private static let letters = [user, cseq, branch]
 
-    /// Numbers too long for their mark lose their first digits.
+    /// Makes a message. A number that is too long for its mark loses its first digits.
     package func message(user: Int, cseq: Int = 1, branch: UInt64) -> [UInt8] {
         var message = text
         for mark in marks {

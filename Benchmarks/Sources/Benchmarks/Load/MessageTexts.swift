@@ -1,10 +1,10 @@
 package import Addressing
 
-/// The messages of the load, as long and as rich as those of a real softphone.
+/// The messages of the load. They are as long and have as many fields as the messages of a real softphone.
 package enum MessageTexts {
     package static let domain = "bench.example"
 
-    /// The app of nearly all phones, and one whose provider takes its time.
+    /// The app of nearly all phones, followed by an app whose provider is slow.
     package static let app = "809731204417"
     package static let slowApp = "slow"
 
@@ -33,10 +33,10 @@ package enum MessageTexts {
             ]))
     }
 
-    /// Stands before the user's number in push tokens.
+    /// The text before the user's number in push tokens.
     package static let tokenMark = "_AOR"
 
-    /// One call to each user: the user's number is the call's.
+    /// The INVITE of a call. There is one call for each user, and the user's number identifies the call.
     package static func invite(from caller: Endpoint) -> MessageTemplate {
         MessageTemplate(
             lines([

@@ -1,7 +1,7 @@
 import Reactor
 import Timekeeping
 
-/// Does something a number of times at a steady rate, whatever comes of it: an open loop.
+/// Repeats an action at a steady rate that does not depend on the results (an open loop).
 final class Pacer {
     private let loop: EventLoop
     private let rate: Double
@@ -10,7 +10,7 @@ final class Pacer {
     private let action: (Int) -> Void
     private let ended: () -> Void
     private var timer: LoopTimer?
-    /// How often it has been done.
+    /// How often the action was performed.
     private(set) var done = 0
 
     init(
@@ -31,7 +31,8 @@ final class Pacer {
         timer?.arm(at: begin)
     }
 
-    /// More at a time would keep the loop from what has come; who is behind goes on at its next turn.
+    /// The maximum number of actions in one turn. More would keep the loop from handling arrivals. A late pacer
+    /// continues in its next turn.
     private static let burst = 128
 
     private func turn() {

@@ -1,8 +1,9 @@
 import Addressing
 import Reactor
 
-/// The phones' sockets, and the way from a user to his phone's socket. Phones that are woken have one each: a flow that shows
-/// life wakes all that is registered on it. All others share a few.
+/// The sockets of the phones, and which socket each user's phone has. Phones that are woken have a socket of their own,
+/// because a sign of life on a flow releases the calls of all phones that registered on it. All other phones share a
+/// few sockets.
 final class PhoneSockets {
     private let sockets: [UDPSocket]
     private let registers: [MessageTemplate]
@@ -10,17 +11,18 @@ final class PhoneSockets {
     private let isSlow: (Int) -> Bool
     private let daemon: Endpoint
 
-    /// The first users, each of whom has the socket of his number; behind them come the sockets of the others.
+    /// The number of users whose phones have sockets of their own: the first users, with sockets of the same numbers.
+    /// The shared sockets follow.
     let alone: Int
 
     private static let shared = 4
-    /// What a phone of its own has on its way at a time is little.
+    /// The queue limit of a socket of one phone, which rarely has many datagrams to send.
     private static let ownQueue = 16
-    /// Descriptors for all but the phones.
+    /// The number of descriptors that are reserved for purposes other than phones.
     private static let reserve = 2000
 
-    /// `received` gets each datagram with the number of its socket; users who are slow belong to the slow app. The first
-    /// users, as many as `alone` says, have sockets of their own, if the system allows so many.
+    /// Opens the sockets. `received` gets each datagram with the number of its socket. Users who are slow belong to the
+    /// slow app. The first `alone` users get sockets of their own, if the system allows so many.
     init(
         daemon: Endpoint, alone wished: Int, isSlow: @escaping (Int) -> Bool, on loop: EventLoop,
         received: @escaping (Span<UInt8>, Int) -> Void,
@@ -54,7 +56,8 @@ final class PhoneSockets {
         isSlow(user) ? slowRegisters[number(of: user)] : registers[number(of: user)]
     }
 
-    /// Neighbours among those who share have the same socket, so that a batch leaves by one call.
+    /// The number of the user's socket. Among users who share sockets, neighbours have the same one, so that a batch is
+    /// sent with one call.
     func number(of user: Int) -> Int { user < alone ? user : alone + user / 32 % Self.shared }
 
     func local(_ number: Int) -> Endpoint { sockets[number].local }

@@ -1,8 +1,8 @@
 import Foundation
 
-/// What the kernel says about a process.
+/// The kernel's numbers about a process.
 package struct ProcessFigures: Sendable {
-    /// User and system time of all its threads so far, in steps of 10 ms.
+    /// The user and system time of all threads so far, in steps of 10 ms.
     package let cpu: Duration
     package let residentBytes: Int
 
@@ -15,9 +15,10 @@ package struct ProcessFigures: Sendable {
         self = figures
     }
 
-    /// Reads proc(5)'s `stat` and `status`.
+    /// Reads the files `stat` and `status` of proc(5).
     package init?(stat: String, status: String, ticksPerSecond: Int) {
-        // The name stands in parentheses and may hold anything; fields are counted behind it, from field 3.
+        // The program's name is in parentheses and can contain any character. Fields are counted from the closing
+        // parenthesis, which ends field 2.
         guard let parenthesis = stat.lastIndex(of: ")") else { return nil }
         let fields = stat[parenthesis...].split(separator: " ")
         guard fields.count > 13, let user = Int(fields[12]), let system = Int(fields[13]) else { return nil }

@@ -3,7 +3,7 @@ import HTTPServer
 import Reactor
 import Timekeeping
 
-/// A gateway that speaks FCM's legacy interface, takes every push and says which user it was for.
+/// A push gateway with FCM's legacy interface. It accepts every push, and reports the user of the push.
 final class PushSink {
     let port: UInt16
     private let listener: HTTPListener
@@ -15,7 +15,7 @@ final class PushSink {
             #"{"multicast_id":1,"success":1,"failure":0,"canonical_ids":0,"results":[{"message_id":"0:1"}]}"#.utf8))
     private static let mark = Array(MessageTexts.tokenMark.utf8)
 
-    /// Replies that wait for their time, in its order: all wait equally long.
+    /// The replies that wait until their delay has passed. All have the same delay, so they are in the right order.
     private final class Delays {
         var waiting: [(due: Instant, reply: HTTPReply)] = []
         var timer: LoopTimer?

@@ -1,9 +1,9 @@
 import Reactor
 import Timekeeping
 
-/// The phones' REGISTER transactions: sends, sends again, counts.
+/// The REGISTER transactions of the phones: it sends, retransmits and counts.
 final class RegisterClient {
-    /// Told of each user's final answer: 0 when there was none.
+    /// Called with the status of each user's final answer; 0 if there was none.
     var finished: (_ user: Int, _ status: Int) -> Void = { _, _ in }
 
     private(set) var accepted = 0
@@ -19,7 +19,8 @@ final class RegisterClient {
     private var timer: LoopTimer?
     private var lastGeneration: UInt64 = 0
 
-    /// One transaction. Its Via branch is the slot's number and the generation, which tells late answers apart.
+    /// One transaction. Its Via branch contains the number of the slot and the generation, so that late answers are
+    /// recognised.
     private struct Slot {
         var user = 0
         var cseq = 0
@@ -31,7 +32,8 @@ final class RegisterClient {
     }
 
     private static let slotBits: UInt64 = 24
-    /// RFC 3261 section 17.1.2.2, Timer E: a retransmission after 500 ms, then the double of it.
+    /// The first interval of Timer E (RFC 3261 section 17.1.2.2). After 500 ms the REGISTER is retransmitted, then the
+    /// interval doubles.
     private static let retransmission: Duration = .milliseconds(500)
     private static let tries = 6
 
@@ -51,7 +53,7 @@ final class RegisterClient {
         latencies = Samples()
     }
 
-    /// `cseq` must be greater than at this user's last time.
+    /// Registers a user's phone. `cseq` must be greater than in the user's last REGISTER.
     func register(_ user: Int, cseq: Int) {
         let now = loop.now
         if free.isEmpty {

@@ -2,7 +2,7 @@ import Addressing
 import Reactor
 import Timekeeping
 
-/// REGISTERs of many users with a fixed number under way: a closed loop, as fast as the daemon answers.
+/// REGISTERs of many users, with a fixed number of unanswered ones: a closed loop, as fast as the daemon answers.
 final class RegisterLoad {
     let client: RegisterClient
     private let loop: EventLoop
@@ -11,7 +11,7 @@ final class RegisterLoad {
     private var cseq = 0
     private var finishedCount = 0
 
-    /// Long enough for every retransmission to end.
+    /// The time limit for silence. It is longer than all retransmissions.
     private static let patience: Duration = .seconds(40)
 
     init(_ client: RegisterClient, on loop: EventLoop) {
@@ -33,7 +33,7 @@ final class RegisterLoad {
         let begin = loop.now
         var end = begin
         for _ in 0..<min(window, users.count) { next() }
-        // The bound is on silence: a big load may take long.
+        // The time limit is for silence, because a large load may take long.
         var seen = -1
         while finishedCount < users.count {
             guard seen < finishedCount else { throw BenchmarkError("the daemon does not answer REGISTER any more") }

@@ -1,13 +1,14 @@
 package import Addressing
 import Reactor
 
-/// The least that can lie between an INVITE and a push: it reads nothing but the callee's number, keeps nothing, and asks
-/// for the push at once.
+/// The simplest program that can turn an INVITE into a push. It reads only the callee's number, stores nothing, and
+/// sends the push immediately.
 ///
-/// A process in the daemon's place, so that what machine, kernel and load take can be told from what the daemon adds. It
-/// answers each INVITE with 100, pushes over a few connections that stay open, and runs until it is killed.
+/// It is a process that replaces the daemon. Thus the time that machine, kernel and load need can be separated from the
+/// time that the daemon needs. It answers each INVITE with 100, pushes over a few connections that stay open, and runs
+/// until it is killed.
 package enum Relay {
-    /// The command of this program, followed by the port that pushes go to.
+    /// The command of this program for the relay. The port to which pushes go follows it.
     package static let command = "relay"
 
     private static let connections = 8
@@ -46,7 +47,7 @@ package enum Relay {
         }
     }
 
-    /// The INVITE with another first line.
+    /// The 100 for an INVITE: the INVITE with another first line.
     private static func trying(_ invite: Span<UInt8>) -> [UInt8] {
         var answer = Array("SIP/2.0 100 Trying".utf8)
         var isBehindFirstLine = false

@@ -3,10 +3,10 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// Token reports on connections that stay open, each with one under way: a closed loop, on a thread of its own, so that
-/// the calls that are measured meanwhile do not wait for it here.
+/// Token reports on connections that stay open. Each connection has one unanswered report: a closed loop. The load runs
+/// on its own thread, so that measured calls do not wait for it.
 ///
-/// - `@unchecked Sendable` because everything but the thread's own methods runs on its loop.
+/// - `@unchecked Sendable` because everything except the thread's own methods runs on its loop.
 final class ReportLoad: @unchecked Sendable {
     struct Result: Sendable {
         var count = 0
@@ -24,11 +24,11 @@ final class ReportLoad: @unchecked Sendable {
     private var lastUser = 0
     private var result = Result()
 
-    /// A connection and when its report was sent.
+    /// A connection, and when its report was sent.
     private final class Connection {
         var stream: StreamConnection?
         var sent = Instant.distantPast
-        /// Of the answer, which is short; it may come in pieces.
+        /// The part of the answer that has arrived. The answer is short, but may arrive in pieces.
         var answer: [UInt8] = []
     }
 
@@ -57,7 +57,9 @@ final class ReportLoad: @unchecked Sendable {
         }
     }
 
-    /// - Returns: what was answered until now; what is under way is given up.
+    /// Stops the load.
+    ///
+    /// - Returns: the reports that were answered so far. Unanswered reports are dropped.
     func stop() throws(BenchmarkError) -> Result {
         let done = Locked(Result?.none)
         loop.post { self.end { result in done.withLock { $0 = result } } }
@@ -110,7 +112,7 @@ final class ReportLoad: @unchecked Sendable {
 
     private func received(_ bytes: Span<UInt8>, on connection: Connection) {
         for index in 0..<bytes.count { connection.answer.append(bytes[index]) }
-        // A success has no body.
+        // The answer to a successful report has no body.
         guard connection.answer.suffix(Self.end.count) == Self.end[...] else { return }
         if connection.answer.starts(with: Self.success) { result.count += 1 } else { result.failures += 1 }
         connection.answer.removeAll(keepingCapacity: true)

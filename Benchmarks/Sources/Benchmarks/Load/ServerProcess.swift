@@ -4,13 +4,13 @@ import Foundation
 import Reactor
 import Timekeeping
 
-/// What is under load: a process of its own, in a folder of its own.
+/// The program under load: a process of its own, in a folder of its own.
 final class ServerProcess {
-    /// Where it speaks SIP over UDP.
+    /// The address of SIP over UDP.
     let endpoint: Endpoint
-    /// Where it takes connections, in TCP and in TLS.
+    /// The addresses of SIP over TCP and TLS; `nil` without these.
     let streams: (tcp: Endpoint, tls: Endpoint)?
-    /// Where its HTTP API is, and a key that may report tokens there.
+    /// The address of the HTTP API, and a key that may report tokens; `nil` without the API.
     let api: (endpoint: Endpoint, key: String)?
     private let process: Process
     private let words: LastWords
@@ -20,18 +20,18 @@ final class ServerProcess {
     private let folder: URL
     private var keepsFolder = false
 
-    /// Starts the daemon and waits until it listens.
+    /// Starts the daemon, and waits until it listens.
     ///
     /// - Parameters:
     ///   - daemon: the path of `sippushd`.
-    ///   - tool: what counts its instructions.
-    ///   - servesAPI: whether it serves its HTTP API, too.
-    ///   - servesStreams: whether it takes connections, too.
-    ///   - caller: whose INVITEs are to be trusted.
-    ///   - pushPort: where its pushes go.
-    ///   - slowPort: where those of the slow app go.
-    ///   - loop: the load's.
-    /// - Throws: ``BenchmarkError`` with its last words when it does not come to listen.
+    ///   - tool: counts the daemon's instructions.
+    ///   - servesAPI: whether it serves its HTTP API too.
+    ///   - servesStreams: whether it accepts connections too.
+    ///   - caller: the trusted address from which INVITEs come.
+    ///   - pushPort: the port of the push gateway.
+    ///   - slowPort: the port of the slow app's push gateway.
+    ///   - loop: the loop of the load.
+    /// - Throws: ``BenchmarkError`` with the daemon's last output, if it does not listen.
     convenience init(
         daemon: String, under tool: Callgrind? = nil, servesAPI: Bool, servesStreams: Bool = false, caller: Endpoint,
         pushPort: UInt16, slowPort: UInt16, on loop: EventLoop
@@ -46,13 +46,14 @@ final class ServerProcess {
             }, arguments: { ["serve", "--config", $0, "--log-format", "text"] }, servesAPI: servesAPI, on: loop)
     }
 
-    /// Starts the ``Relay``, which this program is too.
+    /// Starts the ``Relay``, which is part of this program.
     convenience init(relay program: String, pushPort: UInt16, on loop: EventLoop) throws(BenchmarkError) {
         try self.init(
             program: program, settings: { _ in "" }, arguments: { _ in [Relay.command, String(pushPort)] }, on: loop)
     }
 
-    /// The settings' text is made for its folder, the arguments for the file that the text is in.
+    /// Starts a program. `settings` makes the text of its settings from its folder. `arguments` makes its arguments
+    /// from the path of that text.
     private init(
         program: String, under tool: Callgrind? = nil, settings: (String) throws -> String,
         arguments: (String) -> [String], servesAPI: Bool = false, on loop: EventLoop
@@ -75,12 +76,12 @@ final class ServerProcess {
             process.arguments = (tool?.arguments(for: program) ?? []) + arguments(file.path)
             process.standardInput = FileHandle.nullDevice
             process.standardOutput = FileHandle.nullDevice
-            // A file, which nobody has to read while the load runs.
+            // The output goes to a file, so that nobody has to read it while the load runs.
             process.standardError = try words.openForWriting()
             let words = words
             process.terminationHandler = { _ in loop.post { words.ended() } }
             words.changed = { wait.check() }
-            // Neither program nor store may outlive the benchmark.
+            // Neither the program nor its folder may outlive the benchmark.
             let folder = folder
             signals = try [SignalWatch.Signal.interrupt, .terminate].map { signal in
                 try SignalWatch(signal, on: loop) {
@@ -110,7 +111,7 @@ final class ServerProcess {
     }
 
     deinit {
-        // After an error, which ends the benchmark and not the daemon.
+        // This happens after an error that ended the benchmark but not the daemon.
         if process.isRunning { kill(process.processIdentifier, SIGKILL) }
         if !keepsFolder { try? FileManager.default.removeItem(at: folder) }
     }
@@ -119,7 +120,7 @@ final class ServerProcess {
 
     func figures() throws(BenchmarkError) -> ProcessFigures { try ProcessFigures(of: process.processIdentifier) }
 
-    /// Its last lines and its folder stay for whoever wants to know what went wrong.
+    /// Keeps the folder with the program's output, for finding the cause of a failure. Returns its path.
     func keepFolder() -> String {
         keepsFolder = true
         return folder.path
@@ -130,10 +131,10 @@ final class ServerProcess {
         let words = words
         guard try !wait.wait(atMost: .seconds(60), until: { words.hasEnded }) else { return }
         kill(process.processIdentifier, SIGKILL)
-        throw BenchmarkError("what was under load does not end on SIGTERM")
+        throw BenchmarkError("the program under load does not end on SIGTERM")
     }
 
-    /// Into the store, before the daemon has it.
+    /// Adds a key to the store, before the daemon opens it.
     private static func makeKey(_ program: String, _ file: URL) throws -> String {
         let process = Process()
         let pipe = Pipe()
@@ -147,7 +148,7 @@ final class ServerProcess {
         return String(decoding: output, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// These settings are appended to the others, which end within `push`.
+    /// The settings for the API. They are appended to the other settings, which end inside `push`.
     private static func apiSettings(pushPort: UInt16) -> String {
         """
           acrobits:
@@ -161,7 +162,8 @@ final class ServerProcess {
         """
     }
 
-    /// As above. One address has all phones, and what is idle stays.
+    /// The settings for connections. All phones have one address, so the limits per source are off, and idle
+    /// connections stay open.
     private static func streamSettings(folder: String) throws -> String {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         try Data(identity.certificate).write(to: URL(filePath: folder + "/tls.pem"))
@@ -177,7 +179,7 @@ final class ServerProcess {
         folder: String, caller: Endpoint, pushPort: UInt16, slowPort: UInt16, servesStreams: Bool
     ) -> String {
         let listeners = ["udp"] + (servesStreams ? ["tcp", "tls"] : [])
-        // One address has all phones. Where streams are served, their settings say so.
+        // All phones have one address. With connections, the settings above turn off the limits per source.
         let limits = servesStreams ? "" : "limits: {registers-per-source: 0}"
         return """
             domains: [\(MessageTexts.domain)]
@@ -205,12 +207,12 @@ final class ServerProcess {
     }
 }
 
-/// What the program has said on standard error: a file.
+/// The program's output on standard error, which is in a file.
 ///
-/// - `@unchecked Sendable` because it is used on the loop's thread alone.
+/// - `@unchecked Sendable` because it is used only on the loop's thread.
 private final class LastWords: @unchecked Sendable {
     var changed: () -> Void = {}
-    /// By their kind.
+    /// The addresses of the listeners, by their transports.
     private(set) var listeners: [String: Endpoint] = [:]
     private(set) var api: Endpoint?
     private(set) var hasEnded = false
@@ -228,7 +230,7 @@ private final class LastWords: @unchecked Sendable {
         return try FileHandle(forWritingTo: file)
     }
 
-    /// Looks for the addresses until the timer is disarmed.
+    /// Looks for the addresses repeatedly, until the timer is disarmed.
     func lookOften(on loop: EventLoop) throws(BenchmarkError) -> LoopTimer {
         do {
             let timer = try LoopTimer(on: loop) { [unowned self] in
@@ -246,7 +248,7 @@ private final class LastWords: @unchecked Sendable {
 
     private func look() {
         let text = text
-        // One address stands there as it is, several in quotes. The list is complete once its line is.
+        // A single address has no quotes, several addresses have. The list is complete when its line is complete.
         let starts = ["listener=udp:", "listener=\"udp:"]
         if listeners.isEmpty, let range = starts.lazy.compactMap({ text.firstRange(of: $0) }).first,
             let end = text[range.upperBound...].firstIndex(of: "\n")
@@ -257,7 +259,7 @@ private final class LastWords: @unchecked Sendable {
                 listeners[String(parts[0])] = endpoint
             }
         }
-        // The daemon says this before it says where it speaks SIP.
+        // The daemon logs the address of the API before the addresses of SIP.
         if api == nil, let line = text.firstRange(of: "API listens") {
             let rest = text[line.upperBound...]
             if let range = rest.firstRange(of: "listener="),

@@ -3,11 +3,12 @@ import Collections
 import Reactor
 import Timekeeping
 
-/// Calls to phones that are awake and answer at once, at a steady rate whatever becomes of them: INVITE, 200, ACK.
+/// Calls at a steady rate to phones that are awake and answer immediately: INVITE, 200, ACK. The rate does not depend
+/// on the results.
 ///
-/// A caller sends again each half second what is not answered, and gives up when his patience is over.
+/// A caller retransmits an unanswered INVITE every half second, and gives up when its time limit has passed.
 final class SteadyCalls {
-    /// What became of the calls that began since ``begin()``.
+    /// The results of the calls since ``begin()``.
     private(set) var taken = 0
     private(set) var refused = 0
     private(set) var givenUp = 0
@@ -91,7 +92,7 @@ final class SteadyCalls {
         }
     }
 
-    /// The phone takes the call: the fields of an answer are those of the request, in their order.
+    /// The phone answers the call. The header fields of the answer are those of the request, in the same order.
     private func called(_ bytes: Span<UInt8>) {
         let text = String(decoding: bytes.indices.map { bytes[$0] }, as: UTF8.self)
         guard text.hasPrefix("INVITE ") else { return }

@@ -1,7 +1,7 @@
 import Addressing
 import Reactor
 
-/// A fresh daemon with everything around it: phones, a caller, a push gateway.
+/// A fresh daemon with everything that it needs: phones, a caller, a push gateway.
 final class Workbench {
     let daemon: ServerProcess
     let loop: EventLoop
@@ -13,11 +13,11 @@ final class Workbench {
     private let slowSink: PushSink
     private let wait: LoopWait
 
-    /// How long the slow app's provider takes to answer.
+    /// How long the slow app's provider takes to answer a push.
     static let slowness: Duration = .seconds(5)
 
-    /// Calls, of which there may be `callCount`, go to the users 0 and up; those who are slow belong to the slow app. Their
-    /// phones have sockets of their own if each is to be woken by its own REGISTER.
+    /// Starts the daemon. There may be `callCount` calls, to the users from 0 on. Users who are slow belong to the slow
+    /// app. With `wakesPhones`, each phone has a socket of its own, so that each is woken by its own REGISTER.
     init(
         _ options: BenchmarkOptions, calls callCount: Int = 0, wakesPhones: Bool = true, servesAPI: Bool = false,
         servesStreams: Bool = false,
@@ -59,20 +59,21 @@ final class Workbench {
     /// The users whose phones have sockets of their own, so that each is woken by its own REGISTER.
     var alone: Range<Int> { 0..<phones.alone }
 
-    /// Lets what is measured be seen when it happens, though others keep the processors busy.
+    /// Asks the kernel to run this thread as soon as an event arrives, although other threads keep the processors busy.
+    /// Thus events are measured when they happen.
     func goesFirst() { loop.goFirst() }
 
-    /// Meanwhile there is nothing to do here.
+    /// Runs the loop for some time without sending anything.
     func pause(_ duration: Duration) throws(BenchmarkError) {
         _ = try wait.wait(atMost: duration) { false }
     }
 
-    /// The least that could stand in the daemon's place.
+    /// Starts the simplest program that can replace the daemon.
     func startRelay(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(relay: options.program, pushPort: sink.port, on: loop)
     }
 
-    /// A second daemon with the same settings, which takes reports and connections and no calls.
+    /// Starts a second daemon with the same settings. It gets reports and connections, but no calls.
     func startTwin(_ options: BenchmarkOptions) throws(BenchmarkError) -> ServerProcess {
         try ServerProcess(
             daemon: options.daemon, servesAPI: true, servesStreams: true, caller: caller.local, pushPort: sink.port,
@@ -87,7 +88,7 @@ final class Workbench {
         slowSink.close()
     }
 
-    /// Where the sockets' arrivals go; they are made before their receivers.
+    /// The receivers of arrivals. Sockets exist before their receivers, so the receivers are set later.
     private final class Hooks {
         weak var client: RegisterClient?
         weak var calls: CallLoad?

@@ -43,7 +43,7 @@ extension ProxyEngine {
         }
         let peer = leg.call.fork.branches[leg.branch].flow?.remote
         log.notice(
-            "a peer challenges in a realm of ours, which nobody can answer: give it a realm of its own, or let it trust this daemon",
+            "a peer asks phones for a password in a realm of this daemon, which no phone can answer: give the peer its own realm, or let it trust this daemon",
             [
                 .target: peer.map { .described($0) } ?? .text("unknown"),
                 .method: .bytes(response.cseq.method.name), .realm: .bytes(realm ?? .empty),

@@ -4,9 +4,9 @@ package import Persistence
 package import ProxyRuntime
 package import Timekeeping
 
-/// A key of the HTTP API in the form that the daemon keeps: only the hash of its text.
+/// A key of the HTTP API, as the daemon stores it: the hash of the key's text, not the text.
 package struct APIKey: Hashable, Sendable {
-    /// The name that operators gave it, for the audit log.
+    /// The name that operators gave to the key. The audit log shows it.
     package let name: String
     /// SHA-256 of the key's text, 32 bytes.
     package let hash: [UInt8]
@@ -23,7 +23,7 @@ package struct APIKey: Hashable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// Reads a row of the store; `nil` for a row that this program cannot have written.
+    /// Reads a row of the store; `nil` if the row is malformed.
     package init?(_ stored: StoredKey) {
         guard let scopes = APIScope.set(stored.scopes) else { return nil }
         self.init(name: stored.name, hash: stored.hash, scopes: scopes, createdAt: stored.createdAt)
@@ -44,14 +44,15 @@ package struct APIKey: Hashable, Sendable {
     }
 }
 
-/// The text that a client sends: 32 random bytes after a prefix by which scanners of source code find leaked keys.
+/// The text of a key that a client sends: a prefix and 32 random bytes. Scanners of source code find leaked keys by the
+/// prefix.
 package struct APIKeySecret {
     package let text: String
 
     private static let prefix = "spd_"
     private static let length = 47
 
-    /// Creates a new key. It is shown once and not kept.
+    /// Creates a new key. The command shows the key once, and nobody stores it.
     package static func make() throws(StartError) -> APIKeySecret {
         do throws(CryptoError) {
             let random = try RandomBytes.make(32)
@@ -63,7 +64,7 @@ package struct APIKeySecret {
 
     private init(text: String) { self.text = text }
 
-    /// - Returns: `nil` for a text without the form of a key, so that no long text is hashed for nothing.
+    /// - Returns: `nil` if the text does not have the form of a key. Thus long texts are refused without hashing.
     init?(_ text: some StringProtocol) {
         guard text.utf8.count == Self.length, text.hasPrefix(Self.prefix) else { return nil }
         self.text = String(text)

@@ -1,6 +1,6 @@
 import Crypto
 
-/// All keys in memory.
+/// All API keys, in memory.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class APIKeyRing: @unchecked Sendable {
@@ -20,7 +20,8 @@ package final class APIKeyRing: @unchecked Sendable {
     package func add(_ key: APIKey) { keys[key.name] = key }
     package func remove(_ name: String) { keys[name] = nil }
 
-    /// The key with this text. The time of the search does not depend on how similar the text is to a key.
+    /// The key with this text. The search takes the same time for similar and for different texts, so that its duration
+    /// reveals nothing.
     func key(matching secret: APIKeySecret) -> APIKey? {
         let hash = secret.hash
         var found: APIKey?

@@ -1,4 +1,4 @@
-/// The permissions of a key. Every route names one; new services add their own.
+/// The permissions of an API key. Every route names the scope that a key needs; new services add their own scopes.
 package enum APIScope: String, Hashable, Sendable, CaseIterable {
     /// Report the outcome of pushes to tokens.
     case tokensReport = "tokens.report"
@@ -6,16 +6,16 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
     case tokensRead = "tokens.read"
     /// Read and change contacts.
     case registrations
-    /// Read and send pushes.
+    /// Send pushes, and read their outcomes.
     case pushes
     /// Report what happened to pushes on the device, and read push statistics.
     case lifecycle
-    /// Report what happened to pushes on the device, and read nothing: for keys inside apps, where anybody can find
-    /// them.
+    /// Report what happened to pushes on the device, but read nothing. For keys inside apps, where anybody can find the
+    /// key.
     case lifecycleReport = "lifecycle.report"
     /// Read the daemon's metrics.
     case metrics
-    /// Everything, including the other scopes.
+    /// The permission for all routes. It includes the other scopes.
     case admin
 
     /// Reads names separated by commas; `nil` for an unknown name or an empty list.
@@ -30,7 +30,7 @@ package enum APIScope: String, Hashable, Sendable, CaseIterable {
 }
 
 extension Set<APIScope> {
-    /// In the order of the cases, separated by commas, as ``APIScope/set(_:)`` reads them.
+    /// The names of the scopes, separated by commas, in the order of the cases. ``APIScope/set(_:)`` reads this form.
     package var names: String { APIScope.allCases.filter(contains).map(\.rawValue).joined(separator: ",") }
 
     func allows(_ scope: APIScope) -> Bool {

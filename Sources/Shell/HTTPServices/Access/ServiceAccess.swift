@@ -29,14 +29,14 @@ extension HTTPListener.Limits {
     static let ofServices = {
         var limits = HTTPListener.Limits()
         limits.connectionsPerSource = 64
-        // So calls wait for at most one request.
+        // Between two requests the loop serves calls. Thus a call waits for at most one request.
         limits.requestsPerTurn = 1
         limits.turn = .connections
         return limits
     }()
 }
 
-/// The operators' routes over TCP. The control socket has the same routes.
+/// The settings under `admin`: the operators' routes over TCP. The control socket has the same routes.
 package struct AdminSettings: SettingsGroup, Equatable {
     package var listen: [Endpoint] = []
     package var certFile: String?
@@ -66,7 +66,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
 }
 
 extension SettingComplaint {
-    /// A complaint if only one of the two files is named.
+    /// A complaint if one of the two files is set without the other.
     package static func ofPair(_ certFile: String?, _ keyFile: String?) -> [SettingComplaint] {
         switch (certFile, keyFile) {
         case (_?, nil): [SettingComplaint("expected key-file as well", key: "cert-file")]

@@ -5,13 +5,13 @@ package import ProxyRuntime
 import Reactor
 import Registration
 
-/// Limits how often passwords, keys and app tokens can be guessed over HTTP. Each wrong guess counts against its
-/// source; a wrong password also counts against its user.
+/// Limits how often passwords, keys and app tokens can be guessed over HTTP. Each wrong guess counts against the source
+/// address. A wrong password also counts against the user.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class WrongLogins: @unchecked Sendable {
     private let loop: EventLoop
-    /// Counts wrong logins until ``count(with:)`` hands this task to the engine.
+    /// Counts wrong logins until ``count(with:)`` is called. From then on the engine counts them.
     private var limit: LoginLimit
     private var door: ShardDoor?
 
@@ -20,25 +20,25 @@ package final class WrongLogins: @unchecked Sendable {
         limit = LoginLimit(perSource: perSource, perUser: perUser)
     }
 
-    /// From now on the engine counts wrong logins, together with the wrong passwords of SIP.
+    /// From now on the engine counts wrong logins over HTTP together with the wrong passwords of SIP.
     package func count(with door: ShardDoor) { self.door = door }
 
     enum Verdict: Sendable {
         /// The password belongs to this user.
         case right(AddressOfRecord)
         case wrong
-        /// Nothing was checked. The source must wait this long first.
+        /// Nothing was checked, because the source or the user was wrong too often. The source must wait this long.
         case refused(Duration)
     }
 
-    /// Checks a password, unless its source or its user has been wrong too often. The engine is asked once, so that
-    /// simultaneous guesses cannot pass before the wrong ones are counted.
+    /// Checks a password, unless the source or the user was wrong too often. One call of the engine checks the limit
+    /// and counts. Otherwise simultaneous guesses could pass before the wrong ones are counted.
     func verdict(on attempt: ServiceRouter.LoginAttempt, from source: IPAddress) async -> Verdict {
         guard let door else { return .wrong }
         return await door.ask(.everything) { engine, now in
             let known = engine.aor(of: attempt.user, in: attempt.domain)
-            // A domain that is not ours has no users, but the check takes the same time. All spellings of a user count
-            // together.
+            // A domain that is not ours has no users, but the check takes as long as for a known user. Different
+            // spellings of one user count together.
             let user =
                 known ?? AddressOfRecord(user: attempt.user, host: (attempt.domain ?? .empty).lowercased())
             if let wait = engine.loginWait(from: source, for: user, now: now) { return .refused(wait) }
@@ -51,10 +51,10 @@ package final class WrongLogins: @unchecked Sendable {
         }
     }
 
-    /// Counts the wrong ones among several guesses of a source, until it has been wrong too often. Without guesses,
-    /// only reports whether the source may try.
+    /// Counts the wrong guesses of a source, and stops when the source has reached the limit. Without guesses, it only
+    /// reports whether the source may try.
     ///
-    /// - Returns: how many of the guesses were checked, and how long their source must wait if some were not.
+    /// - Returns: how many of the guesses were checked, and how long the source must wait if some were not.
     func judge(_ guesses: [Bool] = [], from source: IPAddress) async -> (heard: Int, wait: Duration?) {
         guard let door else {
             let attempt = LoginLimit.Attempt(from: source, for: nil)

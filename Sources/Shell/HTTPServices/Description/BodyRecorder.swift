@@ -1,8 +1,9 @@
-/// A type of bodies with additions to its schema beyond the names and types of its members.
+/// A type of request and answer bodies. It may add descriptions and limits to the schema that its members define.
 package protocol DescribedBody: Decodable {
-    /// The name under which the OpenAPI document defines the schema once; `nil` to write it out at each use.
+    /// The name of the schema among the shared schemas of the OpenAPI document. With `nil`, the document repeats the
+    /// schema at each use.
     static var schemaName: String? { get }
-    /// Words and rules to add to members, by their names. A note may not change the type of its member.
+    /// Descriptions and limits for members, by the members' names. A note may not change the type of its member.
     static var notes: [String: JSONSchema] { get }
 }
 
@@ -14,18 +15,19 @@ extension DescribedBody {
 /// A type whose JSON is a single value instead of an object.
 package protocol DescribedValue: Decodable {
     static var schema: JSONSchema { get }
-    /// An empty value.
+    /// Makes an empty value, which the recorder returns when a member of this type is decoded.
     init()
 }
 
 extension JSONSchema {
-    /// The schema of a type. It is found by decoding a value and recording each request of the decoder.
+    /// The schema of a type. The initializer decodes a value of the type, and records the name and type of each member
+    /// that is decoded.
     init(of body: any Decodable.Type) {
         do { self = try BodyRecorder.read(body).schema } catch { preconditionFailure("\(body): \(error)") }
     }
 }
 
-/// A decoder that returns an empty value for each request of a type, and records the request.
+/// A decoder without input. For each member that a type decodes, it returns an empty value and records the member.
 private final class BodyRecorder: Decoder {
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]
@@ -49,7 +51,8 @@ private final class BodyRecorder: Decoder {
         switch type {
         case is String.Type: ("", .text)
         case is Bool.Type: (false, .flag)
-        // Most numbers are counts, dates and cursors. Only time differences have 32 bits, and they may be negative.
+        // Most numbers are counts, dates and cursors, which are not negative. Only time differences have 32 bits, and
+        // they may be negative.
         case let number as any FixedWidthInteger.Type: (number.init(), number.bitWidth == 32 ? .number : .number(0...))
         case let list as any List.Type: (list.init(), .list(of: JSONSchema(of: list.element)))
         case let value as any DescribedValue.Type: (value.init(), value.schema)
@@ -69,7 +72,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let codingPath: [any CodingKey] = []
     let allKeys: [Key] = []
 
-    /// Called only for optional members, before they are read.
+    /// A type calls this only for optional members, before it decodes them.
     func contains(_ key: Key) -> Bool { recorder.optional.insert(key.stringValue).inserted }
     func decodeNil(forKey _: Key) -> Bool { false }
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {

@@ -1,9 +1,9 @@
 import JSON
 
-/// A JSON Schema (draft 2020-12), to the extent that descriptions of routes need it.
+/// A JSON Schema (draft 2020-12) with the keywords that `/openapi.json` uses.
 package struct JSONSchema: Hashable, Sendable {
     private(set) var value: JSONValue
-    /// The shared schemas that it refers to, by name.
+    /// The shared schemas to which ``value`` refers, by their names.
     private(set) var shared: [String: JSONValue]
 
     private init(_ members: [(String, JSONValue)], using others: [JSONSchema] = []) {
@@ -19,13 +19,14 @@ package struct JSONSchema: Hashable, Sendable {
     // MARK: Simple values
 
     package static let anything = JSONSchema([])
-    /// A schema with a description only, as a note on a member.
+    /// A schema that has only a description. It serves as a note on a member.
     package static func words(_ text: String) -> JSONSchema { .anything.described(text) }
     package static let text = typed("string")
     package static let flag = typed("boolean")
     package static let guid = typed("string", [("format", "uuid")])
 
-    /// A text of this length that matches the expression (ECMA 262), if one is given.
+    /// A text whose length is in this range. If `pattern` is given, the text must match this regular expression (ECMA
+    /// 262).
     package static func text(_ lengths: ClosedRange<Int>, pattern: String? = nil) -> JSONSchema {
         typed(
             "string",
@@ -58,7 +59,7 @@ package struct JSONSchema: Hashable, Sendable {
     /// A number that may have decimals.
     package static let decimal = typed("number")
 
-    /// Seconds since 1970.
+    /// A time in seconds since 1970.
     package static let date = number(0...)
 
     // MARK: Composed values
@@ -73,7 +74,7 @@ package struct JSONSchema: Hashable, Sendable {
         return JSONSchema(members, using: [element])
     }
 
-    /// An object with required and optional members. Further members are allowed and ignored.
+    /// An object with required and optional members. Unknown members are allowed and ignored.
     package static func object(
         _ required: KeyValuePairs<String, JSONSchema>, optional: KeyValuePairs<String, JSONSchema> = [:]
     ) -> JSONSchema {
@@ -87,7 +88,7 @@ package struct JSONSchema: Hashable, Sendable {
             using: members.map(\.1))
     }
 
-    /// An object whose members may have any names, and have values of the given schema.
+    /// An object whose members have any names. Each value matches the given schema.
     package static func map(of element: JSONSchema) -> JSONSchema {
         JSONSchema([("type", "object"), ("additionalProperties", element.value)], using: [element])
     }
@@ -104,8 +105,8 @@ package struct JSONSchema: Hashable, Sendable {
         noted(JSONSchema([("description", .string(text))]))
     }
 
-    /// This schema with the members of a note, which replace its own members of the same name. A note that names a type
-    /// must name the same type.
+    /// This schema with the keywords of a note. The note's keywords replace keywords of the same name. If the note
+    /// names a type, it must be this schema's type.
     func noted(_ note: JSONSchema?) -> JSONSchema {
         guard let note, case .object(let own) = value, case .object(let more) = note.value else { return self }
         precondition(note.value["type"].map { $0 == value["type"] } ?? true, "a note of another type: \(more)")
@@ -114,7 +115,7 @@ package struct JSONSchema: Hashable, Sendable {
         return copy
     }
 
-    /// A reference to a schema that the document defines once under this name.
+    /// A reference to a shared schema, which the document defines once under this name.
     package static func shared(_ name: String, _ schema: JSONSchema) -> JSONSchema {
         var reference = JSONSchema([("$ref", .string("#/components/schemas/\(name)"))], using: [schema])
         reference.shared[name] = schema.value

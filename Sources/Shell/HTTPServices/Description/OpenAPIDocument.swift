@@ -7,7 +7,7 @@ struct OpenAPIDocument {
     let title: String
     let routes: [ServiceRouter.Route]
 
-    /// Routes without a description are left out.
+    /// The document as JSON. Routes without a description are left out.
     var value: JSONValue {
         let described = routes.filter { $0.description?.isLeftOut == false }
         return [
@@ -108,7 +108,7 @@ struct OpenAPIDocument {
         var members: [(String, JSONValue)] = [("description", .string(text))]
         if challenge { members.append(("headers", ["WWW-Authenticate": ["schema": JSONSchema.text.value]])) }
         var content: [(String, JSONValue)] = [("application/problem+json", ["schema": JSONSchema.problem.value])]
-        // The server refuses some requests as plain text, before it knows their route.
+        // The server refuses some requests before their route is known. Those answers are plain text.
         if plain { content.append(("text/plain", ["schema": JSONSchema.text.value])) }
         members.append(("content", .members(content)))
         return .members(members)
@@ -141,7 +141,7 @@ struct OpenAPIDocument {
 
     private func security(of route: ServiceRouter.Route) -> JSONValue {
         guard let scope = route.scope else { return [] }
-        // OpenAPI 3.1 allows role names in requirements without OAuth.
+        // OpenAPI 3.1 allows a scope to be listed here as a role, also without OAuth.
         let key: JSONValue = ["key": [.string(scope.rawValue)]]
         return !route.takesPassword ? [key] : [key, ["userPassword": []]]
     }
@@ -160,8 +160,8 @@ struct OpenAPIDocument {
 }
 
 extension ServiceRouter.Route {
-    /// The pattern in the form of OpenAPI. OpenAPI has no parameters with slashes, so `{*}` is described as one
-    /// segment.
+    /// The route's pattern as an OpenAPI path template. No OpenAPI parameter can contain slashes, so `{*}` is described
+    /// as one segment.
     var template: String {
         var names = (description?.parameters ?? []).filter { $0.place == .path }.map(\.name)[...]
         return pattern.split(separator: "/", omittingEmptySubsequences: false).map { part in
@@ -171,7 +171,7 @@ extension ServiceRouter.Route {
 }
 
 extension ServiceRouter {
-    /// Adds `/openapi.json`, which describes itself and the routes that were added before.
+    /// Adds the route `/openapi.json`. Its document describes the route itself and all routes that were added before.
     mutating func addDocument(title: String) {
         let description = RouteDescription("getDescription", "This document")
             .answer(200, "An OpenAPI 3.1 document", .object(["openapi": .text, "paths": .map(of: .anything)]))

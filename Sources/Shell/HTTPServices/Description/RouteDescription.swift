@@ -1,5 +1,5 @@
-/// The description of a route for clients. It is declared beside the route's registration and becomes an operation of
-/// `/openapi.json`.
+/// The description of a route for authors of clients. Each route names one when it is registered, and `/openapi.json`
+/// shows it as an operation.
 ///
 /// Answers that all routes share are not repeated here: 400 for malformed requests, and 401 and 403 for routes with a
 /// scope.
@@ -24,12 +24,12 @@ package struct RouteDescription: Sendable {
     package struct Answer: Sendable {
         let status: Int
         let text: String
-        /// One body for each media type; none for an answer without a body.
+        /// One body for each media type. Empty for an answer without a body.
         let bodies: [Body]
     }
 
     /// The operation's name in generated clients, such as `listDeadTokens`. Routes with the same meaning have the same
-    /// name; the document adds numbers to it.
+    /// name, to which the document appends a number.
     let operation: String
     package let summary: String
     private(set) var detail: String?
@@ -38,7 +38,7 @@ package struct RouteDescription: Sendable {
     private(set) var isBodyRequired = true
     private(set) var answers: [Answer] = []
 
-    /// For a route that only reports that a path is not served. The document leaves it out.
+    /// The description of a route that only answers that a path is not served. The document leaves the route out.
     static let leftOut = RouteDescription("", "")
 
     var isLeftOut: Bool { operation.isEmpty }
@@ -51,7 +51,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Requests
 
-    /// Describes the next `{}` or `{*}` of the pattern.
+    /// Describes the next path parameter of the pattern, `{}` or `{*}`.
     package func path(_ name: String, _ text: String, _ schema: JSONSchema = .text(1 ... .max)) -> RouteDescription {
         adding(Parameter(name: name, place: .path, text: text, schema: schema, isRequired: true))
     }
@@ -66,7 +66,7 @@ package struct RouteDescription: Sendable {
         adding(Parameter(name: name, place: .header, text: text, schema: schema, isRequired: false))
     }
 
-    /// Adds a request body. Call again for each further media type.
+    /// Adds a request body. To offer several media types, call it once for each.
     package func body(
         _ schema: JSONSchema, type: String = "application/json", isRequired: Bool = true
     ) -> RouteDescription {
@@ -86,7 +86,7 @@ package struct RouteDescription: Sendable {
 
     // MARK: Answers
 
-    /// Adds an answer with a body. Call again for each further media type of the same status.
+    /// Adds an answer with a body. To offer several media types with one status, call it once for each.
     package func answer(
         _ status: Int = 200, _ text: String, _ schema: JSONSchema, type: String = "application/json"
     ) -> RouteDescription {
@@ -111,7 +111,8 @@ package struct RouteDescription: Sendable {
     /// Adds the answer 200 with an empty object, which reports success.
     package func done(_ text: String) -> RouteDescription { answer(200, text, .object([:])) }
 
-    /// Adds a problem of this route, or the meaning that a common problem has here.
+    /// Adds an answer with problem details: a problem that only this route has, or the meaning of a common status for
+    /// this route.
     package func problem(_ status: Int, _ text: String) -> RouteDescription {
         answer(status, text, .problem, type: "application/problem+json")
     }
@@ -123,6 +124,6 @@ package struct RouteDescription: Sendable {
 }
 
 extension JSONSchema {
-    /// RFC 9457.
+    /// The schema of problem details (RFC 9457).
     package static let problem = JSONSchema(of: ServiceProblem.self)
 }

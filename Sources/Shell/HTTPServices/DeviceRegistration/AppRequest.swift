@@ -5,8 +5,8 @@ package import ProxyRuntime
 package import Timekeeping
 
 extension StoredMobileApp {
-    /// The app as settings, against which requests are checked; `nil` if its name cannot be part of a path or a log
-    /// line, or a part is missing or malformed.
+    /// The app as settings, against which requests are checked. `nil` if the name cannot be part of a path or a log
+    /// line, or another value is missing or malformed.
     var settings: MobileAppSettings? {
         guard APIKey.isName(name), let id = RequestID(id), !organisation.isEmpty, tokenHash.count == 32,
             let user = UserTemplate(user), let environment = AppleEnvironment(rawValue: appleProvider)
@@ -23,7 +23,7 @@ extension StoredMobileApp {
     }
 }
 
-/// An operator's request to add an app. It has the hash of the ApiToken, never the token itself.
+/// An operator's request to add an app. It contains the hash of the ApiToken, never the token.
 package struct AppRequest: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "name": .name, "id": .guid.described("The MobileAppId of requests."),
@@ -53,7 +53,7 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
     /// Makes a new MobileAppId.
     package static func newID() -> String { RequestID.make().text }
 
-    /// The app to store, if all parts are well-formed.
+    /// The app to store, if all values are well-formed.
     ///
     /// - Throws: a sentence for the caller.
     package func app(at date: UnixTime) throws(StartError) -> StoredMobileApp {
@@ -86,7 +86,7 @@ package struct AppRequest: Codable, Sendable, DescribedBody {
 package struct AppToken {
     package let text: String
 
-    /// Creates a new token. It is shown once and not kept.
+    /// Creates a new token. The command shows the token once, and nobody stores it.
     package static func make() throws(StartError) -> AppToken {
         do throws(CryptoError) {
             return AppToken(text: String(decoding: Base64.url.encode(try RandomBytes.make(32)), as: UTF8.self))
@@ -98,7 +98,7 @@ package struct AppToken {
     package var hash: [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 }
 
-/// An app in lists.
+/// A mobile app, as lists show it.
 package struct AppReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "App"
     package static let notes: [String: JSONSchema] = [

@@ -4,10 +4,11 @@ import ProxyRuntime
 /// A callback URL in the only accepted form: ASCII, http or https, no user name, and a host that is a name or a
 /// complete address.
 ///
-/// The URL of a request is built from the parts that were read here, so that no other program can read it differently.
+/// The URL of a webhook is built from the parts that were read here. Thus no other program can read the URL
+/// differently.
 struct CallbackURL: Hashable {
     let isSecure: Bool
-    /// In lower case, without brackets.
+    /// The host's name in lower case, or the address without brackets.
     let host: String
     let port: UInt16
     private let hasPort: Bool
@@ -37,7 +38,7 @@ struct CallbackURL: Hashable {
         target = sent.hasPrefix("/") ? String(sent) : "/" + sent
     }
 
-    /// The URL of the request.
+    /// The URL to which the webhook is posted.
     var text: String {
         let address = IPAddress(host)?.uriHost ?? host
         return "\(isSecure ? "https" : "http")://\(address)\(hasPort ? ":\(port)" : "")\(target)"
@@ -64,8 +65,8 @@ struct CallbackURL: Hashable {
         return isName(host) ? (host.lowercased(), port) : nil
     }
 
-    /// Labels of letters, digits, hyphens and underscores. A name that ends in a number is refused: many programs read
-    /// it as an address in decimal, octal or hexadecimal, or with fewer than four parts.
+    /// Whether the host is a name: labels of letters, digits, hyphens and underscores. A name that ends in a number is
+    /// refused, because many programs read it as an address in decimal, octal or hexadecimal.
     private static func isName(_ host: Substring) -> Bool {
         let labels = host.split(separator: ".", omittingEmptySubsequences: false)
         guard host.utf8.count <= 253,
@@ -84,7 +85,7 @@ struct CallbackURL: Hashable {
     }
 }
 
-/// The destinations to which webhooks may go.
+/// Decides to which addresses webhooks may go.
 struct CallbackGuard: Sendable {
     let allowsPlain: Bool
     /// Private addresses that the operator allows.
@@ -96,7 +97,7 @@ struct CallbackGuard: Sendable {
     ///   - addresses: all addresses of the URL's host. If one of them is not allowed, the whole host is refused.
     ///   - port: the port of the URL.
     ///   - own: the daemon's own listeners.
-    /// - Returns: the one address to connect to; `nil` if the host has none or is refused.
+    /// - Returns: the address to connect to; `nil` if the host has no address or is refused.
     func address(among addresses: [IPAddress], port: UInt16, own: [Endpoint]) -> IPAddress? {
         guard addresses.allSatisfy({ isAllowed($0) && !isOwn($0, port, own) }) else { return nil }
         return addresses.first

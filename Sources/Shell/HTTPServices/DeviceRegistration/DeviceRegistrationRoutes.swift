@@ -11,8 +11,8 @@ import Telemetry
 
 /// The device registration API of Dynamics 365 Customer Insights: accepts requests, and reports their outcomes.
 ///
-/// A request with a wrong API token gets the same answer as any other, but nothing is stored or sent. Thus callers
-/// cannot find out apps and tokens, fill the disk, or make the daemon call a URL.
+/// A request with a wrong API token gets the same answer as any other request, but nothing is stored or sent. Thus
+/// callers cannot find out apps and tokens, fill the disk, or make the daemon call a URL.
 final class DeviceRegistrationRoutes: Sendable {
     private let queue: DeviceRequestQueue
     private let store: any ProxyStore
@@ -53,7 +53,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
         add("/cleanup/batch", to: &router, .cleanups) { call throws(ServiceProblem) in
             let body = try JSONValue(bodyOf: call.request)
-            // Some versions of the documentation have one object instead of an array.
+            // According to some versions of Microsoft's documentation, the body is one object instead of an array.
             if case .object = body { return try await self.accept([try CleanupBody(body)], of: call) }
             var bodies: [CleanupBody] = []
             for item in try body.items() { bodies.append(try CleanupBody(item)) }
@@ -61,7 +61,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
     }
 
-    /// The API token in the body replaces a key.
+    /// Adds a route without a scope: the API token in the body replaces a key.
     private func add(
         _ path: String, to router: inout ServiceRouter, _ description: RouteDescription, isChange: Bool = true,
         _ handler: @escaping ServiceRouter.Handler
@@ -72,10 +72,10 @@ final class DeviceRegistrationRoutes: Sendable {
 
     // MARK: API tokens
 
-    /// Checks each app's credentials once. If the source has been wrong too often, this throws and nothing in the
-    /// request is carried out: a batch does not count as a hundred guesses.
+    /// Checks the credentials of each app once. Thus a batch of a hundred entries does not count as a hundred guesses.
+    /// If the source was wrong too often, this throws and nothing in the request is carried out.
     ///
-    /// The audit line names the users and the apps whose token was right.
+    /// The audit line names the users, and the apps whose token was right.
     private func judge(
         _ shown: [AppCredentials], changing users: [String] = [], of call: ServiceCall
     ) async throws(ServiceProblem) -> Set<AppCredentials> {
@@ -113,7 +113,7 @@ final class DeviceRegistrationRoutes: Sendable {
         for body in bodies {
             let id = RequestID.make()
             ids.append(id)
-            // A callback of a stranger is ignored: the URL may belong to somebody else.
+            // The callback URL of a caller with a wrong token is ignored, because the URL may belong to somebody else.
             guard good.contains(body.credentials) else { continue }
             let callback = try callback(fields, signedWith: body.credentials.apiToken)
             requests.append(
@@ -163,7 +163,7 @@ final class DeviceRegistrationRoutes: Sendable {
     // MARK: Outcomes
 
     private func tell(_ body: StatusBody, to call: ServiceCall) async throws(ServiceProblem) {
-        // Strangers learn that all requests are unknown.
+        // A caller with a wrong token gets the answer for unknown requests.
         guard try await !judge([body.credentials], of: call).isEmpty else {
             return call.answer(body.requests.map { _ in DeviceOutcome.pending })
         }
@@ -192,7 +192,7 @@ extension DeviceOutcome: Encodable {
 }
 
 extension SignatureEncoding {
-    /// HMAC-SHA256 of the URL's bytes in the header.
+    /// HMAC-SHA256 of the URL, for the header of the webhook.
     func signature(of url: String, key: String) throws(CryptoError) -> String {
         var key = try HMACKey(Array(key.utf8).span)
         let code = key.code(for: Array(url.utf8))

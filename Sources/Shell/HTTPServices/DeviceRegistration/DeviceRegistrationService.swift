@@ -15,14 +15,16 @@ final class DeviceRegistrationService {
     private let store: any ProxyStore
     private let webhooks: WebhookSender
 
+    /// Creates the routes and the queue.
+    ///
     /// - Parameters:
     ///   - settings: the settings of the API.
     ///   - apps: the apps whose servers may send requests.
-    ///   - loop: the shard's.
+    ///   - loop: the shard's loop.
     ///   - directory: the users' devices.
-    ///   - store: for requests and outcomes.
-    ///   - wrongLogins: counts API tokens that are no app's.
-    ///   - log: for what goes wrong.
+    ///   - store: keeps requests and outcomes.
+    ///   - wrongLogins: counts wrong API tokens.
+    ///   - log: receives failures.
     ///   - ownEndpoints: the daemon's own listeners; webhooks never go there.
     ///   - resolve: resolves the host names of webhook receivers.
     /// - Throws: if a timer cannot be created.
@@ -47,7 +49,7 @@ final class DeviceRegistrationService {
             wrongLogins: wrongLogins)
     }
 
-    /// Resumes the requests that were accepted before the last stop.
+    /// Resumes the requests that were accepted before the last stop and are not finished.
     func resume() async throws(StartError) {
         queue.resume(try await StartError.wrapping(store.openDeviceRequests))
     }
@@ -60,7 +62,7 @@ final class DeviceRegistrationService {
 }
 
 extension DeviceDirectory {
-    /// Uses the engine through its door.
+    /// Makes a directory that asks the engine through its door.
     init(_ door: ShardDoor) {
         self.init(
             report: { device, aor in

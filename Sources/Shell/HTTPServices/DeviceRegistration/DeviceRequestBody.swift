@@ -4,7 +4,7 @@ import HTTPServer
 import JSON
 import Persistence
 
-/// The app of a request and its API token, from the body: these requests have no key in a header.
+/// The app that a request names in its body, and the API token. These requests have no key in a header.
 struct AppCredentials: Hashable {
     let app: RequestID
     let apiToken: String
@@ -18,7 +18,7 @@ struct AppCredentials: Hashable {
     }
 }
 
-/// The body that registers one device.
+/// The body of a request to register one device.
 struct RegistrationBody {
     let credentials: AppCredentials
     let user: String
@@ -36,11 +36,11 @@ struct RegistrationBody {
     }
 }
 
-/// A body that asks to remove devices of a user.
+/// The body of a request to remove devices of a user.
 struct CleanupBody {
     let credentials: AppCredentials
     let user: String
-    /// The token of the device; `nil` for all devices of the user.
+    /// The token of the device to remove; `nil` for all devices of the user.
     let token: String?
 
     init(_ body: JSONValue) throws(ServiceProblem) {
@@ -50,7 +50,7 @@ struct CleanupBody {
     }
 }
 
-/// A question for the status of requests.
+/// The body of a request for the status of earlier registrations.
 struct StatusBody {
     let credentials: AppCredentials
     let requests: [RequestID]
@@ -97,7 +97,7 @@ extension JSONValue {
         return text
     }
 
-    /// The text of a member; `nil` if it is missing, null or empty, because clients write "none" in all three ways.
+    /// The text of a member. `nil` if the member is missing, null or empty, because clients use all three for "none".
     fileprivate func optionalText(_ key: String) throws(ServiceProblem) -> String? {
         guard case .object = self else { throw ServiceProblem(400, "expected an object") }
         switch self[key] {
@@ -108,11 +108,11 @@ extension JSONValue {
     }
 }
 
-/// The values in the header fields of a registration.
+/// The options of a registration that its header fields contain.
 struct RegistrationFields {
     let isTracked: Bool
     let callbackURL: String?
-    /// The fields to add to the webhook: a JSON object whose members are all valid header fields, or empty for none.
+    /// The fields to add to the webhook, as a JSON object of valid header fields; empty for none.
     let callbackFields: String
 
     init(_ request: HTTPRequest) throws(ServiceProblem) {
@@ -124,7 +124,8 @@ struct RegistrationFields {
         }
     }
 
-    /// The documentation has two spellings of these names. The first one has priority.
+    /// The value of the header field with one of two prefixes. Microsoft's documentation has both; the first one has
+    /// priority.
     private static func field(_ request: HTTPRequest, _ name: String) -> String? {
         for prefix in ["x-ms-", "x-ms-status-"] {
             if let value = request.field(prefix + name), !value.isEmpty { return value }
@@ -133,19 +134,19 @@ struct RegistrationFields {
     }
 }
 
-/// The header fields that the sender of a registration wants in its webhook.
+/// The header fields that the sender of a registration wants in the webhook.
 struct WebhookFields {
     let headers: [HTTPField]
 
     private static let limit = 32
-    /// Fields that only the daemon sets, because they define the end and the target of a request.
+    /// Fields that clients may not set, because they determine the length or the target of an HTTP request.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection",
         "proxy-authenticate", "proxy-authorization", "te", "trailer", "upgrade", "http2-settings", "expect",
     ]
 
-    /// `nil` for a text that is not a JSON object of texts, or whose members cannot be header fields. Reserved fields
-    /// are left out.
+    /// `nil` if the text is not a JSON object of texts, or a member cannot be a header field. Reserved fields are left
+    /// out.
     init?(_ text: String) {
         guard !text.isEmpty else {
             headers = []
@@ -162,7 +163,7 @@ struct WebhookFields {
         self.headers = headers
     }
 
-    /// A token of RFC 9110.
+    /// Whether the name is a token of RFC 9110 section 5.6.2.
     private static func isName(_ name: String) -> Bool {
         !name.isEmpty
             && name.utf8.allSatisfy { byte in

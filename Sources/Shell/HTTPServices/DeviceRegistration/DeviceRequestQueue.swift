@@ -9,31 +9,33 @@ import Registration
 import Telemetry
 import Timekeeping
 
-/// The functions of the engine that registrations and clean-ups need.
+/// The functions of the engine that registrations and clean-ups use.
 struct DeviceDirectory {
-    /// Gives a user a device. Returns after that is persisted or refused.
+    /// Adds a device to a user. Returns when the device is persisted or refused.
     let report: (ReportedDevice, AddressOfRecord) async -> ReportResult
-    /// Removes devices of a user. Returns after that is persisted or refused.
+    /// Removes devices of a user. Returns when the removal is persisted or refused.
     let withdraw: (DeviceSelection, AddressOfRecord) async -> ReportResult
-    /// Whether the provider takes a push to that token.
+    /// Whether the token's provider would accept a push to the token.
     let canBePushed: (PushToken) async -> Bool
-    /// The tokens of all devices of a user, however they became known.
+    /// The tokens of all devices of a user, from SIP and from reports.
     let tokens: (AddressOfRecord) async -> [PushToken]
 }
 
-/// Carries out registrations and clean-ups. Requests of one user are carried out one after the other in the order of
-/// their arrival, even if they come from different apps. Otherwise two apps that remove one device at the same time
-/// would each leave it to the other.
+/// Carries out registrations and clean-ups.
 ///
-/// A request is accepted when it is persisted, and finished when its outcome is persisted. A request between the two is
-/// carried out again after the next start.
+/// Requests for one user are carried out one after the other in the order of their arrival, even if they come from
+/// different apps. Otherwise, when two apps remove one device at the same time, each app would leave the device to the
+/// other app.
+///
+/// A request is accepted when it is persisted, and finished when its outcome is persisted. After a restart, accepted
+/// requests that are not finished are carried out again.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class DeviceRequestQueue: @unchecked Sendable {
     /// Requests for the same user wait in the same line.
     private enum Line: Hashable {
         case user(AddressOfRecord)
-        /// The user cannot exist here, or the app was removed.
+        /// The user cannot exist here, or the app was removed. Such requests fail, in lines of their own.
         case nobody(app: String, user: String)
     }
 
@@ -50,7 +52,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private let age: Duration
     private let log: Log
 
-    /// The requests in each line. The first request is in progress, or the line is in `ready` or `postponed`.
+    /// The requests of each line, first come, first served. The first request is in progress, or the line waits in
+    /// `ready` or `postponed`.
     private var lines: [Line: [Work]] = [:]
     private var ready = Queue<Line>()
     private var atWork = 0
@@ -86,15 +89,15 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     var date: UnixTime { loop.moment.date }
 
-    // MARK: What comes
+    // MARK: New requests
 
-    /// Resumes requests that were accepted before the last stop.
+    /// Resumes requests that were accepted before the last stop and are not finished.
     func resume(_ requests: [DeviceRequest]) {
         for request in requests { enqueue(request) }
         loop.post { self.startWaiting() }
     }
 
-    /// Accepts requests. `done` is called once on the loop; it says whether they were persisted.
+    /// Accepts requests. The loop calls `done` once, with whether the requests were persisted.
     func accept(
         _ requests: [DeviceRequest], _ done: @escaping @Sendable (Bool) -> Void
     ) throws(ServiceProblem) {
@@ -145,7 +148,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         }
     }
 
-    /// Persists the outcome of a line's first request, and then sends it to the webhook.
+    /// Persists the outcome of a line's first request, and then sends the webhook.
     private func finish(
         _ request: DeviceRequest, _ line: Line, _ outcome: DeviceOutcome, besides changes: [ServiceChange] = []
     ) {
@@ -170,8 +173,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
         startWaiting()
     }
 
-    /// The store or the engine cannot serve a line's first request now: the line waits. After too many tries the
-    /// request ends with the given failure, or is left for the next start if none is given.
+    /// Postpones a line whose first request the store or the engine cannot serve now. After too many tries the request
+    /// ends with the given failure. Without a failure, the request stays unfinished and is resumed at the next start.
     private func postpone(_ request: DeviceRequest, _ line: Line, orEndWith failure: DeviceFailure?) {
         lines[line]?[0].tries += 1
         guard lines[line]?.first?.tries ?? 0 < Self.tryLimit else {
@@ -200,7 +203,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         lookUp(request, line, token: nil) { await self.lookedUp(request, line, token, aor, registered: $0) }
     }
 
-    /// Reads the tokens that the app registered for the user: all, or the given one if it exists.
+    /// Reads the tokens that the app registered for the user. With `token`, only that token is looked up.
     private func lookUp(
         _ request: DeviceRequest, _ line: Line, token: String?, _ found: @escaping @Sendable ([String]) async -> Void
     ) {
@@ -216,8 +219,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     private func lookedUp(
         _ request: DeviceRequest, _ line: Line, _ token: PushToken, _ aor: AddressOfRecord, registered: [String]
     ) async {
-        // Only a token that this app registered, and that the engine still has, is a duplicate. For a token known from
-        // SIP or a report only, the app becomes one of its owners.
+        // A token is a duplicate only if this app registered it and the engine still has it. If the engine knows the
+        // token from SIP or a report, the app becomes one of the token's owners.
         if registered.contains(request.token), await directory.tokens(aor).contains(where: { $0.covers(token) }) {
             return finish(request, line, .failed(.duplicateExists))
         }
@@ -231,8 +234,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
     ) async {
         switch result {
         case .done:
-            // Forgets tokens that the engine has dropped, usually because the app was removed. Nothing else would
-            // remove these rows.
+            // Removes the app's rows for tokens that the engine has dropped, usually because the phone's app was
+            // removed. No other code removes these rows.
             let known = await directory.tokens(aor)
             let lost = registered.filter { token in
                 token != request.token && !known.contains { $0.isNamed(ByteString(token)) }
@@ -252,8 +255,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
 
     // MARK: Clean-ups
 
-    /// Removes devices that this app registered, and no other devices of the user. A device with several apps stays
-    /// until the last of them removes it.
+    /// Removes devices of the user that this app registered. A device that several apps registered stays until the last
+    /// of them removes it.
     private func cleanUp(_ request: DeviceRequest, _ line: Line, _ aor: AddressOfRecord) {
         lookUp(request, line, token: request.token.isEmpty ? nil : request.token) { tokens in
             await self.withdraw(tokens, request, line, aor)
@@ -275,8 +278,8 @@ final class DeviceRequestQueue: @unchecked Sendable {
         finish(request, line, .success, besides: [.forgetMobileDevices(request)])
     }
 
-    /// Whether another existing app registered a device for that user. Google's tokens are case-sensitive, but two
-    /// tokens that differ only in case do not occur.
+    /// Whether another existing app registered a device for that user. The comparison ignores case. Google's tokens are
+    /// case-sensitive, but two tokens that differ only in case do not occur.
     private func isOther(_ owner: MobileOwner, than app: String, for aor: AddressOfRecord) -> Bool {
         owner.app != app && apps[owner.app]?.address(of: owner.user) == aor
     }

@@ -9,7 +9,7 @@ struct MobileApp: Sendable {
     /// The MobileAppId in lower case.
     let id: String
     private let settings: MobileAppSettings
-    /// The daemon's domains in lower case. The first one is the default for a UserId without a domain.
+    /// The daemon's domains in lower case. A UserId without a domain is in the first of them.
     private let domains: [String]
 
     init?(_ settings: MobileAppSettings, domains: [String]) {
@@ -29,7 +29,7 @@ struct MobileApp: Sendable {
         return isKnown
     }
 
-    /// The address-of-record for a UserId; `nil` if no user can register with that address here.
+    /// The address-of-record for a UserId; `nil` if this daemon cannot have a user with that address.
     func address(of user: String) -> AddressOfRecord? {
         guard let text = settings.user.text(for: user) else { return nil }
         let parts = text.split(separator: "@", omittingEmptySubsequences: false)
@@ -78,17 +78,17 @@ package final class MobileApps: @unchecked Sendable {
 
     subscript(id: String) -> MobileApp? { apps[id] }
 
-    /// The app, if the token is right. The reason of a failure is not reported, so that callers cannot find out which
-    /// apps exist.
+    /// The app with this id and organisation, if the token is right. Wrong ids and wrong tokens are not distinguished,
+    /// so that callers cannot find out which apps exist.
     func app(_ id: RequestID, of organisation: String, showing apiToken: String) -> MobileApp? {
         let hash = HashAlgorithm.sha256.digest(of: Array(apiToken.utf8))
         guard let app = apps[id.text], app.isOf(organisation), app.knows(hash) else { return nil }
         return app
     }
 
-    // MARK: Those of the store
+    // MARK: Apps of the store
 
-    /// All apps in the form of lists, by their names.
+    /// All apps, sorted by name, as lists show them.
     package var reports: [AppReport] {
         let all =
             fixed.map { AppReport($0.key, $0.value, createdAt: nil) }
@@ -96,7 +96,7 @@ package final class MobileApps: @unchecked Sendable {
         return all.sorted { $0.name < $1.name }
     }
 
-    /// Why an app cannot be added; `nil` if it can.
+    /// Why an app cannot be added; `nil` if it can be added.
     package func conflict(with app: StoredMobileApp) -> String? {
         if let conflict = Self.conflict(of: app, with: fixed) { return conflict }
         if stored[app.name] != nil { return "an app named \(app.name) exists already" }
@@ -106,7 +106,7 @@ package final class MobileApps: @unchecked Sendable {
         return stored.count < Self.limit ? nil : "the limit of \(Self.limit) apps is reached"
     }
 
-    /// Why an app of the store conflicts with the apps of the settings; `nil` if it does not.
+    /// Why an app of the store conflicts with the apps of the settings; `nil` if there is no conflict.
     package static func conflict(of app: StoredMobileApp, with fixed: [String: MobileAppSettings]) -> String? {
         if fixed[app.name] != nil { return "the settings define an app named \(app.name)" }
         return fixed.values.contains { $0.id == app.id } ? "the settings define an app with this id" : nil
@@ -115,7 +115,7 @@ package final class MobileApps: @unchecked Sendable {
     /// Adds an app of the store, unless it is malformed.
     package func add(_ app: StoredMobileApp) {
         guard let settings = app.settings else { return }
-        // Two requests for an app of this name may have arrived at the same time.
+        // Two requests that add an app of this name may have arrived at the same time.
         remove(app.name)
         stored[app.name] = app
         use(settings)

@@ -11,7 +11,7 @@ package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
 
 /// An app whose server registers devices over HTTP.
 package struct MobileAppSettings: SettingsGroup, Hashable {
-    /// A GUID in lower case.
+    /// The MobileAppId: a GUID in lower case.
     package var id: String?
     package var organisation: String?
     /// SHA-256 of each API token, 32 bytes.
@@ -26,11 +26,11 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<MobileAppSettings>] = [
         .value(
             "id", \.id, idType, example: "00000000-0000-0000-0000-000000000000",
-            "The MobileAppId of requests, a GUID."
+            "The MobileAppId in requests for this app: a GUID."
         ).required(),
         .string(
             "org", \.organisation, example: "example-org",
-            "The organisation in the path of requests. Upper and lower case are the same."
+            "The organisation in the paths of requests for this app. Upper and lower case are equal."
         ).required(),
         .list(
             "api-token-sha256", of: hashType, \.tokenHashes,
@@ -73,7 +73,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
     }
 }
 
-/// The rule that turns a `UserId` into an address-of-record: a text that contains `{{user}}`.
+/// The template that turns a `UserId` into an address-of-record: a text that contains `{{user}}` once.
 package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
     private let before, after: String
 
@@ -101,7 +101,7 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
         return nil
     }
 
-    /// The address for a UserId; `nil` if the UserId contains characters with another meaning in a SIP URI.
+    /// The address for a UserId; `nil` if the UserId contains characters that have a special meaning in a SIP URI.
     package func text(for user: String) -> String? {
         guard !user.isEmpty, user.utf8.count <= DeviceRequest.userLimit, user.utf8.allSatisfy(\.isPlainInAddress) else {
             return nil
@@ -122,7 +122,7 @@ package struct UserTemplate: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension UInt8 {
-    /// RFC 3261's unreserved characters, `+`, and the `@` before a domain.
+    /// Whether the byte may be in a UserId: RFC 3261's unreserved characters, `+`, and the `@` before a domain.
     fileprivate var isPlainInAddress: Bool {
         switch self {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -10,9 +10,9 @@ import Resolver
 import SIPGrammar
 import Telemetry
 
-/// Posts outcomes to callback URLs, each exactly once, without retries.
+/// Posts outcomes to callback URLs. Each webhook is sent at most once, without retries.
 ///
-/// The host name is resolved here, and the connection goes to the checked address. Redirects are not followed.
+/// The sender resolves the host name itself, and connects to the address that it checked. Redirects are not followed.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class WebhookSender: @unchecked Sendable {
@@ -42,8 +42,8 @@ final class WebhookSender: @unchecked Sendable {
 
     /// - Parameters:
     ///   - settings: the allowed destinations of webhooks.
-    ///   - timeout: from the connection to the end of the answer.
-    ///   - loop: the shard's.
+    ///   - timeout: the time limit from the connection to the end of the answer.
+    ///   - loop: the shard's loop.
     ///   - log: receives lost webhooks.
     ///   - ownEndpoints: the daemon's own listeners.
     ///   - resolve: resolves the host names of receivers.
@@ -122,11 +122,11 @@ final class WebhookSender: @unchecked Sendable {
         return JSONValue.members(members + (failure.map { [("FailureReason", .string($0.rawValue))] } ?? [])).bytes
     }
 
-    /// Called once for each webhook at its end. `problem` is `nil` if it was delivered.
+    /// Called once at the end of each webhook. `problem` says why the webhook was lost; `nil` if it was delivered.
     private func ended(_ problem: String?) {
         inFlight -= 1
         if let problem { note(problem) }
-        // Posted to the loop, because a long queue of refused URLs would otherwise need as deep a stack.
+        // The next webhook starts from the loop. A direct call would recurse once for each refused URL in a long queue.
         if !waiting.isEmpty { loop.post { self.sendWaiting() } }
     }
 

@@ -5,10 +5,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// The answer to the sender of a push, in the form of Acrobits' mediator: a code, which is 200 if the push was
-/// accepted. All other answers are thrown by the code that finds the error.
+/// The answer to the sender of a push, in the form of Acrobits' mediator. Its code is 200 if the push was accepted. All
+/// other codes are errors, which are thrown where they are found.
 struct MediatorAnswer: Error {
-    /// Whether HTTP's own status is an error too. Otherwise the status is 200, with any code.
+    /// Whether the HTTP response has the code as its status. If false, the HTTP status is 200 with any code.
     var isHTTP = false
     let code: Int
     let response: String
@@ -55,7 +55,7 @@ struct MediatorBody {
         "NotifyIncomingCall", "NotifyIncomingCallMissed", "NotifyIncomingCallAnsweredElsewhere",
     ]
 
-    /// Reads a form, as in the older interface, or JSON.
+    /// Reads a request. With `isForm`, the body is a form as in the mediator's older interface; otherwise it is JSON.
     init(_ request: HTTPRequest, isForm: Bool) throws(MediatorAnswer) {
         guard request.body.count <= Self.bodyLimit else { throw .http("the body is too long") }
         let wanted = isForm ? "application/x-www-form-urlencoded" : "application/json"
@@ -73,7 +73,7 @@ struct MediatorBody {
         self.verb = verb
         self.texts = texts
         appID = bytes(.appID)
-        // A space here was a plus that was not encoded: base64 contains no space.
+        // A space in the token was a plus that the sender did not encode. Base64 contains no space.
         deviceToken = ByteString((texts[.deviceToken] ?? "").replacing(" ", with: "+"))
         selector = bytes(.selector).isEmpty ? nil : bytes(.selector)
         if verb == .text, selector == nil { throw .refused("Selector is missing") }
@@ -116,7 +116,7 @@ struct MediatorBody {
         guard texts.updateValue(text, forKey: name) == nil else { throw .refused("\(name.rawValue) is given twice") }
     }
 
-    // MARK: What it says
+    // MARK: Content
 
     func notification(now: UnixTime) -> PushNotification {
         var notification = PushNotification(expiresAt: now + Self.life)
@@ -128,7 +128,7 @@ struct MediatorBody {
         message.id = bytes(.id)
         message.threadID = bytes(.threadID)
         notification.mediated = message
-        // The following fields are for devices to which the daemon pushes without the mediator.
+        // Only devices that get pushes from this daemon need the following fields. The mediator does not.
         notification.title = message.userDisplayName.isEmpty ? message.userName : message.userDisplayName
         notification.text = bytes(.message)
         notification.sound = bytes(.sound)

@@ -6,9 +6,10 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Accepts messages in the form of Acrobits' mediator, from servers that know a device by its reported token.
+/// Accepts messages in the form of Acrobits' mediator, from servers that identify a device by the token that it
+/// reported.
 ///
-/// Only known devices get pushes, so that nobody can use the daemon or its credentials to push to others.
+/// Only known devices get pushes. Thus nobody can use the daemon or its credentials to push to other devices.
 struct MediatorRoutes {
     let service: NotificationService
 
@@ -80,7 +81,7 @@ struct MediatorRoutes {
 
     struct Text: Codable {
         let code: Int
-        /// The field that older clients read instead of `code`.
+        /// The same as `code`, for older clients that read this field instead.
         let status: Int?
         let response: String
     }

@@ -3,10 +3,10 @@ import JSON
 import PushDelivery
 import Timekeeping
 
-/// A notification in the form of the 10darts platform, with its recipients.
+/// The request for a notification in the form of the 10darts platform: the notification and its recipients.
 struct NotificationBody {
     let notification: PushNotification
-    /// The names of users, unchanged.
+    /// The names of users as the request has them.
     let users: [String]
     /// The codes of devices.
     let devices: [Substring]
@@ -16,7 +16,7 @@ struct NotificationBody {
     private static let typeLimit = 256
     private static let contentLimit = 1024
     private static let imageLimit = 2048
-    /// The limits of users and of devices.
+    /// The maximum number of users and of devices in one request.
     private static let recipientLimit = 100
     private static let userNameLimit = 512
     private static let life: Int64 = 86_400
@@ -100,7 +100,7 @@ struct NotificationBody {
     }
 }
 
-/// `user`, `user@domain` or either with `sip:` before it.
+/// A user in a request, written as `user` or `user@domain`, with or without `sip:`.
 struct NamedUser {
     let user: ByteString
     let domain: ByteString?

@@ -1,4 +1,4 @@
-/// Messages and silent pushes, for authors of clients.
+/// Descriptions of the routes for messages and silent pushes, for authors of clients.
 extension RouteDescription {
     private static let schemes = "The key may follow `Bearer`, `Token` or `AppToken`."
 

@@ -10,7 +10,7 @@ import Reactor
 import Registration
 import Timekeeping
 
-/// Sends messages and silent pushes of application servers to devices, through the same service that sends pushes for
+/// Sends messages and silent pushes of application servers to devices, through the same dispatcher as the pushes for
 /// calls.
 ///
 /// Used only on the shard's loop.
@@ -57,9 +57,9 @@ struct NotificationService {
         static let notes: [String: JSONSchema] = ["code": .guid]
 
         let code: String
-        /// How many devices the push goes to, and how many are skipped.
+        /// How many devices get the push, and how many devices are skipped.
         let sentTo, skipped: Int
-        /// The unknown users and devices, in the words of the request.
+        /// The unknown users and devices, as the request names them.
         let unknown: [String]
 
         enum CodingKeys: String, CodingKey {
@@ -107,11 +107,11 @@ struct NotificationService {
 
     private struct Users {
         var known: [(aor: AddressOfRecord, name: String)] = []
-        /// Names whose domain is not ours.
+        /// The names of users whose domain is not ours.
         var unknown: [String] = []
     }
 
-    /// The named users, each once.
+    /// The users with these names. Repeated names are dropped.
     private func users(_ names: [String]) async -> Users {
         let aors = await door.ask(.everything) { engine, _ in
             names.map { name in
@@ -131,7 +131,7 @@ struct NotificationService {
         return users
     }
 
-    // MARK: What became of it
+    // MARK: Outcome
 
     struct Metrics: Codable {
         /// Each figure is a number of devices.
@@ -158,7 +158,7 @@ struct NotificationService {
         }
     }
 
-    /// How many records are read. The recipients of an order never have more devices.
+    /// How many records are read. The recipients of one order never have more devices together.
     private static let deviceLimit = 2000
 
     private func tellMetrics(_ call: ServiceCall) async throws(ServiceProblem) {
@@ -169,7 +169,7 @@ struct NotificationService {
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
             loop.post {
-                // A record that was written between the two questions is in both answers.
+                // A record that was written between the two questions is in both answers, and counts once.
                 var seen = Set<DeviceID>()
                 let found = records.filter { $0.kind == .notification && seen.insert($0.device).inserted }
                 let order = recent[code]
@@ -181,8 +181,10 @@ struct NotificationService {
 
     // MARK: All forms
 
-    /// Orders the engine to send a notification to all devices of the recipients that can receive it. Throws without
-    /// sending anything if it does not fit into a push to one of them, or if too many pushes are being sent.
+    /// Orders the engine to send a notification to all devices of the recipients that can receive it.
+    ///
+    /// - Throws: without sending anything, if the notification does not fit into a push to one of the devices, or if
+    ///   too many pushes are being sent.
     func order(
         _ notification: PushNotification, for recipients: [NotificationRecipient]
     ) async throws(NotificationRefusal) -> NotificationReceipt {

@@ -1,6 +1,6 @@
 package import Settings
 
-/// Pushes that application servers order.
+/// The settings for pushes that application servers order.
 package struct NotificationSettings: SettingsGroup, Hashable {
     package var enabled = false
     package var perDevice = 10

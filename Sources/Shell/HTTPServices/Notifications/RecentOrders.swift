@@ -1,7 +1,8 @@
 import PushDelivery
 import Timekeeping
 
-/// Remembers the orders of the last minutes, because the store gets their records only some time after they end.
+/// Remembers the orders of the last minutes. The store gets the records of an order only some time after the pushes
+/// end.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class RecentOrders: @unchecked Sendable {
@@ -11,7 +12,7 @@ final class RecentOrders: @unchecked Sendable {
     }
 
     private var orders: [PushCode: Order] = [:]
-    /// The codes of the orders, the oldest first.
+    /// The codes of the orders, oldest first.
     private var codes: [PushCode] = []
 
     private static let limit = 1000

@@ -1,9 +1,9 @@
 import HTTPServer
 import JSON
 
-/// A request's body, which must be one JSON object. Each member is read as its required type.
+/// The body of a request, which must be one JSON object. Each member is read as the type that the caller requires.
 ///
-/// Unknown members are ignored, as in the services that defined this form. A member may not occur twice.
+/// Unknown members are ignored, as the 10darts platform does. A member may not occur twice.
 struct RequestObject {
     private var members: [String: JSONValue] = [:]
 
@@ -38,7 +38,7 @@ struct RequestObject {
         }
     }
 
-    /// Reads a text; an empty one if it is missing or `null`.
+    /// Reads a text. If the member is missing or `null`, the text is empty.
     func text(_ name: String, atMost limit: Int) throws(ServiceProblem) -> String {
         guard let value = self[name] else { return "" }
         guard let text = value.string else { throw ServiceProblem(400, "expected a text", detail: name) }
@@ -48,7 +48,7 @@ struct RequestObject {
         return text
     }
 
-    /// Reads `true`, `false`, 1 or 0; `nil` if it is missing or `null`.
+    /// Reads a flag, written as `true`, `false`, 1 or 0; `nil` if it is missing or `null`.
     func flag(_ name: String) throws(ServiceProblem) -> Bool? {
         switch self[name] {
         case nil: return nil

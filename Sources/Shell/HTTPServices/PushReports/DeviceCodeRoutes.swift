@@ -7,7 +7,7 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Returns the codes of devices to apps, in the form of the 10darts platform. Devices are not created here: they
+/// Returns the codes of devices to apps, in the form of the 10darts platform. The routes create no devices: devices
 /// register by SIP, or are reported.
 ///
 /// Used only on the shard's loop.
@@ -74,7 +74,7 @@ struct DeviceCodeRoutes {
         }
     }
 
-    /// The app was opened. Nothing is counted, but the app expects a successful answer.
+    /// An app reports that it was opened. The daemon counts nothing, but the app expects a successful answer.
     private func accessed(_ call: ServiceCall) async throws(ServiceProblem) {
         guard let device = codes.device(of: call.parameter()) else { throw .noSuchDevice }
         guard await door.ask(.device(device), { engine, _ in engine.isKnown(device) }) else { throw .noSuchDevice }

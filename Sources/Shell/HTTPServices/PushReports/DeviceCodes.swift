@@ -7,9 +7,9 @@ import ProxyRuntime
 /// Creates the codes by which apps name their devices. Nobody can create a code without the daemon's key, and a code
 /// reveals nothing about the device (T7).
 ///
-/// A code is the device's number under a synthetic initialisation vector: a tag of 128 bits computed from the number,
-/// and the number masked with a keystream from the tag. Thus a device always has the same code, and nothing needs to be
-/// stored.
+/// A code consists of a tag and a masked number. The tag has 128 bits and is computed from the device's number, as a
+/// synthetic initialisation vector. The number is masked with a keystream that is derived from the tag. Thus a device
+/// always has the same code, and no code needs to be stored.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 final class DeviceCodes: @unchecked Sendable {
@@ -18,7 +18,7 @@ final class DeviceCodes: @unchecked Sendable {
     /// The length of a code in characters: tag and masked number in base64url.
     static let length = 32
     private static let tagLength = 16
-    /// The name of the key in the store.
+    /// The name under which the store keeps the key.
     static let noteKey = "device-code-key"
     static let keyLength = 32
 
@@ -30,7 +30,7 @@ final class DeviceCodes: @unchecked Sendable {
         return String(decoding: Base64.url.encode(tag + masked), as: UTF8.self)
     }
 
-    /// The device with this code; `nil` for a text that is not a code of this daemon.
+    /// The device with this code; `nil` if this daemon did not create the code.
     func device(of code: some StringProtocol) -> DeviceID? {
         guard code.utf8.count == Self.length, let bytes = Base64.url.decode(Array(code.utf8)) else { return nil }
         let given = Array(bytes.prefix(Self.tagLength))
@@ -53,7 +53,7 @@ final class DeviceCodes: @unchecked Sendable {
 }
 
 extension DeviceCodes {
-    /// Loads the key from the store. At the first start a key is created and persisted before any code is made.
+    /// Loads the key from the store. The first start creates the key, and persists it before any code is made.
     static func load(_ store: any ProxyStore) async throws(StartError) -> DeviceCodes {
         let note = try await StartError.wrapping { () async throws(StoreError) in try await store.note(noteKey) }
         var key = note.flatMap { Hex.decode(Array($0.utf8)) } ?? []

@@ -12,7 +12,7 @@ import Timekeeping
 
 /// Accepts reports of apps about their pushes (received, followed, read), in the form of the 10darts platform.
 ///
-/// Used only on the shard's loop. Pushes are not created here: calls and other services do that.
+/// The routes create no pushes: calls and other services do that. Used only on the shard's loop.
 struct MarkRoutes {
     let door: ShardDoor
     let store: any ProxyStore
@@ -22,12 +22,12 @@ struct MarkRoutes {
     private static let marks: [(word: String, mark: PushMark)] = [
         ("received", .received), ("follow", .followed), ("read", .read),
     ]
-    /// The platform's documents and its apps use different methods.
+    /// The methods of a report. The platform's documents and its apps use different ones.
     private static let methods = ["PATCH", "PUT", "POST"]
 
     func register(in router: inout ServiceRouter) {
         for end in ["/", ""] {
-            // Other paths have the code of a push at this place. No code has this spelling.
+            // In other paths the code of a push is in the place of `all_read`. No code has this spelling.
             let all = Self.pushes + "/all_read" + end
             for method in Self.methods {
                 router.add(method, all, scope: .lifecycleReport, schemes: .bearerOrToken, described: .allRead) {
@@ -78,7 +78,7 @@ struct MarkRoutes {
         submit(.allPushesRead(device: device, at: date), of: call)
     }
 
-    /// Persists the change, then answers. Success has no body.
+    /// Persists the change, and then answers. The answer to a success has no body.
     private func submit(_ change: ServiceChange, of call: ServiceCall) {
         store.commit([change]) { result in
             if !result.isStored {
@@ -96,7 +96,6 @@ struct MarkRoutes {
 }
 
 extension ServiceProblem {
-    /// The answer for pushes that do not exist and for pushes of other devices: callers cannot find out which pushes
-    /// exist.
+    /// The answer if the push does not exist or went to another device. One answer for both hides which pushes exist.
     static var noSuchPush: ServiceProblem { ServiceProblem(404, "no such push or device") }
 }

@@ -3,12 +3,13 @@ import Bytes
 import PushDelivery
 import Timekeeping
 
-/// The outcome of one push, for application servers. It has nothing by which its devices could be reached.
+/// The outcome of one push, for application servers. It names devices by their codes, and contains neither tokens nor
+/// addresses.
 struct PushReport: Codable, Sendable, DescribedBody {
     static let notes: [String: JSONSchema] = ["push": .guid]
 
     struct Device: Codable, Sendable {
-        /// The device's code, as its app knows it.
+        /// The code by which the device's app names the device.
         let device: String
         let app: String
         let sent: Bool
@@ -29,7 +30,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
     let date: Int64
     let devices: [Device]
 
-    /// `records` are the records of one push, one for each device; `nil` if it is empty.
+    /// Makes the report. `records` are the records of one push, one for each device; `nil` if `records` is empty.
     init?(_ records: [TimelineRecord], deviceCode: (DeviceID) -> String) {
         guard let first = records.first, let code = first.code else { return nil }
         push = code.description
@@ -40,7 +41,7 @@ struct PushReport: Codable, Sendable, DescribedBody {
 }
 
 extension PushReport.Device {
-    /// Reads a record with the same rules as the store's statistics.
+    /// Reads a record by the same rules as the store's statistics.
     init(_ record: TimelineRecord, _ code: String) {
         device = code
         app = record.app

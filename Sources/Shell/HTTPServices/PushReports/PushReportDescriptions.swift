@@ -1,4 +1,4 @@
-/// Apps' reports about their pushes, and statistics, for authors of clients.
+/// Descriptions of the routes for apps' reports about pushes and for statistics, for authors of clients.
 extension RouteDescription {
     private static let schemes = "The key may follow `Bearer`, `Token` or `AppToken`."
 
@@ -14,7 +14,7 @@ extension RouteDescription {
     static let push = RouteDescription("getPush", "The outcome of one push").push()
         .answer(200, "For each device", PushReport.self).problem(404, "There is no such push.").notRead()
 
-    /// `isByPush` is for the path whose rows are always one per push, and which therefore has no `by`.
+    /// Describes a route for statistics. With `isByPush`, each row is one push, and the route has no parameter `by`.
     static func statistics(isByPush: Bool) -> RouteDescription {
         var description = RouteDescription("getPushStatistics", "Push statistics, in numbers of devices")
         if !isByPush {

@@ -5,7 +5,7 @@ import JSON
 import Persistence
 import Timekeeping
 
-/// An application server's question for push statistics, and its answer as JSON or CSV.
+/// A request of an application server for push statistics, and the answer as JSON or CSV.
 struct PushStatistics: Sendable {
     static let pageLimits = 1...10_000
 
@@ -36,7 +36,7 @@ extension PushStatistics {
         }
     }
 
-    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21, which means its start, or its end if
+    /// Reads a time of the query: Unix seconds, or a day such as 2026-11-21. A day means its start, or its end if
     /// `isEnd`.
     private static func date(_ name: String, _ call: ServiceCall, isEnd: Bool) throws(ServiceProblem) -> UnixTime? {
         guard let text = call.request.query(name) else { return nil }
@@ -97,7 +97,7 @@ extension PushStatistics {
         return out
     }
 
-    /// `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`; the members always have this order.
+    /// Writes `{"by":"day","statistics":[{"day":"2026-11-21","devices":3,…}]}`. The members always have this order.
     private func json(_ rows: [StatisticsRow], next: UInt64?) -> [UInt8] {
         let rows = rows.map { row in
             let subject = row.subject.columns.map { name, value -> (String, JSONValue) in
@@ -112,7 +112,7 @@ extension PushStatistics {
         return JSONValue.members(page + (next.map { [("next", .number("\($0)"))] } ?? [])).bytes
     }
 
-    /// RFC 4180, with a header.
+    /// Writes CSV with a header line (RFC 4180).
     private func csv(_ rows: [StatisticsRow]) -> [UInt8] {
         let subject =
             switch question.by {
@@ -133,7 +133,8 @@ extension PushStatistics {
         return Array(out.utf8)
     }
 
-    /// Quoted if necessary. A field that a spreadsheet would read as a formula gets an apostrophe, which makes it text.
+    /// A field of the CSV, quoted if necessary. A field that a spreadsheet would read as a formula gets an apostrophe,
+    /// which makes it text.
     static func csvField(_ text: String) -> String {
         var field = text
         if let first = text.unicodeScalars.first, "=+-@\t\r\n".unicodeScalars.contains(first) { field = "'" + field }
@@ -148,7 +149,7 @@ extension StatisticsRow.Subject {
         case number(Int64)
     }
 
-    /// The columns that name the subject of a row.
+    /// The columns that identify the push, app or day of a row.
     var columns: [(name: String, value: Value)] {
         switch self {
         case .push(let push):

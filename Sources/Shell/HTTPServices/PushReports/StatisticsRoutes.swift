@@ -18,7 +18,7 @@ final class StatisticsRoutes: Sendable {
     private let store: any ProxyStore
     private let codes: DeviceCodes
 
-    /// How many records are read. A push never goes to more devices.
+    /// How many records of a push are read. A push never goes to more devices.
     private static let deviceLimit = 1000
 
     init(door: ShardDoor, loop: EventLoop, store: any ProxyStore, codes: DeviceCodes) {
@@ -36,7 +36,7 @@ final class StatisticsRoutes: Sendable {
         router.add("GET", "/v1/pushes/{}", scope: .lifecycle, described: .push) { [self] call throws(ServiceProblem) in
             try await report(call)
         }
-        // These paths cannot create pushes. A client that tries gets the list of served methods.
+        // The daemon does not create pushes at these paths. A client that tries is told which methods exist.
         for end in ["/", ""] {
             let pushes = "/api/v1/pushes" + end
             router.add(
@@ -52,7 +52,7 @@ final class StatisticsRoutes: Sendable {
                     method, "/api/v1/pushes/all_read" + end, scope: nil, isChange: false, described: .leftOut
                 ) { call throws(ServiceProblem) in
                     call.answer(
-                        ServiceProblem(405, "no such method here").response(fields: [
+                        ServiceProblem(405, "the path does not support this method").response(fields: [
                             HTTPField("Allow", "PATCH, PUT, POST")
                         ]))
                 }
@@ -78,7 +78,7 @@ final class StatisticsRoutes: Sendable {
             let records = try await store.timeline(of: [.push(code)], limit: Self.deviceLimit) + live
             // Codes of devices are made on the loop.
             loop.post { [self] in
-                // A record that was written between the two questions is in both answers.
+                // A record that was written between the two questions is in both answers, and counts once.
                 var seen = Set<DeviceID>()
                 let report = PushReport(records.filter { seen.insert($0.device).inserted }) { codes.code(of: $0) }
                 if let report { call.answer(report) } else { call.answer(.noSuchPush) }

@@ -9,9 +9,9 @@ import Reactor
 import Telemetry
 import Timekeeping
 
-/// Reports dead tokens to application servers, and deletes old ones.
+/// Reports dead tokens to application servers, and deletes old ones from the store.
 ///
-/// Unlike with Apple's feedback service, reading deletes nothing: each client remembers its position.
+/// Reading deletes nothing, unlike with Apple's feedback service. Each client remembers how far it has read.
 final class DeadTokenService {
     private let store: any ProxyStore
     private let loop: EventLoop
@@ -68,7 +68,7 @@ extension ServiceProblem {
     }
 }
 
-/// The page of dead tokens that a client asks for, and its form.
+/// A request for a page of dead tokens, and the form of the answer.
 struct DeadTokenPage: Sendable {
     fileprivate struct Report: Codable {
         struct Token: Codable, DescribedBody {

@@ -6,15 +6,15 @@ import ProxyRuntime
 import PushDelivery
 import Registration
 
-/// Accepts reports of apps about their tokens and removed accounts, in Acrobits' forms.
+/// Accepts the reports of apps about their tokens and about removed accounts, in Acrobits' forms.
 ///
 /// Used only on the shard's loop.
 struct PushTokenService {
     let door: ShardDoor
     let form: ReportedTokens.Form
 
-    /// The daemon's own path and the paths of the vendor's examples. Operators write one of them into the app's
-    /// settings.
+    /// The paths of a report: the daemon's own path and the paths in the vendor's examples. Operators write one of them
+    /// into the app's settings.
     private static func patterns(_ roots: [String]) -> [String] {
         roots.flatMap { root in [root, "\(root)/", "\(root)/{}", "\(root)/{}/", "\(root)/{}/{}", "\(root)/{}/{}/"] }
             + roots.map { "\($0)/{}/{}/{*}" }
@@ -52,7 +52,7 @@ struct PushTokenService {
         }
     }
 
-    /// The login of a report: the user that it is about, and the password; `nil` if it has none.
+    /// The user and the password of a report; `nil` if the report has no password.
     private func login(by report: TokenReport) throws(ServiceProblem) -> ServiceRouter.LoginAttempt? {
         guard let password = report.password else { return nil }
         let (user, domain) = try report.account()
@@ -64,7 +64,7 @@ struct PushTokenService {
     private func reported(_ report: TokenReport, _ call: ServiceCall) async throws(ServiceProblem) {
         let aor = try await aor(of: report, call)
         let tokens = report.tokens(form)
-        // An app without a token reports again when it has one, provided that it gets a successful answer now.
+        // The app has no token yet. It reports again when it has one, but only after a successful answer now.
         guard !tokens.isEmpty else { return call.answer(HTTPResponse(status: 200)) }
         let device = ReportedDevice(tokens)
         let result = await door.report(of: aor) { engine, ticket, now in
@@ -94,7 +94,7 @@ struct PushTokenService {
         return aor
     }
 
-    /// Success has neither body nor type: a body would have to match its type.
+    /// Answers a report. A success has neither a body nor a media type.
     private static func answer(_ call: ServiceCall, _ result: ReportResult) {
         switch result {
         case .done: call.answer(HTTPResponse(status: 200))

@@ -4,10 +4,11 @@ import HTTPServer
 import JSON
 import PushDelivery
 
-/// The report of an app's Push Token Reporter or Account Removal Reporter, read from path, query and body together.
+/// The report of an app's Push Token Reporter or Account Removal Reporter. Its values are read from path, query and
+/// body together.
 ///
-/// Operators choose names, places and media type in the app's settings, so all of them are searched. A value that is
-/// given twice must be the same.
+/// In the app's settings, operators choose the names, the places and the media type of the values. Therefore all places
+/// are searched. If a value is given twice, both must be equal.
 struct TokenReport {
     fileprivate enum Field: String, CaseIterable {
         case username, password, selector
@@ -16,7 +17,7 @@ struct TokenReport {
         case otherToken = "token_msgs"
         case otherApp = "appid_msgs"
 
-        /// Reads a field's name in upper or lower case. The app's own variables count as names too.
+        /// Reads a field's name in upper or lower case. The names of the app's own variables are accepted too.
         init?(named name: String) {
             let name = name.lowercased()
             switch name {
@@ -40,12 +41,13 @@ struct TokenReport {
             case .selector: "The account on the device."
             case .callsToken: "The token for calls; also `pushTokenIncomingCall`."
             case .callsApp: "The app id of the token for calls; also `pushappid_incoming_call`."
-            case .otherToken: "The token foreverything else; also `pushTokenOther`, `pushToken`, `token`."
+            case .otherToken: "The token for everything else; also `pushTokenOther`, `pushToken`, `token`."
             case .otherApp: "The app id of that token; also `pushappid_other`, `pushappid`, `appid`."
             }
         }
 
-        /// Whether `null` and `(null)` mean no value. A user name or a password can be such a word.
+        /// Whether the texts `null` and `(null)` mean that the field has no value. For a user name or a password they
+        /// are ordinary texts.
         var mayBeNull: Bool { self != .username && self != .password }
     }
 
@@ -55,8 +57,8 @@ struct TokenReport {
     private var values: [Field: String] = [:]
     private var itemCount = 0
 
-    /// Reads a GET, or a POST with its body. `parameters` are the parameters of the path: user name, selector, and the
-    /// token with the fields that `&` joins to it.
+    /// Reads a GET, or a POST with its body. `parameters` are the parameters of the path: the user name, the selector,
+    /// and the token. Further fields can follow the token, joined by `&`.
     init(_ request: HTTPRequest, _ parameters: [String]) throws(ServiceProblem) {
         for (field, value) in zip([Field.username, .selector], parameters) { try take(field, value) }
         if parameters.count > 2 { try take(rest: parameters[2]) }
@@ -121,8 +123,8 @@ struct TokenReport {
 
     private mutating func take(_ field: Field, _ text: String) throws(ServiceProblem) {
         var value = text
-        // A space here was a plus that was not encoded: base64 contains no space, and a telephone number begins with a
-        // plus.
+        // A space here was a plus that the app did not encode. A token in base64 contains no space, and a telephone
+        // number can begin with a plus.
         if field.isToken, value.utf8.contains(UInt8(ascii: " ")) { value = value.replacing(" ", with: "+") }
         if field == .username, value.first == " " { value = "+" + value.dropFirst() }
         guard !value.isEmpty, !field.mayBeNull || !["null", "(null)"].contains(value.lowercased()) else { return }
@@ -140,7 +142,7 @@ struct TokenReport {
 
     // MARK: Its description
 
-    /// Describes a route that accepts reports: which value is allowed at which place.
+    /// Describes a route that accepts reports: which value can be in the path, the query and the body.
     static func described(_ base: RouteDescription, method: String, pattern: String) -> RouteDescription {
         var description = base
         let names: [(String, Field)] = [("username", .username), ("selector", .selector), ("token", .otherToken)]
@@ -170,16 +172,16 @@ struct TokenReport {
                 (field.rawValue, (field.mayBeNull ? field.schema.orNull : field.schema).described(field.meaning))
             }, required: []))
 
-    // MARK: What it says
+    // MARK: Content
 
     var password: ByteString? { bytes(.password) }
 
-    /// The user without domain, and the domain if one is named.
+    /// The user name without the domain, and the domain; the domain is `nil` if the report names none.
     func account() throws(ServiceProblem) -> (user: ByteString, domain: ByteString?) {
         guard var text = values[.username].map({ $0[...] }) else { throw ServiceProblem(400, "username is missing") }
         for scheme in ["sip:", "sips:"] where text.lowercased().hasPrefix(scheme) {
             text = text.dropFirst(scheme.count)
-            // This space was a plus too, as in a number without a scheme above.
+            // A space after the scheme was a plus that the app did not encode.
             if text.first == " " { text = "+" + text.dropFirst() }
         }
         guard let at = text.lastIndex(of: "@") else { return (ByteString(text.utf8), nil) }
@@ -199,7 +201,7 @@ struct TokenReport {
 }
 
 extension TokenReport.Field {
-    /// The schema of the values that ``accepts(_:)`` accepts, and the empty text.
+    /// The schema of all values that ``accepts(_:)`` accepts, and of the empty text.
     fileprivate var schema: JSONSchema {
         switch self {
         case .username, .password: .text(0...limit)
@@ -214,7 +216,7 @@ extension TokenReport.Field {
         case .username, .password:
             value.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7f && $0 != "\u{fffd}" }
         case .selector: value.utf8.allSatisfy { (0x21...0x7e).contains($0) }
-        // `&` and `:` join names and tokens in the parameters of a contact.
+        // `&` and `:` are refused, because they join names and tokens in the parameters of a contact.
         case .callsApp, .otherApp:
             value.utf8.allSatisfy {
                 (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "&") && $0 != UInt8(ascii: ":")
@@ -227,7 +229,7 @@ extension TokenReport.Field {
 extension UInt8 {
     fileprivate var isSpace: Bool { self == 32 || self == 9 || self == 10 || self == 13 }
 
-    /// Whether it is a character of either alphabet, or padding.
+    /// Whether the byte is a character of one of the two base64 alphabets, or padding.
     fileprivate var isBase64: Bool {
         switch self {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),

@@ -3,61 +3,67 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// The journal of calls that wait or ring and of changes to missed calls, for the next run of the program. Changes are
-/// appended to files in a folder, on the loop's own thread.
+/// The journal of calls for the next run of the program: calls that wait or ring, and changes to missed calls.
 ///
-/// Thus the kernel has an entry before the message leaves that depends on it, and nothing waits for a thread or a sync.
-/// Entries survive the end of the process. A power failure can lose the last seconds. When a file is full, the next one
-/// is begun. The oldest file is removed after the store has its missed calls; the entries of its active calls are first
-/// written again to the last file. All files together are never much larger than twice the entries in use.
+/// The journal appends changes to files in a folder, on the loop's own thread. The engine's messages leave only after
+/// the kernel has the entries that they depend on, and no message waits for a thread or a sync. Entries survive the end
+/// of the process. A power failure can lose the last seconds.
 ///
-/// A failure stops no call. Entries that cannot be written are retried. When too many wait, only the ends of calls are
-/// kept, so that no later run resumes a call that is over.
+/// When a file is full, the next file is begun. The oldest file is removed when the store has its missed calls. Before
+/// that, the entries of its active calls are copied to the last file. All files together are never much larger than
+/// twice the entries in use.
+///
+/// A failure stops no call. Entries that cannot be written are retried. When too many entries wait, only the ends of
+/// calls are kept, so that no later run resumes a call that has ended.
 final class CallJournal {
     private let folder: String
     private let key: JournalKey
     private let log: Log
     private let settings: CallJournalSettings
-    /// Entries that are not written yet.
+    /// Encoded entries that are not written yet.
     private var pending: [UInt8] = []
     private var current: AppendedFile?
-    /// The files, oldest first. The last one is being written.
+    /// The files, oldest first. New entries go to the last one.
     private var files: [File] = []
-    /// How many bytes of the files and of waiting entries belong to each active call, and to all of them.
+    /// The number of bytes that belong to each active call, in files and in waiting entries, and the sum of all of
+    /// them.
     private var live: [UInt64: Int]
     private var liveSize: Int
     private var lastSerial: UInt64
-    /// The store was notified of all missed calls up to this number. It is notified of each after the turn's flush.
+    /// The highest serial number up to which the store was given all missed calls. The store gets them after the flush
+    /// of the turn.
     private var toldSerial: UInt64
     /// The store has persisted the missed calls up to this number.
     private var storedSerial: UInt64 = 0
-    /// Whether a warning was logged that missed calls are dropped before the store has them.
+    /// Whether the log already has the warning that missed calls exist only in the journal. Reset when the store works
+    /// again.
     private var hasWarned = false
-    /// When to retry failed writes; `nil` if everything is written.
+    /// When failed writes are retried; `nil` if no entry waits.
     private(set) var retryAt: Instant?
     private var failingSince: Instant?
-    /// Called with a serial number. Pass it back to ``stored(_:)`` when the store has persisted everything that it got
-    /// before.
+    /// Called with a serial number. Pass the number to ``stored(_:)`` when the store has persisted all changes that it
+    /// got before.
     var askStore: (UInt64) -> Void = { _ in }
     /// How many writes have failed.
     private(set) var failures: UInt64 = 0
 
-    /// The entries of earlier runs, until they are taken.
+    /// The entries of earlier runs. They are taken once at the start.
     private var found: JournalContents
 
     private struct File {
         let number: Int
         var size: Int
-        /// The serial number of its last entry.
+        /// The serial number of the file's last entry.
         var last: UInt64
     }
 
+    /// Reads the files of earlier runs.
+    ///
     /// - Parameters:
     ///   - folder: the folder of the files; created if necessary.
     ///   - key: seals entries. Entries without a seal of this key are not read.
-    ///   - isFirstSealed: whether this is the first run that seals. Then the files of earlier runs are read without
-    ///     seals,
-    ///     and sealed; later such files are anybody's.
+    ///   - isFirstSealed: whether no earlier run had a key. Then the files of earlier runs are read without seals, and
+    ///     sealed. Later, unsealed files are not read, because anybody can have written them.
     ///   - settings: when files are begun and removed.
     ///   - log: receives failures.
     init(
@@ -73,10 +79,10 @@ final class CallJournal {
         for (number, path) in Self.files(in: folder) {
             let bytes = Self.contents(of: path, log)
             let length = found.read(bytes, key)
-            // Bytes that were being written at a power failure are zeros.
+            // Zeros at the end are left by a power failure during a write. Any other rest is reported.
             if bytes[length...].contains(where: { $0 != 0 }) {
                 log.error(
-                    "the call journal is not read to its end: it was cut, was changed, or belongs to another store",
+                    "the call journal is not read to its end: it was cut off, was changed, or belongs to another store",
                     [.path: .text(path), .bytes: .number(bytes.count - length)])
             }
             files.append(File(number: number, size: bytes.count, last: found.lastSerial))
@@ -96,7 +102,7 @@ final class CallJournal {
         }
     }
 
-    /// Seals the files of earlier versions of the program.
+    /// Seals the files of program versions that wrote entries without seals.
     private static func seal(in folder: String, _ key: JournalKey, _ log: Log) {
         for (number, path) in files(in: folder) {
             let bytes = contents(of: path, log)
@@ -134,13 +140,13 @@ final class CallJournal {
 
     // MARK: The start
 
-    /// Called once.
+    /// The missed calls of earlier runs. Called once, at the start.
     ///
-    /// - Parameter serial: the last number that ``askStore`` persisted in the store.
-    /// - Returns: the changes of missed calls that the store does not have yet, in their order.
+    /// - Parameter serial: the serial number up to which the store has all missed calls.
+    /// - Returns: the changes that the store does not have yet, in their order.
     func missedCalls(after serial: UInt64) -> [StoredBucketChange] {
         storedSerial = serial
-        // Somebody removed the files. The numbers start after those in the store.
+        // If somebody removed the files, the numbers continue after the last number in the store.
         lastSerial = max(lastSerial, serial)
         toldSerial = lastSerial
         defer { found.missed = [] }
@@ -150,7 +156,7 @@ final class CallJournal {
     /// The next calls of earlier runs, in the order of their numbers; empty at the end.
     func calls(after id: UInt64, limit: Int) -> [StoredCall] { found.calls(after: id, limit: limit) }
 
-    // MARK: What happens
+    // MARK: New entries
 
     func note(_ change: CallChange) {
         let call = change.call
@@ -170,7 +176,7 @@ final class CallJournal {
         }
     }
 
-    /// Writes waiting entries. Call before sending anything that depends on them.
+    /// Writes waiting entries. Call this before a message leaves that depends on them.
     func flush(now: Instant) {
         defer { toldSerial = lastSerial }
         guard !pending.isEmpty else {
@@ -225,7 +231,8 @@ final class CallJournal {
         askStore(toldSerial)
     }
 
-    /// Too many entries wait. The calls that they belong to would be incomplete, so only the ends of calls are kept.
+    /// Drops waiting entries, because too many wait. Their calls would be incomplete in the files, so only the ends of
+    /// calls are kept.
     private func keepEndsOnly() {
         let all = pending
         pending = []
@@ -234,30 +241,33 @@ final class CallJournal {
             if entry.kind == .over { pending += all[entry.range] }
             place = entry.range.upperBound
         }
-        // Otherwise room would be made for it again and again.
+        // If the ends of calls alone take half of the limit, they are dropped too. Otherwise the limit would be reached
+        // again soon.
         if pending.count > settings.pendingLimit / 2 { pending = [] }
-        // Dropped entries include rows of missed calls. Older files must not be taken for newer than the store.
+        // The dropped entries include missed calls. With the mark in the store, the next run does not apply older
+        // entries over newer rows.
         askStore(toldSerial)
         log.error("entries of the call journal are dropped", [.path: .text(folder), .count: .number(all.count)])
     }
 
     // MARK: Room
 
-    /// The store has persisted everything that it got before this number.
+    /// Call when the store has persisted everything that it got before this serial number.
     func stored(_ serial: UInt64) {
         storedSerial = max(storedSerial, serial)
         hasWarned = false
     }
 
-    /// Once for each outage of the store.
+    /// Logs a warning, once for each outage of the store.
     private func warnOfUnstored() {
         guard !hasWarned else { return }
         hasWarned = true
         log.warning("missed calls that the store cannot write would not survive a crash", [.path: .text(folder)])
     }
 
-    /// Removes the oldest files while more than half of all bytes are useless. Entries of active calls in them are
-    /// written again. While the store fails, their missed calls exist only here; they are kept up to a limit.
+    /// Removes the oldest files while more than half of all bytes are useless. Entries of active calls in these files
+    /// are copied to the last file. While the store fails, missed calls exist only in these files. Then the files are
+    /// kept up to a limit.
     private func clean() {
         for _ in 0..<settings.filesAtOnce {
             guard let oldest = files.first, files.count > 1 else { return }
@@ -272,11 +282,12 @@ final class CallJournal {
             if let bytes = try? AppendedFile.contents(of: path) {
                 var place = 0
                 while let entry = JournalEntry(in: bytes, at: place, key) {
-                    // The end may belong to an earlier call with the same number.
+                    // An entry of the kind `over` may belong to an earlier call with the same number, so it is not
+                    // copied.
                     if entry.kind != .over, live[entry.call] != nil { pending += bytes[entry.range] }
                     place = entry.range.upperBound
                 }
-                // The file is removed after its entries are in another one.
+                // The file is removed only after its entries are in the last file.
                 guard (try? append()) != nil else { return }
             }
             AppendedFile.remove(path)
@@ -284,12 +295,12 @@ final class CallJournal {
         }
     }
 
-    /// Each run begins a file, so many short runs leave many small files.
+    /// Whether the file is small and many files exist. Each run begins a file, so short runs leave many small files.
     private func isOneOfMany(_ file: File) -> Bool {
         files.count > settings.manyFiles && file.size < settings.fileSize / 8
     }
 
-    /// The last call. If the store has everything and no call is active, no file remains.
+    /// Closes the journal. If the store has all missed calls and no call is active, all files are removed.
     func close(isStored: Bool, now: Instant) {
         retryAt = nil
         flush(now: now)
@@ -300,17 +311,17 @@ final class CallJournal {
     }
 }
 
-/// Not for operators: the defaults suit a laptop and a server.
+/// The sizes and limits of the call journal. Operators cannot set them: the defaults suit a laptop and a server.
 struct CallJournalSettings: Hashable, Sendable {
     /// The size in bytes at which the next file is begun.
     var fileSize = 1 << 20
-    /// How many useless bytes are allowed in addition to as many useful ones.
+    /// How many useless bytes are allowed in addition to the number of useful bytes.
     var slack = 4 << 20
-    /// The same limit while the store does not have the files' missed calls.
+    /// The same limit while the store does not have all missed calls of the files.
     var unstoredLimit = 256 << 20
-    /// How many files are cleaned at once.
+    /// How many files are removed or copied at once.
     var filesAtOnce = 2
-    /// The number of files from which small files are cleaned even if all their entries are useful.
+    /// The number of files above which small files are copied together, even if all of their entries are useful.
     var manyFiles = 16
     /// How many bytes may wait while writes fail.
     var pendingLimit = 8 << 20

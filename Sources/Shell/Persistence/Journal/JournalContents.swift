@@ -4,17 +4,17 @@ import ProxyCore
 struct JournalContents {
     private(set) var lastSerial: UInt64 = 0
     var missed: [(serial: UInt64, change: StoredBucketChange)] = []
-    /// The changes of each active call. Entries that were copied to a later file come after later entries, and perhaps
-    /// twice.
+    /// The changes of each active call. An entry that was copied to a later file is not in its order any more, and can
+    /// occur twice.
     private var changes: [UInt64: [(serial: UInt64, change: CallChange)]] = [:]
-    /// The number of bytes of each call.
+    /// The number of bytes that each call has in the files.
     private(set) var sizes: [UInt64: Int] = [:]
-    /// The calls in the order of their numbers, after the first request for them.
+    /// The calls, sorted by number. Computed when ``calls(after:limit:)`` is first called.
     private var calls: [StoredCall]?
 
-    /// Adds the next file, as far as it can be read.
+    /// Adds the entries of the next file, up to the first one that cannot be read.
     ///
-    /// - Returns: how many bytes could be read.
+    /// - Returns: how many bytes were read.
     mutating func read(_ bytes: [UInt8], _ key: JournalKey) -> Int {
         var place = 0
         while let entry = JournalEntry(in: bytes, at: place, key) {
@@ -34,7 +34,7 @@ struct JournalContents {
         return place
     }
 
-    /// A call whose first entry is missing is ignored.
+    /// The next calls, sorted by number. A call whose first entry is missing is left out.
     mutating func calls(after id: UInt64, limit: Int) -> [StoredCall] {
         let all = calls ?? changes.values.compactMap(Self.call).sorted { $0.id < $1.id }
         calls = all
@@ -50,7 +50,7 @@ struct JournalContents {
         for (serial, change) in changes.sorted(by: { $0.serial < $1.serial }) where serial > last {
             last = serial
             if case .begun(let call) = change {
-                // An earlier run may have used the same number for another call.
+                // If an earlier run used the same number for another call, the later call replaces it.
                 found = call
             } else {
                 found?.apply(change)

@@ -6,23 +6,23 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-/// One change in the call journal, as bytes:
+/// One change in the call journal, encoded as bytes. All numbers are big-endian:
 ///
-///     length of the rest     4 bytes, the highest first, as all numbers; the first bit is set
+///     length of the rest     4 bytes; the first bit is set
 ///     seal of the rest       28, see ``JournalKey``
 ///     serial number          8, in the order in which changes were made
 ///     number of the call     8; 0 for a row of missed calls
 ///     kind                   1
 ///     its values
 ///
-/// A change that is cut, damaged or written by somebody else ends the readable part of a file.
+/// Reading a file stops at the first entry that is incomplete, damaged or not sealed with the key.
 ///
-/// Before seals existed, the first bit was not set, and a checksum of 4 bytes was in the seal's place.
+/// In the format without seals, the first bit was not set, and a checksum of 4 bytes was in the place of the seal.
 struct JournalEntry {
     let serial: UInt64
     let call: UInt64
     let kind: Kind
-    /// The range of the entry in its bytes, with length and checksum.
+    /// The range of the entry in the file's bytes, with length and seal.
     let range: Range<Int>
 
     enum Kind: UInt8 {
@@ -34,10 +34,10 @@ struct JournalEntry {
     fileprivate static let prefix = lengthCount + JournalKey.sealCount
     fileprivate static let sealMark: UInt32 = 1 << 31
     private static let head = 17
-    /// The range of the sealed part in its bytes.
+    /// The range of the sealed part in the file's bytes.
     fileprivate let content: Range<Int>
 
-    /// The entry at this place; `nil` if it is incomplete or not sealed with this key.
+    /// Reads the entry at this place; `nil` if it is incomplete or not sealed with this key.
     init?(in bytes: [UInt8], at place: Int, _ key: JournalKey) {
         guard place >= 0, bytes.count - place >= Self.prefix + Self.head else { return nil }
         var reader = JournalReader(bytes, place..<place + Self.lengthCount)
@@ -49,7 +49,7 @@ struct JournalEntry {
         self.init(bytes, from: place, content: place + Self.prefix..<place + Self.prefix + length)
     }
 
-    /// The entry at this place, in the format without seals.
+    /// Reads the entry at this place in the format without seals.
     init?(unsealedIn bytes: [UInt8], at place: Int) {
         let prefix = Self.lengthCount + 4
         guard place >= 0, bytes.count - place >= prefix + Self.head else { return nil }
@@ -71,7 +71,7 @@ struct JournalEntry {
         range = place..<content.upperBound
     }
 
-    /// Appends the same entry with a seal.
+    /// Appends the entry to `sealed`, in the format with seals.
     func seal(from bytes: [UInt8], to sealed: inout [UInt8], _ key: JournalKey) {
         let start = sealed.count
         sealed.append(contentsOf: [UInt8](repeating: 0, count: Self.prefix))
@@ -79,7 +79,7 @@ struct JournalEntry {
         sealed.sealJournalEntry(at: start, key)
     }
 
-    /// The change; `nil` if this program cannot have written it.
+    /// The change; `nil` if its values are malformed.
     func change(in bytes: [UInt8]) -> CallChange? {
         var reader = JournalReader(bytes, content.lowerBound + Self.head..<content.upperBound)
         let change: CallChange? =
@@ -105,7 +105,7 @@ extension CallChange {
         }
     }
 
-    /// 0 for a row of missed calls.
+    /// The number of the call; 0 for a row of missed calls.
     var call: UInt64 {
         switch self {
         case .begun(let call): call.id
@@ -114,7 +114,7 @@ extension CallChange {
         }
     }
 
-    /// Appends the entry to `bytes`.
+    /// Encodes the change and appends the entry to `bytes`.
     func write(_ serial: UInt64, to bytes: inout [UInt8], _ key: JournalKey) {
         let start = bytes.count
         bytes.append(capacity: sizeHint) { out in
@@ -137,7 +137,7 @@ extension CallChange {
         bytes.sealJournalEntry(at: start, key)
     }
 
-    /// Large enough in almost all cases.
+    /// The estimated size of the entry in bytes. It is large enough in almost all cases.
     private var sizeHint: Int {
         switch self {
         case .begun(let call): 512 + call.request.count + 128 * call.branches.count
@@ -150,7 +150,7 @@ extension CallChange {
 }
 
 extension [UInt8] {
-    /// Writes length and seal of the entry that begins at `start` and ends with the last byte.
+    /// Writes the length and the seal of the entry that begins at `start` and ends with the last byte.
     mutating func sealJournalEntry(at start: Int, _ key: JournalKey) {
         let content = start + JournalEntry.prefix
         let mark = UInt32(clamping: count - content) | JournalEntry.sealMark
@@ -158,7 +158,7 @@ extension [UInt8] {
         key.seal(&self, from: content)
     }
 
-    /// The checksum of entries in the format without seals. FNV-1a over words of eight bytes.
+    /// The checksum of an entry in the format without seals: FNV-1a over words of eight bytes.
     func journalChecksum(of range: Range<Int>) -> UInt32 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(range.count)
         func add(_ word: UInt64) {

@@ -1,9 +1,9 @@
 import Crypto
 
-/// The key that seals the entries of the call journal. It is kept in the store. Without the store nobody can forge a
-/// call that the next run would resume.
+/// The key that seals the entries of the call journal. The store keeps it. Without the store, nobody can forge a call
+/// that the next run would resume.
 ///
-/// A class, because writers and readers share it; used only on the loop.
+/// It is a class, because writers and readers share it. It is used only on the loop.
 final class JournalKey {
     private var key: GMACKey
 
@@ -11,13 +11,13 @@ final class JournalKey {
     /// - Throws: for another number of bytes.
     init(_ secret: [UInt8]) throws(CryptoError) { key = try GMACKey(secret) }
 
-    /// Computes the seal of all bytes from `start` on, and writes it into the places before them.
+    /// Computes the seal of all bytes from `start` on, and writes the seal directly before `start`.
     func seal(_ bytes: inout [UInt8], from start: Int) { key.seal(&bytes, from: start) }
 
     func isSealed(_ bytes: [UInt8], _ range: Range<Int>) -> Bool { key.isSealed(bytes, range) }
 
     static let byteCount = GMACKey.byteCount
     static let sealCount = GMACKey.sealCount
-    /// Its name among the secrets of the store.
+    /// The key's name among the secrets of the store.
     static let name = "call-journal"
 }

@@ -6,9 +6,9 @@ import Registration
 import SIPGrammar
 import Timekeeping
 
-// The values of the call journal. The writer and the reader of each value are next to each other.
+// The values of journal entries. For each type, the reader and the writer are next to each other.
 
-/// Reads values of the journal. A missing value reads as empty and marks the reader as broken.
+/// Decodes the values of an entry. If a value is missing, the reader returns an empty value and sets ``isBroken``.
 struct JournalReader {
     private let source: [UInt8]
     private var place: Int
@@ -41,7 +41,7 @@ struct JournalReader {
 
     mutating func number32() -> UInt32 { UInt32(truncatingIfNeeded: number(bytes: 4)) }
 
-    /// A copy, so that no value keeps the whole file in memory.
+    /// Reads a byte string and copies it. Without the copy, the value would keep the whole file in memory.
     mutating func bytes() -> ByteString {
         let count = Int(number32())
         guard count <= end - place else {
@@ -116,7 +116,7 @@ extension JournalReader {
             request: request, final: final, branches: list { $0.branch() })
     }
 
-    /// Call-ID and tag are read from the request again.
+    /// Reads an offer. Its Call-ID and tag are not in the entry, but are parsed again from the request.
     private mutating func userCall(mayPush: Bool) -> StoredUserCall {
         let (callRef, aor, holdUntil) = (CallRef(rawValue: number()), addressOfRecord(), date())
         return StoredUserCall(
@@ -282,7 +282,7 @@ extension ByteSink {
         append(counted: aor.host)
     }
 
-    /// Without the connection, which ends with its process.
+    /// Appends a flow without the number of its connection, because connections end with their process.
     fileprivate mutating func append(_ flow: Flow) {
         append(flow.transport.rawValue)
         append(JournalFlags(flow.isConnection || flow.isClosed, flow.remote.address.isV4))

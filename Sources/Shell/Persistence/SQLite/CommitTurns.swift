@@ -1,7 +1,8 @@
 import Timekeeping
 
-/// When commits may begin. Under load commits wait for their turn, so that each one carries more changes. A single
-/// change is written immediately; so is a group of changes as large as the last commits (``StoreIntake/Notice/atOnce``).
+/// Decides when the next commit may begin. Under load, commits are kept apart, so that each one carries more changes.
+/// Without load, a change is written immediately. A group of changes as large as the last commits is also written
+/// immediately (``StoreIntake/Call/atOnce``).
 struct CommitTurns {
     private let interval: Duration
     private let groupSize: Int
@@ -13,6 +14,6 @@ struct CommitTurns {
         groupSize = settings.groupSizeLimit
     }
 
-    /// A commit begins, for which this many changes waited.
+    /// Call when a commit begins. `tickets` is the number of its entries for which callers wait.
     mutating func began(for tickets: Int, now: Instant) { next = tickets < groupSize ? .distantPast : now + interval }
 }

@@ -1,12 +1,12 @@
 import ProxyCore
 import PushDelivery
 
-/// Finds the changes of a transaction that need not be written, because a later change removes or replaces their row.
-/// Thus a short call costs one row, with any number of changes.
+/// Finds the changes of a transaction that need not be written, because a later change in the transaction removes or
+/// replaces the same row. Thus a short call writes one row, whatever the number of its changes.
 struct LastChanges {
-    /// The places of these changes in the transaction, the last one first.
+    /// The indices of the needless changes in the transaction, in descending order.
     private var needless: [Int] = []
-    /// The place of the next change.
+    /// The index of the next change.
     private var place = 0
 
     init(of parts: [StoreIntake.Entry]...) {
@@ -27,7 +27,7 @@ struct LastChanges {
         needless.sort(by: >)
     }
 
-    /// A change of a row.
+    /// The row that a change writes, and the index of the change.
     private struct Write: Comparable {
         let row: UInt64
         let place: Int
@@ -43,7 +43,7 @@ struct LastChanges {
         }
     }
 
-    /// Whether the next change must be written. Asked in the order of the changes.
+    /// Whether the next change must be written. Call it for all changes, in their order.
     mutating func nextCounts() -> Bool {
         defer { place += 1 }
         guard needless.last == place else { return true }

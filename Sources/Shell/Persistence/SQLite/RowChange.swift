@@ -1,17 +1,17 @@
 package import ProxyCore
 package import Timekeeping
 
-/// One change to write. Its byte strings must be compacted.
+/// One change for the writer. Byte strings in it must be compact copies, so that they do not keep messages in memory.
 package enum RowChange: Sendable {
     case engine(EngineChange)
     case timeline(TimelineChange)
     case service(ServiceChange)
-    /// Forgets records of the timeline that were begun before that, and the oldest beyond that many; looks at no more
-    /// than the `limit` oldest.
+    /// Deletes records of the timeline that are older than `before`, and the oldest records above the number `keeping`.
+    /// Each change looks at no more than the `limit` oldest records.
     case pruneTimeline(before: UnixTime, keeping: Int, limit: Int)
 }
 
-/// Names a group of changes that were submitted together, and who waits for them.
+/// Identifies a group of changes that were submitted together, and the caller that waits for them.
 package enum StoreTicket: Hashable, Sendable {
     case engine(CommitTicket)
     /// The ticket of a service. ``SQLiteStore`` assigns the number.
@@ -20,9 +20,9 @@ package enum StoreTicket: Hashable, Sendable {
 
 /// The result of changes that were submitted together.
 package struct StoreResult: Hashable, Sendable {
-    /// `nil` for changes without a ticket.
+    /// The ticket of the changes; `nil` if no caller waits for them.
     package let ticket: StoreTicket?
     package let isStored: Bool
-    /// See ``WriteResult``.
+    /// Whether the rows to change existed, see ``WriteResult/isFound``.
     package var isFound = true
 }

@@ -1,10 +1,10 @@
 package import Storage
 
-/// Why SQLite cannot use the file.
+/// Why SQLite cannot use the store's file.
 package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case sql(SQLError)
     case migration(MigrationError)
-    /// The store's path now leads to another file, or to none.
+    /// The store's path now leads to another file, or to no file.
     case replaced
     /// A thread or an event loop could not be created.
     case system(String)
@@ -21,7 +21,7 @@ package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension SQLiteFailure {
-    /// Whether the system caused the failure, and not the changes.
+    /// Whether the machine caused the failure, such as a full disk, and not the changes.
     var isOfSystem: Bool {
         switch self {
         case .sql(let error), .migration(.failed(_, let error)): error.isOfSystem

@@ -12,7 +12,7 @@ package final class SQLiteFile {
 
     /// Opens or creates the file, and migrates it to this program's schema.
     ///
-    /// - Throws: also if a daemon uses the store.
+    /// - Throws: if the file cannot be opened, or a daemon uses the store.
     package init(path: String) throws(StoreError) {
         self.path = path
         lock = try StoreLock(store: path, for: .command)
@@ -39,12 +39,12 @@ package final class SQLiteFile {
         try asked { try $0.mobileApps() }
     }
 
-    /// Writes the changes and returns after they are persisted.
+    /// Writes the changes and returns when they are persisted.
     package func keep(_ changes: [ServiceChange]) throws(StoreError) {
         try asked { try $0.keep(changes) }
     }
 
-    /// Copies the file in the same way as the daemon, with any schema.
+    /// Copies the store's file in the same way as a running daemon does. The schema may be of any version.
     ///
     /// - Returns: the size of the copy in bytes.
     package static func backUp(_ path: String, to file: String) throws(StoreError) -> Int {

@@ -10,8 +10,8 @@ import Storage
 package import Telemetry
 package import Timekeeping
 
-/// The store in one SQLite file, for a daemon that uses it exclusively. One thread writes changes, a second one reads,
-/// and a third one writes backups.
+/// The store in one SQLite file. Only one daemon uses it at a time. One thread writes changes, a second one reads, and
+/// a third one writes backups.
 ///
 /// - `@unchecked Sendable` because its mutable parts are used only on its loop, or before that loop runs.
 package final class SQLiteStore: ProxyStore, @unchecked Sendable {
@@ -31,16 +31,16 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     private let journal: CallJournal
     /// Retries failed writes of the journal.
     private var journalTimer: LoopTimer?
-    /// The lock of a calls folder with its own name, which two stores could share.
+    /// The lock of a separate calls folder. Two stores could name the same folder.
     private let callsLock: FileLock?
     private var lastServiceTicket: UInt64 = 0
 
-    /// Brings results from the writer's thread to the loop.
+    /// Receives the results of the writer's thread on the loop, and calls back.
     ///
     /// - `@unchecked Sendable` because it is used only on the loop.
     private final class Outcomes: @unchecked Sendable {
         var finished: ([CommitResult]) -> Void = { _ in }
-        /// The callbacks of services for written changes, by the numbers of their tickets.
+        /// The callbacks of services that wait for a commit, by the numbers of their tickets.
         var waiting: [UInt64: (WriteResult) -> Void] = [:]
         private let log: Log
 
@@ -65,12 +65,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     /// Opens or creates the file, and migrates it to this program's schema.
     ///
     /// - Parameters:
-    ///   - path: the file.
-    ///   - callsFolder: the folder of the call journal; beside the file if `nil`.
+    ///   - path: the path of the store's file.
+    ///   - callsFolder: the folder of the call journal; if `nil`, a folder beside the store.
     ///   - settings: the settings of the timeline.
-    ///   - loop: the loop that the store is used on.
+    ///   - loop: the loop on which the store is used.
     ///   - log: receives later failures.
-    /// - Throws: also if another process uses the store.
+    /// - Throws: if the store cannot be used, also because another process uses it.
     package init(
         path: String, callsFolder: String? = nil, timeline settings: TimelineSettings = TimelineSettings(),
         loop: EventLoop, log: Log
@@ -83,7 +83,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         self.outcomes = outcomes
         do throws(SQLiteFailure) {
             writer = try StoreWriter(path: path, log: log) { results in
-                // Success of changes without a ticket is not reported to the loop.
+                // The loop is not notified of changes that succeeded and for which no caller waits.
                 let told = results.filter { $0.ticket != nil || !$0.isStored }
                 if !told.isEmpty { loop.post { outcomes.arrived(told) } }
             }
@@ -111,7 +111,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         journal.askStore = { [weak self] in self?.mark($0) }
     }
 
-    /// The key of the journal. The first run creates and persists it.
+    /// The key that seals the call journal. The first run creates and persists it.
     private static func journalKey(in path: String) throws(StoreError) -> (key: JournalKey, isFirst: Bool) {
         do throws(SQLiteFailure) {
             let connection = try Connection.openStore(path, mayCreate: true)
@@ -171,7 +171,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     private func commit(_ changes: [RowChange], for ticket: StoreTicket) {
         guard !writer.commit(changes, for: ticket) else { return }
-        // Reported later, because the caller is in the middle of other work.
+        // The result is posted to the loop, because the caller is in the middle of other work.
         loop.post { [outcomes] in outcomes.arrived([StoreResult(ticket: ticket, isStored: false)]) }
     }
 
@@ -180,12 +180,13 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     package func flushJournal() {
         journal.flush(now: loop.now)
         guard let retry = journal.retryAt else { return }
-        // While a call waits, no other event might trigger the retry.
+        // The timer retries. While a call waits, no other event might trigger the retry.
         if journalTimer == nil { journalTimer = try? LoopTimer(on: loop) { [weak self] in self?.flushJournal() } }
         if journalTimer?.deadline == nil { journalTimer?.arm(at: retry) }
     }
 
-    /// When the store has persisted everything up to here, the journal need no longer keep the missed calls up to here.
+    /// Writes a mark into the store. When the mark is persisted, all missed calls before it are persisted too, and the
+    /// journal need not keep them.
     private func mark(_ serial: UInt64) {
         commit([.note(key: Self.journalMark, value: "\(serial)")]) { [journal] in
             if $0.isStored { journal.stored(serial) }
@@ -210,8 +211,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
 
     // MARK: Questions
 
-    // Answers from changes without a ticket need those changes written first: somebody who just saw a call asks for its
-    // record immediately.
+    // Changes without a ticket are written before the read. An operator who has just seen a call asks for its record
+    // immediately.
 
     package func userNames(
         after name: ByteString, in realm: ByteString, limit: Int

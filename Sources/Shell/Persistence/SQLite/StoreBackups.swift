@@ -1,7 +1,8 @@
 import Reactor
 import Storage
 
-/// Copies the store for operators while it is in use. It has its own thread, so that neither calls nor reads wait.
+/// Copies the store for operators while it is in use. Backups have their own thread, so that neither calls nor reads
+/// wait for them.
 final class StoreBackups: Sendable {
     private let path: String
     private let reader: StoreReader
@@ -19,7 +20,7 @@ final class StoreBackups: Sendable {
         reader.stop()
     }
 
-    /// Copies the store into the file. Only one copy is made at a time.
+    /// Copies the store into the file. A second request during a copy fails with ``BackupFailure/busy``.
     ///
     /// - Returns: the size of the file in bytes.
     func write(to file: String) async throws(BackupFailure) -> Int {

@@ -1,12 +1,12 @@
 import Reactor
 import Storage
 
-/// Copies the write-ahead log into the file on its own thread, so that no commit waits for it.
+/// Copies the write-ahead log into the database on its own thread, so that no commit waits for the copy.
 ///
-/// Its connection stays open while the daemon runs. Thus SQLite keeps its index of the log when the writer's connection
-/// is opened again, and never uses pages of a failed commit.
+/// Its connection stays open while the daemon runs. Thus SQLite keeps its index of the log while the writer's
+/// connection is opened again after a failure, and never uses pages of a failed commit.
 actor StoreCheckpointer {
-    private let loop: EventLoop  // held, since the executor reference below does not keep it alive
+    private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
@@ -17,8 +17,8 @@ actor StoreCheckpointer {
         self.path = path
     }
 
-    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may call this,
-    /// but only one call at a time until it is finished.
+    /// Copies the current contents of the log, then calls `finished` on the actor's thread. Any thread may call this.
+    /// The next call must wait until `finished` was called.
     nonisolated func start(_ finished: @escaping @Sendable () -> Void) {
         loop.post {
             self.assumeIsolated { $0.copy() }
@@ -28,7 +28,7 @@ actor StoreCheckpointer {
 
     nonisolated func open() { loop.post { self.assumeIsolated { $0.openConnection() } } }
 
-    /// Opens the database again, because the open log lost its name.
+    /// Opens the database again after somebody removed the log that is open.
     nonisolated func reopen() {
         loop.post {
             self.assumeIsolated {
@@ -46,11 +46,12 @@ actor StoreCheckpointer {
         options.access = .readWrite
         options.autoCheckpoint = 0
         connection = try? Connection(path: path, options: options)
-        // A read makes SQLite open the log.
+        // SQLite opens the log at the first read.
         _ = try? connection?.integer("PRAGMA user_version")
     }
 
-    /// A failure is retried with the next pages. A full disk stops the writer, which reports it.
+    /// Copies the log. After a failure, the next checkpoint tries again. A full disk also stops the writer, which
+    /// reports it.
     private func copy() {
         openConnection()
         do {

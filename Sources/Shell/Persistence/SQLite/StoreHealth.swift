@@ -1,16 +1,18 @@
 import Collections
 
-/// Whether changes can be written. Behind a lock, because the writer's thread sets it and other threads read it.
+/// Whether the store can write changes. It is behind a lock, because the writer's thread sets it and other threads read
+/// it.
 struct StoreHealth: Sendable {
     /// Why changes cannot be written; `nil` if they can.
     var failure: String?
 }
 
-/// Changes without a ticket that could not be written. They are kept in their order until the disk has room.
+/// Changes that could not be written and for which no caller waits. They are kept in their order until the disk has
+/// room.
 struct DeferredChanges {
     private(set) var entries = Queue<StoreIntake.Entry>()
     private(set) var count = 0
-    /// How many changes were dropped since the last ``clear()``.
+    /// How many of these changes were dropped since the last ``clear()``.
     private(set) var lost = 0
 
     mutating func add(_ added: [StoreIntake.Entry], limit: Int) {
@@ -24,7 +26,7 @@ struct DeferredChanges {
         }
     }
 
-    /// Removes all, because changes are written again.
+    /// Removes all changes, because they were written.
     mutating func clear() {
         entries = Queue()
         count = 0

@@ -3,19 +3,21 @@ import Collections
 import ProxyCore
 import Registration
 
-/// The queue of changes to write, in order. Behind a lock, because every shard adds to it.
+/// The queue of changes to write, in order. It is behind a lock, because every shard adds to it.
+///
+/// Lazy rows are refreshed bindings. They wait apart from the queue, and a crash may lose them.
 struct StoreIntake {
     struct Entry: Sendable {
-        /// `nil` if no caller waits for the changes.
+        /// The ticket of the caller that waits for the changes; `nil` if no caller waits.
         let ticket: StoreTicket?
         let changes: [RowChange]
     }
 
-    /// The contents of one transaction: first the entries in order, then the lazy rows, for which no caller waits.
+    /// The contents of one transaction: first the entries in order, then lazy rows.
     struct Batch: Sendable {
         var entries: [Entry] = []
         var lazyRows: [StoredBinding] = []
-        /// Whether entries are left for the next transaction.
+        /// Whether entries remain in the queue for the next transaction.
         var leavesEntries = false
 
         var isEmpty: Bool { entries.isEmpty && lazyRows.isEmpty }
@@ -23,46 +25,48 @@ struct StoreIntake {
     }
 
     private var entries = Queue<Entry>()
-    /// How many of the entries have a ticket, and how many such entries recent commits had.
+    /// How many entries in the queue have a ticket, and how many such entries the last commits had.
     private var awaited = 0
     private var groupSize = 0
     /// See ``StoreWriterSettings/groupSizeLimit``.
     private let groupSizeLimit: Int
-    /// How many changes wait, without lazy rows.
+    /// How many changes wait in the queue, without lazy rows.
     private(set) var count = 0
     private var lazyRows: [DeviceID: StoredBinding] = [:]
     private(set) var isClosed = false
-    /// The last notice to the writer's thread about waiting entries.
+    /// The last notice that the writer's thread got about waiting entries.
     private var announced = Notice.none
-    /// Whether the writer's thread will check for entries later by itself, see ``gatheringEnded()``.
+    /// Whether the writer's thread will soon look for entries without a notice, see ``gatheringEnded()``.
     private var isGathering = false
 
     /// The notices to the writer's thread.
     enum Notice: Comparable {
         case none
-        /// Entries wait, all without a ticket. More may gather.
+        /// Entries wait, all of them without a ticket. The writer may wait for more entries.
         case soon
         /// An entry with a ticket waits. Under load the commit waits for its turn, see ``CommitTurns``.
         case now
-        /// As many entries wait as recent commits had. They may come from all phones that are active now, so the commit
-        /// need not wait for its turn.
+        /// As many entries wait as the last commits had. They may come from all phones that are active now, so the
+        /// commit does not wait for its turn.
         case atOnce
     }
 
     init(groupSizeLimit: Int) { self.groupSizeLimit = groupSizeLimit }
 
     var lazyCount: Int { lazyRows.count }
-    /// As many entries with a ticket wait as recent commits had.
+    /// Whether the queue has as many entries with a ticket as the last commits had.
     var isGroupComplete: Bool { groupSize >= groupSizeLimit && awaited >= groupSize }
 
+    /// Adds an entry to the queue.
+    ///
     /// - Parameters:
     ///   - entry: the changes to write.
     ///   - limit: how many changes may wait.
-    ///   - gatherLimit: how many may gather without a notice.
-    /// - Returns: `nil` if the queue is full, otherwise the notice for the writer's thread.
+    ///   - gatherLimit: how many changes without a ticket may wait before the writer gets a notice.
+    /// - Returns: the notice for the writer's thread; `nil` if the queue is full.
     mutating func add(_ entry: Entry, limit: Int, gatherLimit: Int = .max) -> Notice? {
         guard !isClosed, count + entry.changes.count <= limit else { return nil }
-        // An older lazy row must not be written after this change.
+        // A lazy row that is older than this change must not be written after it.
         for case .engine(.binding(let change)) in entry.changes { lazyRows.removeValue(forKey: change.id) }
         entries.append(entry)
         count += entry.changes.count
@@ -77,7 +81,7 @@ struct StoreIntake {
         return wanted
     }
 
-    /// The gathering time is over. Later entries must be announced again.
+    /// Call when the gathering time is over. From now on new entries cause a notice again.
     ///
     /// - Returns: whether entries wait now.
     mutating func gatheringEnded() -> Bool {
@@ -85,7 +89,9 @@ struct StoreIntake {
         return !entries.isEmpty
     }
 
-    /// - Returns: `nil` if the queue has no room for all of them, else whether these are the first ones in it.
+    /// Adds lazy rows. A newer row replaces an older row of the same binding.
+    ///
+    /// - Returns: whether no lazy row waited before; `nil` if not all rows have room.
     mutating func addLazily(_ rows: [StoredBinding], limit: Int) -> Bool? {
         guard !isClosed, lazyRows.count + rows.count <= limit else { return nil }
         defer {
@@ -94,7 +100,7 @@ struct StoreIntake {
         return lazyRows.isEmpty
     }
 
-    /// Lazy rows of a failed transaction wait again, unless a newer row replaced them.
+    /// Adds the lazy rows of a failed transaction again, except for bindings with a newer row or change.
     mutating func restore(_ rows: [StoredBinding]) {
         var newer: Set<DeviceID> = []
         for entry in entries.elements {
@@ -103,8 +109,8 @@ struct StoreIntake {
         for row in rows where lazyRows[row.id] == nil && !newer.contains(row.id) { lazyRows[row.id] = row }
     }
 
-    /// Takes the changes of the next transaction. Lazy rows come only after all other changes, because they must not
-    /// overtake them.
+    /// Takes the changes of the next transaction. Lazy rows follow only when the queue is empty, because they must not
+    /// overtake other changes.
     mutating func take(limit: Int, withLazyRows: Bool) -> Batch {
         var batch = Batch()
         var taken = 0
@@ -116,7 +122,7 @@ struct StoreIntake {
         count -= taken
         let tickets = batch.entries.count { $0.ticket != nil }
         awaited -= tickets
-        // The average grows immediately and shrinks slowly. Otherwise small commits would lower it too fast.
+        // The estimate rises immediately and falls slowly. Otherwise a few small commits would lower it too far.
         groupSize = max(tickets, groupSize - (groupSize + 7) / 8)
         if entries.isEmpty { announced = .none } else { batch.leavesEntries = true }
         guard withLazyRows, entries.isEmpty, taken < limit else { return batch }
@@ -128,7 +134,7 @@ struct StoreIntake {
         return batch
     }
 
-    /// Refuses everything from now on. Waiting changes are still written.
+    /// Refuses all later changes. Waiting changes are still written.
     mutating func close() { isClosed = true }
 }
 

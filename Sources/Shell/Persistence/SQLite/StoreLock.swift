@@ -5,8 +5,8 @@ import Storage
 import Telemetry
 import Timekeeping
 
-/// Shows that a process uses the store: a file beside it that is locked for the lifetime of the process. Two daemons on
-/// one store would each trust their own memory and overwrite the other's changes.
+/// Keeps a second process away from the store: a file beside the store, which is locked while the process runs. Two
+/// daemons on one store would each trust their own memory, and overwrite each other's changes.
 final class StoreLock {
     enum Holder: String {
         /// The daemon holds the lock while it runs.
@@ -15,7 +15,7 @@ final class StoreLock {
         case command
     }
 
-    /// The store did not exist when the lock was taken.
+    /// Whether the store did not exist when the lock was taken.
     let isNewStore: Bool
     private let lock: FileLock
     private let file: String
@@ -23,7 +23,9 @@ final class StoreLock {
     private var timer: LoopTimer?
     private var hasToldOfFailure = false
 
-    /// - Throws: a sentence that names the file and the process that holds it.
+    /// Takes the lock.
+    ///
+    /// - Throws: a sentence that names the file and the process that holds the lock.
     init(store path: String, for holder: Holder) throws(StoreError) {
         guard let store = resolvedPath(path) else {
             throw StoreError("the folder of the store \(path) does not exist; create it, or correct the setting store")
@@ -31,15 +33,15 @@ final class StoreLock {
         self.holder = holder
         file = store + ".lock"
         isNewStore = FileIdentity(path: store) == nil
-        // The lock's file stays, and its mark shows that a store was created. Without this check the daemon would start
-        // with an empty store: without users, contacts and missed calls. A start that failed before it created the
-        // store leaves no mark.
+        // The lock's file stays after the end of the process, and a mark in it shows that a store was created. Without
+        // this check, a daemon whose store is missing would start with an empty store: without users, contacts and
+        // missed calls. A start that failed before it created the store leaves no mark.
         guard !isNewStore || !FileLock.hasMark(Self.made, path: file) || FileIdentity(path: store) != nil else {
             throw StoreError(
                 "the store \(path) is missing, but \(file) shows that it existed. Is its disk not mounted, or was it moved? Put it back, or restore a backup. To start with an empty store, remove \(file)"
             )
         }
-        // A command releases the lock soon; a daemon does not.
+        // A command releases the lock soon. A daemon keeps it.
         for _ in 0..<Self.patience {
             do throws(FileLock.Failure) {
                 lock = try FileLock(path: file, activity: holder.rawValue)
@@ -55,8 +57,8 @@ final class StoreLock {
         throw StoreError("another command keeps the store \(path) in use: it holds \(file)")
     }
 
-    /// From now on checks that the file keeps its name, so that a second daemon is kept out even if somebody removes
-    /// the file.
+    /// From now on checks regularly that the lock's file is in its place. A second daemon is kept out even if somebody
+    /// removes the file.
     func watch(on loop: EventLoop, log: Log) throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.look(log)
@@ -80,7 +82,8 @@ final class StoreLock {
         }
     }
 
-    /// The store exists now. If it is missing at a later start, the daemon reports it.
+    /// Marks in the lock's file that the store was created. If the store is missing at a later start, the daemon
+    /// reports it.
     func storeIsMade() throws(StoreError) {
         do throws(FileLock.Failure) { try lock.mark(Self.made) } catch {
             throw StoreError("the store's lock \(file) cannot be written: \(error)")
@@ -101,6 +104,6 @@ final class StoreLock {
 
     private static let interval: Duration = .seconds(1)
     private static let patience = 100
-    /// In microseconds.
+    /// The pause between two tries, in microseconds.
     private static let pause: UInt32 = 50_000
 }

@@ -1,8 +1,8 @@
 import Storage
 
 extension Connection {
-    /// Opens the store with this program's schema. A file that disappears while the daemon runs must not come back
-    /// empty: only the start may create it.
+    /// Opens the store with this program's schema. Only the start may create the file. A file that disappears while the
+    /// daemon runs must not be replaced by an empty one.
     static func openStore(_ path: String, mayCreate: Bool) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = mayCreate ? .readWriteCreate : .readWrite
@@ -18,7 +18,7 @@ extension Connection {
         return connection
     }
 
-    /// Opens the store with any schema.
+    /// Opens the store without a migration, whatever the version of its schema.
     static func openStoreAsIs(_ path: String) throws(SQLiteFailure) -> Connection {
         var options = ConnectionOptions()
         options.access = .readWrite

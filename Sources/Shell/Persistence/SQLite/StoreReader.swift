@@ -1,9 +1,9 @@
 import Reactor
 import Storage
 
-/// Reads on its own thread: a long read delays neither calls nor commits.
+/// Reads the store on its own thread. A long read delays neither calls nor commits.
 actor StoreReader {
-    private let loop: EventLoop  // held, since the executor reference below does not keep it alive
+    private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
@@ -33,7 +33,7 @@ actor StoreReader {
         return try await answer(question)
     }
 
-    /// Writes on the thread, at the start, when the writer is idle.
+    /// Writes on the reader's thread. Used only at the start, while the writer is idle.
     func write<Answer: Sendable>(
         _ change: @Sendable (Connection) throws -> Answer
     ) throws(StoreError) -> Answer {
@@ -42,7 +42,7 @@ actor StoreReader {
         }
     }
 
-    /// Ends the thread after the queued reads.
+    /// Ends the thread when the queued reads are done.
     nonisolated func stop() {
         loop.post { self.assumeIsolated { $0.connection = nil } }
         loop.stop()
@@ -62,7 +62,7 @@ actor StoreReader {
     }
 
     private func openConnection() throws(SQLError) -> Connection {
-        // Otherwise a removed log would be read forever.
+        // A removed file stays open for its readers, so its old contents would be read forever.
         let found = StoreFiles(path)
         if let connection, found == files { return connection }
         files = found

@@ -1,12 +1,12 @@
-/// The tables of the embedded store. They are readable with `sqlite3 FILE`; times are milliseconds since 1970.
+/// The tables of the store. `sqlite3 FILE` can read them; times are milliseconds since 1970.
 ///
-/// Only keys, the codes of pushes and unread pushes have an index. While the daemon runs, everything else is looked up
-/// in memory, and rows are written by their numbers.
+/// Only keys, the codes of pushes and unread pushes have an index. The running daemon looks up all other data in
+/// memory, and writes rows by their numbers.
 enum StoreSchema {
-    /// "SPPD", so that `file` and other programs recognise the format.
+    /// The letters "SPPD", by which `file` and other programs recognise the format.
     static let applicationID: Int32 = 0x5350_5044
 
-    /// The script for each schema version. Released scripts never change.
+    /// The script that migrates to each version of the schema. Released scripts never change.
     static let scripts = [
         """
         CREATE TABLE binding (

@@ -9,14 +9,15 @@ import Timekeeping
 /// The work of the writer's thread: it takes the waiting changes, commits them in one transaction, and reports the
 /// results.
 ///
-/// While one commit is being synced, the next changes gather. Under load a commit waits some time after the previous
-/// one. Thus each sync carries more changes when more arrive.
+/// While one commit is being synced, further changes gather for the next commit. Under load, commits are also kept some
+/// time apart. Thus each sync carries more changes when more arrive.
 ///
-/// After a failed commit the contents of the disk are unknown. All its changes with a ticket are reported as not
+/// After a failed commit, nobody knows what is on the disk. All of its changes with a ticket are reported as not
 /// stored, and the database is opened again for the next batch. Changes without a ticket are kept, in their order.
-/// Until a probe finds room, the store counts as failing; the start and the end of the failure are logged once.
+/// Until a probe finds room on the disk, the store counts as failing. The log has the start and the end of the failure,
+/// once each.
 actor StoreSession {
-    private let loop: EventLoop  // stored: the executor reference below is unowned
+    private let loop: EventLoop  // stored, because the executor reference below does not keep it alive
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
     private let path: String
@@ -30,20 +31,20 @@ actor StoreSession {
 
     private var connection: Connection?
     private var gatherTimer: LoopTimer?
-    /// Until it fires, changes wait for the next commit's turn.
+    /// Fires when the next commit may begin. Until then changes wait.
     private var turnTimer: LoopTimer?
     private var turns: CommitTurns
     private var lazyTimer: LoopTimer?
     private var isLazyDue = false
     private var isCheckpointing = false
-    /// Since when changes cannot be written.
+    /// The time since which changes cannot be written; `nil` if they can.
     private var failingSince: Instant?
     private var probeTimer: LoopTimer?
     private var deferred = DeferredChanges()
     /// The identities of the connection's files when it was opened.
     private var files: StoreFiles?
     private var fileTimer: LoopTimer?
-    /// Whether somebody removed the write-ahead log, so that only this connection still has its contents.
+    /// Whether somebody removed the write-ahead log. Then only this connection still has the contents.
     private var holdsRemovedLog = false
 
     init(
@@ -63,9 +64,9 @@ actor StoreSession {
         self.onResults = onResults
     }
 
-    // MARK: What happened
+    // MARK: Events
 
-    /// Checks the disk once at the start, so that a full disk is reported immediately, not when the first phone is
+    /// Checks the disk once at the start. Thus a full disk is reported immediately, and not when the first phone is
     /// refused.
     func started() {
         do throws(SQLiteFailure) {
@@ -76,7 +77,8 @@ actor StoreSession {
         }
     }
 
-    /// Changes without a ticket wait. They are written with the next change that has a ticket, or after a while.
+    /// Called when changes wait, all of them without a ticket. They are written together with the next change that has
+    /// a ticket, or after the gathering time.
     func changesGather() {
         if gatherTimer == nil {
             gatherTimer = try? LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.gatheringEnded() } }
@@ -89,7 +91,7 @@ actor StoreSession {
         if intake.withLock({ $0.gatheringEnded() }) { changesArrived() }
     }
 
-    /// Changes with a ticket wait. They are written at the next turn.
+    /// Called when changes with a ticket wait. They are written at the next turn.
     func changesArrived() {
         guard loop.now < turns.next else { return writeNext() }
         if turnTimer == nil {
@@ -99,23 +101,23 @@ actor StoreSession {
         turnTimer.arm(at: turns.next)
     }
 
-    /// As many changes wait as recent commits had: the commit begins without waiting for more.
+    /// Called when as many changes wait as the last commits had. The commit begins without waiting for its turn.
     func groupArrived() {
-        // A turn may have come since this notice was sent.
+        // A commit may have begun since this notice was sent.
         if intake.withLock({ $0.isGroupComplete }) { writeNext() } else { changesArrived() }
     }
 
-    /// Writes one batch, and posts another call if more changes wait.
+    /// Writes one batch, and posts the next call if more changes wait.
     private func writeNext() {
         turnTimer?.disarm()
         let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: isLazyDue) }
         turns.began(for: batch.entries.count { $0.ticket != nil }, now: loop.now)
         write(batch)
-        // The rest has already waited for its turn. Changes that arrive meanwhile send their own notice.
+        // The remaining changes have already waited for their turn. Changes that arrive later send their own notice.
         if batch.leavesEntries { loop.post { self.assumeIsolated { $0.writeNext() } } }
     }
 
-    /// Writes all waiting changes without gathering and turns. While the disk fails, they keep waiting.
+    /// Writes all waiting changes immediately, without gathering and turns. If the disk fails, they continue to wait.
     func writeWaiting() {
         for _ in 0...settings.queueLimit / settings.batchLimit {
             guard intake.withLock({ $0.count > 0 }) else { return }
@@ -123,7 +125,7 @@ actor StoreSession {
         }
     }
 
-    /// Called when the first lazy row waits.
+    /// Called when the first lazy row waits. Starts the time after which lazy rows are written.
     func lazyRowsArrived() {
         guard !isLazyDue else { return }
         if lazyTimer == nil {
@@ -138,7 +140,7 @@ actor StoreSession {
         changesArrived()
     }
 
-    /// The last call: writes all waiting changes and leaves one file.
+    /// The last call: writes all waiting changes, and leaves the store as one file.
     func stopped() {
         gatherTimer = nil
         turnTimer = nil
@@ -148,7 +150,7 @@ actor StoreSession {
         while true {
             let batch = intake.withLock { $0.take(limit: settings.batchLimit, withLazyRows: true) }
             guard !batch.isEmpty else { break }
-            // Lazy rows that fail now would be retried forever.
+            // A batch of lazy rows that fails now is not retried, because no retry would end.
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
@@ -188,7 +190,7 @@ actor StoreSession {
         }
     }
 
-    /// `missing` are the tickets whose rows did not exist; `nil` if nothing was stored.
+    /// Reports results to the callers. `missing` are the tickets whose rows did not exist; `nil` if nothing was stored.
     private func report(_ entries: [StoreIntake.Entry], missing: Set<StoreTicket>?) {
         guard !entries.isEmpty else { return }
         onResults(
@@ -256,13 +258,14 @@ actor StoreSession {
         return opened
     }
 
-    /// Before results are reported, the committed data must be where the next start looks for it.
+    /// Makes sure that the committed data are in the files where the next start looks for them. Called before results
+    /// are reported.
     private func keepInPlace(_ connection: Connection) throws(SQLiteFailure) {
         let found = StoreFiles(path)
         guard found != files else { return }
         guard found.database == files?.database else { throw .replaced }
-        // The log that this connection still holds is copied into the file. A long read or a full disk can prevent
-        // that.
+        // Somebody removed the log, but this connection still holds it. Its contents are copied into the file. A long
+        // read or a full disk can prevent that.
         holdsRemovedLog = true
         try SQLiteFailure.wrapping { () throws(SQLError) in
             let (logged, copied) = try connection.checkpoint(.truncate)
@@ -277,7 +280,7 @@ actor StoreSession {
         checkpointer.reopen()
     }
 
-    /// After a failure the next change opens the database again.
+    /// Closes the connection after a failure. The next change opens the database again.
     private func dropConnection() {
         if !holdsRemovedLog { connection = nil }
     }
@@ -289,7 +292,7 @@ actor StoreSession {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
     }
 
-    /// Checks the files even while nothing is written: the next start must find everything that was written before.
+    /// Checks the files even while nothing is written. The next start must find everything that was written before.
     private func checkFiles() {
         fileTimer?.arm(at: loop.now + settings.fileCheckInterval)
         do throws(SQLiteFailure) {
@@ -304,7 +307,8 @@ actor StoreSession {
 
     private func failed(_ batch: StoreIntake.Batch, _ error: SQLiteFailure) {
         let isOver = !error.isOfSystem
-        // Changes that fail because of their statements would fail forever.
+        // If the changes caused the failure and not the machine, each retry would fail. Then all deferred changes are
+        // dropped.
         if isOver {
             deferred.clear()
         } else {
@@ -312,7 +316,7 @@ actor StoreSession {
         }
         report(batch.entries.filter { isOver || $0.ticket != nil }, missing: nil)
         intake.withLock { $0.restore(batch.lazyRows) }
-        // Lazy rows are not written again before the next interval.
+        // Failed lazy rows are written again only after the next interval.
         isLazyDue = false
         if intake.withLock({ $0.lazyCount > 0 }) { lazyRowsArrived() }
         noteFailure(error)
@@ -353,11 +357,11 @@ actor StoreSession {
             ])
     }
 
-    /// Tries to write a few bytes, so that no real change is lost for the test.
+    /// Writes a few bytes to test the disk, so that no real change is lost in the test.
     private func findRoom() throws(SQLiteFailure) {
         let connection = try openConnection()
         try SQLiteFailure.wrapping { () throws(SQLError) in
-            // A log that is copied to its end restarts from the beginning, which needs no room.
+            // When the whole log is copied, it restarts from its beginning, which needs no additional room.
             _ = try? connection.checkpoint(.passive)
             try connection.takeRoom(settings.probeSize)
         }
@@ -366,15 +370,15 @@ actor StoreSession {
 
     // MARK: Checkpoints
 
-    /// Most pages are copied on another thread; see ``checkpointFinished()``.
+    /// Starts a checkpoint when the log is long. Another thread copies most pages, see ``checkpointFinished()``.
     private func startCheckpointIfDue() {
         guard !isCheckpointing, let connection, connection.pagesInLog >= settings.checkpointPages else { return }
         isCheckpointing = true
         checkpointer.start { [loop] in loop.post { self.assumeIsolated { $0.checkpointFinished() } } }
     }
 
-    /// Only a log that is copied to its end restarts from the beginning. While changes arrive, the other thread never
-    /// reaches the end. Therefore the few new pages are copied here, between two transactions.
+    /// Copies the few pages that were added during the checkpoint, between two transactions. Only when the whole log is
+    /// copied does it restart from its beginning. While changes arrive, the other thread never reaches the end.
     private func checkpointFinished() {
         isCheckpointing = false
         _ = try? connection?.checkpoint(.passive)

@@ -3,9 +3,9 @@ package import Registration
 import Storage
 package import Telemetry
 
-/// Writes changes to the store on its own thread and reports when they are persisted.
+/// Writes changes to the store on its own thread, and reports when they are persisted.
 ///
-/// Changes are written in the order of submission. Any thread may submit them, and submission never waits.
+/// Changes are written in the order of submission. Any thread may submit changes, and no submission blocks.
 package final class StoreWriter: Sendable {
     private let loop: EventLoop
     private let checkpointLoop: EventLoop
@@ -16,7 +16,7 @@ package final class StoreWriter: Sendable {
     private let health = Locked(StoreHealth())
     private let settings: StoreWriterSettings
 
-    /// Opens the store, migrates it to this program's schema and starts the threads.
+    /// Opens the store, migrates it to this program's schema, and starts the threads.
     ///
     /// - Parameters:
     ///   - path: the database file.
@@ -44,7 +44,7 @@ package final class StoreWriter: Sendable {
         checkpointer.open()
         loop.post { [session] in session.assumeIsolated { $0.started() } }
         do throws(SystemError) {
-            // The kernel schedules calls before this thread.
+            // The kernel prefers the loop with the calls to this thread.
             try loop.start(name: "store", givesWay: true)
             try checkpointLoop.start(name: "checkpoint", givesWay: true)
         } catch {
@@ -52,10 +52,10 @@ package final class StoreWriter: Sendable {
         }
     }
 
-    /// Queues changes that a caller waits for, to be written in the order of submission.
+    /// Queues changes for which a caller waits. Changes are written in the order of submission.
     ///
     /// - Parameters:
-    ///   - changes: written together; at least one.
+    ///   - changes: at least one change. They are written together.
     ///   - ticket: returned with the result.
     /// - Returns: `false` if too many changes wait or the writer has stopped. Then no result follows, and the caller
     ///   answers 503.
@@ -63,8 +63,8 @@ package final class StoreWriter: Sendable {
         add(StoreIntake.Entry(ticket: ticket, changes: changes))
     }
 
-    /// Queues changes that no caller waits for, in the same order. They may wait briefly for other changes, so that
-    /// they cost no sync of their own. A failing disk does not lose them.
+    /// Queues changes for which no caller waits, in the same order as other changes. They may wait briefly for other
+    /// changes, so that they need no sync of their own. A failing disk does not lose them.
     ///
     /// - Returns: `false` if too many changes wait or the writer has stopped.
     package func record(_ changes: [RowChange]) -> Bool { add(StoreIntake.Entry(ticket: nil, changes: changes)) }
@@ -83,22 +83,22 @@ package final class StoreWriter: Sendable {
         return true
     }
 
-    /// Returns after everything that was queued before was written or failed, so that a following read finds it.
+    /// Returns when all changes that were queued before are written or have failed. A read that follows finds them.
     package func writeWaiting() async { await session.writeWaiting() }
 
     /// Queues rows that a crash may lose, such as a refreshed expiry. Only the newest row of each binding is written,
-    /// within seconds. A later ``commit(_:for:)`` or ``record(_:)`` of the same binding replaces it.
+    /// within seconds. A later ``commit(_:for:)`` or ``record(_:)`` for the same binding replaces the row.
     ///
     /// - Parameter rows: bindings that are in the store.
-    /// - Returns: `false` if too many rows wait or the writer has stopped; then none of them was queued.
+    /// - Returns: `false` if too many rows wait or the writer has stopped. Then no row was queued.
     package func refresh(_ rows: [StoredBinding]) -> Bool {
         guard let isFirst = intake.withLock({ $0.addLazily(rows, limit: settings.lazyLimit) }) else { return false }
         if isFirst { loop.post { [session] in session.assumeIsolated { $0.lazyRowsArrived() } } }
         return true
     }
 
-    /// Writes all waiting changes, including lazy rows, and ends the threads. Later changes are refused. Waits for the
-    /// disk.
+    /// Writes all waiting changes, including lazy rows, and ends the threads. Blocks until the disk has them. Later
+    /// changes are refused.
     package func stop() {
         intake.withLock { $0.close() }
         checkpointer.close()
@@ -112,7 +112,7 @@ package final class StoreWriter: Sendable {
     /// How many changes wait, without lazy rows.
     package var queueLength: Int { intake.withLock { $0.count } }
 
-    /// Why changes cannot be written now; `nil` if they can. The writer itself detects the end of the failure.
+    /// Why changes cannot be written now; `nil` if they can. The writer clears it when a probe succeeds.
     package var failure: String? { health.withLock { $0.failure } }
 
     /// The numbers of commits, changes and failures, and the durations of commits, since the start.

@@ -3,7 +3,7 @@ import PushDelivery
 import Reactor
 import Timekeeping
 
-/// Writes the timeline's records and deletes old ones, a few at a time, so that no commit is slow.
+/// Writes the records of the timeline, and deletes old records. It deletes a few at a time, so that no commit is slow.
 ///
 /// Used only on its shard's loop.
 final class TimelineWriting {
@@ -11,17 +11,18 @@ final class TimelineWriting {
     private let writer: StoreWriter
     private let loop: EventLoop
     private var timer: LoopTimer?
-    /// How many records were written since old ones were last deleted.
+    /// How many records were written since old records were last deleted.
     private var added = 0
     /// How many records were dropped because too many changes waited.
     private(set) var dropped: UInt64 = 0
 
-    /// How many changes may wait before records are dropped. The rest of the queue is for changes with a ticket.
+    /// How many changes may wait before records are dropped. The rest of the queue is reserved for changes with a
+    /// ticket.
     private let queueLimit: Int
-    /// The number of new records after which old ones are deleted. Up to twice as many are deleted then, in case too
-    /// many exist.
+    /// The number of new records after which old records are deleted. At most twice as many are deleted then, so that
+    /// an excess shrinks.
     private static let batch = 64
-    /// How often records are deleted when few are written.
+    /// How often old records are deleted while few are written.
     private static let interval: Duration = .seconds(10)
     private static let intervalBatch = 250
 
@@ -35,13 +36,13 @@ final class TimelineWriting {
         self.loop = loop
     }
 
-    /// Starts the deletion, on the loop.
+    /// Starts the regular deletion of old records, on the loop.
     func start() throws(SystemError) {
         timer = try LoopTimer(on: loop) { [weak self] in self?.timerFired() }
         timerFired()
     }
 
-    /// Submits records and their changes to the writer. While too many changes wait there, they are dropped.
+    /// Submits records and changes of records to the writer. While too many changes wait, records are dropped.
     func write(_ changes: [TimelineChange]) {
         guard writer.queueLength < queueLimit else { return drop(changes) }
         var rows = changes.map(RowChange.timeline)

@@ -9,16 +9,17 @@ package struct FlowLimits: Hashable, Sendable {
     package var firstRequest: Duration
     /// The time limit from the start of a connection until a user authenticates on it; `nil` without authentication.
     package var authentication: Duration?
-    /// How long a peer may leave waiting output unread.
+    /// How long output may wait for a peer that does not read.
     package var output: Duration
     /// How many unauthenticated connections one source may have.
     package var perSource: Int
-    /// How many connections may exist in all.
+    /// The maximum number of connections.
     package var connections: Int
-    /// How many TLS handshakes one source may begin per second (T17.7); 0 for any number.
+    /// How many TLS handshakes one source may begin per second (T17.7); 0 means any number.
     package var handshakesPerSource: Int
 
-    /// How many connections one account may have authenticated: a share of all, so that no user can fill the table.
+    /// The maximum number of authenticated connections of one account: a share of all connections, so that no user can
+    /// fill the table.
     var perAccount: Int { min(connections, max(32, connections / 16)) }
 
     package init(_ settings: LimitSettings = LimitSettings(), authenticates: Bool = true) {
@@ -31,15 +32,15 @@ package struct FlowLimits: Hashable, Sendable {
     }
 }
 
-/// Decides which connections may stay. A connection without an authenticated user has little time, counts against a
-/// limit of its source, and is closed for others when the table is full.
+/// Decides which connections may stay. A connection without an authenticated user has a time limit, counts against the
+/// limit of its source, and is closed first when the table is full.
 ///
-/// Does no I/O and reads no clock. All unauthenticated connections have the same time limit, so lists in the order of
-/// their age suffice: the costs do not grow with the number of connections.
+/// Does no I/O and reads no clock. All unauthenticated connections have the same time limit, so lists in order of age
+/// are sufficient. The costs do not grow with the number of connections.
 package struct FlowAdmission {
     package enum Verdict: Hashable, Sendable {
         case admitted
-        /// Admitted after the connection of that number is closed: the oldest unauthenticated one.
+        /// Admitted if the caller closes the connection with this number: the oldest unauthenticated one.
         case admittedFor(UInt64)
         /// The source has reached its limit of unauthenticated connections.
         case refusedForSource
@@ -48,18 +49,18 @@ package struct FlowAdmission {
     }
 
     package enum Cause: Hashable, Sendable {
-        /// It sent no whole request in time.
+        /// The peer sent no whole request in time.
         case noRequest
-        /// No user authenticated on it in time.
+        /// No user authenticated on the connection in time.
         case notProved
     }
 
     /// The state of one connection. The caller keeps it and passes it back.
     package struct Standing {
         fileprivate let source: IPAddress
-        /// Its place among the connections without a whole request; `nil` after its first request.
+        /// The connection's place in the list of connections without a whole request; `nil` after the first request.
         fileprivate var silent: AgeList<Entry>.Place?
-        /// Its place among the unauthenticated connections; `nil` after authentication.
+        /// The connection's place in the list of unauthenticated connections; `nil` after authentication.
         fileprivate var unproved: AgeList<Entry>.Place?
         /// The account whose password authenticated the connection.
         fileprivate var account: Int?
@@ -90,7 +91,7 @@ package struct FlowAdmission {
         return verdictOnOutgoing()
     }
 
-    /// The verdict on a connection that the daemon opens: it only needs room in the table.
+    /// The verdict on a connection that the daemon opens. It needs room in the table, but no limit per source applies.
     package func verdictOnOutgoing() -> Verdict {
         guard count >= limits.connections else { return .admitted }
         return unproved.oldest.map { .admittedFor($0.number) } ?? .refusedForTable
@@ -111,9 +112,9 @@ package struct FlowAdmission {
         return Standing(source: .anyV4)
     }
 
-    // MARK: What it does
+    // MARK: Events of a connection
 
-    /// Call when a whole request arrived on the connection.
+    /// Call when a whole request has arrived on the connection.
     package mutating func asked(_ standing: inout Standing) {
         guard let place = standing.silent.take() else { return }
         silent.remove(place)
@@ -122,8 +123,8 @@ package struct FlowAdmission {
     /// Call once for each connection: when a user authenticates on it, or registers a contact where no password is
     /// required.
     ///
-    /// - Returns: false if the account has reached its limit of connections. This one is still served, but counts as
-    ///   unauthenticated.
+    /// - Returns: false if the account has reached its limit of connections. Then the connection is still served, but
+    ///   counts as unauthenticated.
     package mutating func proved(_ standing: inout Standing, by account: Int?) -> Bool {
         if let account, standing.isUnproved {
             let count = accounts[account, default: 0]
@@ -142,7 +143,7 @@ package struct FlowAdmission {
         Self.countDown(&sources, standing.source)
     }
 
-    /// Call once, when the connection was closed.
+    /// Call once, after the connection was closed.
     package mutating func removed(_ standing: inout Standing) {
         isNoStranger(&standing)
         if let account = standing.account.take() { Self.countDown(&accounts, account) }
@@ -156,7 +157,7 @@ package struct FlowAdmission {
 
     // MARK: Time
 
-    /// When the time of the next connection ends; `nil` if no connection has a time limit.
+    /// When the next time limit of a connection ends; `nil` if no connection has one.
     package var nextDeadline: Instant? {
         let first = silent.oldest.map { $0.start + limits.firstRequest }
         let second = limits.authentication.flatMap { time in unproved.oldest.map { $0.start + time } }
@@ -164,8 +165,8 @@ package struct FlowAdmission {
         return min(first, second)
     }
 
-    /// A connection whose time has ended, and the cause. Call again after that connection was removed, until it returns
-    /// `nil`.
+    /// A connection whose time limit has passed, and the cause. Remove the connection and call again, until the result
+    /// is `nil`.
     package func expired(now: Instant) -> (number: UInt64, cause: Cause)? {
         if let entry = silent.oldest, entry.start + limits.firstRequest <= now { return (entry.number, .noRequest) }
         guard let time = limits.authentication, let entry = unproved.oldest, entry.start + time <= now else {

@@ -9,12 +9,13 @@ final class FlowConnection {
     let flow: Flow
     let isOutgoing: Bool
     var framer = StreamFramer()
-    /// The parser that replaces the framer; `nil` without WebSocket.
+    /// The WebSocket, which cuts messages instead of the framer; `nil` for a connection without WebSocket.
     let webSocket: WebSocketSession?
-    /// Whether bytes arrived since the last ping.
+    /// Whether bytes have arrived since the last ping.
     var isAlive = true
     var standing: FlowAdmission.Standing
-    /// The second flow by which it can be addressed although its peer opened it (RFC 5923).
+    /// A second flow that uses this connection. It has the address at which the peer accepts requests, although the
+    /// peer opened the connection (RFC 5923).
     var alias: Flow?
 
     init(
@@ -34,7 +35,7 @@ final class FlowConnection {
         flush()
     }
 
-    /// Sends the waiting output of the WebSocket.
+    /// Sends the output that waits in the WebSocket.
     func flush() {
         guard let bytes = webSocket?.takeOutput(), !bytes.isEmpty else { return }
         stream.send(bytes)

@@ -1,12 +1,13 @@
 import Addressing
 import ProxyCore
 
-/// The source address of connections that the daemon opens: the address of the listener in their Via. A PBX knows the
-/// daemon by it. If a listener is bound to all addresses, the kernel chooses.
+/// The source addresses of connections that the daemon opens. A connection comes from the address of the listener that
+/// Via names, because a PBX knows the daemon by this address. If a listener is bound to all addresses, the kernel
+/// chooses.
 struct FlowSources {
-    /// By the numbers of the listeners.
+    /// The addresses of the listeners. The index is the listener's number.
     private let addresses: [IPAddress?]
-    /// For each listener, the first listener with the same address. They share connections.
+    /// For each listener, the number of the first listener with the same address. Both share connections.
     private let shared: [UInt16]
 
     init(_ listeners: [Listener]) {
@@ -19,15 +20,15 @@ struct FlowSources {
         shared = addresses.map { address in UInt16(clamping: addresses.firstIndex(of: address) ?? 0) }
     }
 
-    /// `nil` lets the kernel choose.
+    /// The source address for a connection of this flow; `nil` if the kernel chooses.
     func address(of flow: Flow) -> IPAddress? {
         flow.listener < addresses.count ? addresses[Int(flow.listener)] : nil
     }
 
-    /// The key of a connection: any connection from that address to that place.
+    /// The key under which a connection for this flow is found: any connection with the same source and destination.
     func wish(_ flow: Flow) -> Flow { flow.asked(by: flow.listener < shared.count ? shared[Int(flow.listener)] : 0) }
 
-    /// All flows that this connection can serve.
+    /// All flows that can use this connection.
     func askers(of flow: Flow) -> [Flow] {
         guard flow.listener < shared.count else { return [flow.on(connection: 0)] }
         let own = shared[Int(flow.listener)]

@@ -1,14 +1,14 @@
 package import Addressing
 
-/// Answers to STUN Binding requests (RFC 5389), which phones send to keep a NAT mapping open and to detect a new
-/// address (RFC 5626 section 4.4.2).
+/// Answers STUN Binding requests (RFC 5389). Phones send them to keep a NAT mapping open and to detect a new address
+/// (RFC 5626 section 4.4.2).
 ///
-/// They leave no state, and an answer is hardly longer than its request.
+/// Answering leaves no state, and an answer is hardly longer than its request.
 package enum STUNBinding {
     private static let cookie: UInt32 = 0x2112_a442
     private static let headLength = 20
 
-    /// The answer to a Binding request; `nil` for anything else, which is not answered.
+    /// The answer to a Binding request. The result is `nil` for any other bytes, which are not answered.
     package static func answer(to request: Span<UInt8>, from source: Endpoint) -> [UInt8]? {
         guard request.count >= headLength, number(request, 0, 2) == 0x0001, number(request, 4, 4) == UInt64(cookie),
             Int(number(request, 2, 2)) == request.count - headLength, let unknown = unknownAttributes(request)
@@ -17,7 +17,7 @@ package enum STUNBinding {
         if unknown.isEmpty {
             appendAddress(source, transaction: request, to: &body)
         } else {
-            // ERROR-CODE 420, and the unknown attributes.
+            // The answer is the error 420, with the list of unknown attributes.
             body += [0x00, 0x09, 0x00, 0x04, 0, 0, 4, 20, 0x00, 0x0a, 0, UInt8(truncatingIfNeeded: unknown.count * 2)]
             for type in unknown { append(UInt64(type), 2, to: &body) }
             if unknown.count % 2 == 1 { body += [0, 0] }
@@ -29,7 +29,8 @@ package enum STUNBinding {
         return answer + body
     }
 
-    /// The unknown attributes that must be understood, four at most; `nil` if the request is incomplete.
+    /// The attributes that must be understood and are unknown here, at most four. The result is `nil` if the request is
+    /// incomplete.
     private static func unknownAttributes(_ request: Span<UInt8>) -> [UInt16]? {
         var unknown: [UInt16] = []
         var place = headLength
@@ -38,13 +39,13 @@ package enum STUNBinding {
             let type = UInt16(truncatingIfNeeded: number(request, place, 2))
             let length = Int(number(request, place + 2, 2))
             if type < 0x8000, unknown.count < 4 { unknown.append(type) }
-            // Attributes begin at multiples of four.
+            // Each attribute begins at a multiple of four bytes.
             place += 4 + (length + 3) & ~3
         }
         return place == request.count ? unknown : nil
     }
 
-    /// XOR-MAPPED-ADDRESS (RFC 5389 section 15.2).
+    /// Appends the attribute XOR-MAPPED-ADDRESS (RFC 5389 section 15.2).
     private static func appendAddress(_ source: Endpoint, transaction: Span<UInt8>, to body: inout [UInt8]) {
         let isV4 = source.address.isV4
         append(0x0020, 2, to: &body)

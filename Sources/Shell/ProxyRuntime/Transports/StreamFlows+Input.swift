@@ -3,7 +3,7 @@ import Reactor
 import SIPMessage
 import WebSocket
 
-/// The input of connections: SIP messages and keep-alives, cut by the framer or the WebSocket.
+/// The input of connections: SIP messages and keep-alives, which the framer or the WebSocket separates.
 extension StreamFlows {
     /// How many messages of one connection are handled before other connections have their turn.
     private static let messagesInTurn = 16
@@ -17,8 +17,8 @@ extension StreamFlows {
         var used = 0
         var left = Self.messagesInTurn
         while used < bytes.count {
-            // Unanswered input waits in the connection until its peer has read the answers so far, or until other
-            // connections have had their turn.
+            // The rest of the input waits: either the peer must first read the earlier answers, or other connections
+            // have their turn.
             if stream.isHeldUp { return used }
             guard left > 0 else {
                 stream.endTurn()
@@ -29,14 +29,14 @@ extension StreamFlows {
             var head: MessageHead?
             switch connected.framer.next(in: rest, head: &head) {
             case .incomplete:
-                // One line end, perhaps half a keep-alive: it shows that the peer is alive.
+                // A single line end may be half of a keep-alive. In any case it shows that the peer is alive.
                 if rest[0] == UInt8(ascii: "\r") || rest[0] == UInt8(ascii: "\n") {
                     let flow = connected.flow
                     shard.onLoop { $0.flowAlive(flow) }
                 }
                 return used
             case .keepAlive(let length):
-                // RFC 5626 section 4.4.1: a double CRLF is answered by a single one.
+                // RFC 5626 section 4.4.1: a double CRLF is answered with a single CRLF.
                 used += length
                 if length == 4 { stream.send(Array("\r\n".utf8)) }
                 let flow = connected.flow
@@ -52,7 +52,8 @@ extension StreamFlows {
                 case .fatal: return giveUp(connected, used: bytes.count)
                 }
             case .broken:
-                // The start of the next message is unknown. Answer if possible, and close (T2).
+                // Nobody knows where the next message starts. The daemon answers if possible, and closes the connection
+                // (T2).
                 let flow = connected.flow
                 shard.onLoop { _ = $0.streamMessageReceived(rest, on: flow) }
                 return giveUp(connected, used: bytes.count)
@@ -61,7 +62,7 @@ extension StreamFlows {
         return used
     }
 
-    /// Each message of a WebSocket is one SIP message (RFC 7118 section 5.2.4) or a keep-alive.
+    /// Handles the messages of a WebSocket. Each is one SIP message (RFC 7118 section 5.2.4) or a keep-alive.
     private func received(_ bytes: Span<UInt8>, by session: WebSocketSession, of connected: FlowConnection) -> Int {
         connected.isAlive = true
         var used = 0
@@ -101,7 +102,7 @@ extension StreamFlows {
         if case .request = kind { admission.asked(&connected.standing) }
     }
 
-    /// Reading stops. The connection is closed after the answers are sent.
+    /// Stops reading, and closes the connection when the answers are sent.
     private func giveUp(_ connected: FlowConnection, used: Int) -> Int {
         connected.stream.finish()
         return used

@@ -8,38 +8,39 @@ package import Telemetry
 import Timekeeping
 import WebSocket
 
-/// The connections over TCP, TLS and WebSocket. Cuts their input into messages, finds the connection of a flow, and
+/// The connections over TCP, TLS and WebSocket. It cuts their input into messages, finds the connection of a flow, and
 /// enforces the limits for unauthenticated connections (T17).
 ///
-/// - `@unchecked Sendable` because it lives on its shard's loop and is used there alone.
+/// - `@unchecked Sendable` because it is used only on its shard's loop.
 package final class StreamFlows: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private(set) weak var shard: ProxyShard?
     private var sources = FlowSources([])
     private(set) var connections: [UInt64: FlowConnection] = [:]
-    /// The connections that the daemon opened, by the flows that were requested.
+    /// The connections that serve flows to an address, by these flows. Most of them were opened by the daemon.
     private var outgoing: [Flow: UInt64] = [:]
     private let tls: TLSSetup
     /// Which connections may stay, and for how long.
     var admission: FlowAdmission
-    /// Fires when the time of the next unauthenticated connection ends.
+    /// Fires when the time limit of the next unauthenticated connection ends.
     private var timer: LoopTimer?
-    /// Pings WebSockets to check that they are alive.
+    /// Pings WebSockets to detect dead connections.
     private var pings: WebSocketPings?
     private var counters = CounterSet()
-    /// Only trusted peers get connections.
+    /// Whether only trusted peers may connect.
     package var refusesStrangers = false
     private var logLimit = LogRateLimit()
     private var handshakeLog = LogRateLimit(burst: 5, per: .seconds(60))
 
-    /// How long a connection may be silent before it is closed. Phones keep silent connections for that long.
+    /// How long a connection may be silent before it is closed. It is long, because phones keep connections without
+    /// traffic.
     private static let quiet: Duration = .seconds(3600)
-    /// The time limit for opening a connection. After it the daemon tries another route while the caller waits.
+    /// The time limit for opening a connection. After it the daemon tries another route, for the caller waits.
     private static let connecting: Duration = .seconds(4)
-    /// How many bytes of output may wait for a peer. Above the mark the daemon stops reading from the peer until it has
-    /// read some output (T17.5). Beyond the limit its connection is closed. An authenticated peer may have more: it may
-    /// have sent many requests while answers were pending, or be a trunk for all phones.
+    /// How many bytes of output may wait for a peer. Above the mark, the daemon stops reading from the peer until the
+    /// peer has read some output (T17.5). Above the limit, it closes the connection. An authenticated peer may have
+    /// more waiting output: it may have sent many requests at once, or be a trunk for all phones.
     private enum Output {
         static let mark = 256 << 10
         static let limit = 512 << 10
@@ -61,7 +62,7 @@ package final class StreamFlows: @unchecked Sendable {
         pings = try WebSocketPings(on: loop, every: pingInterval) { [weak self] number in self?.ping(number) ?? false }
     }
 
-    /// Connections that the daemon opens use the addresses of these listeners.
+    /// Starts with the given listeners. Connections that the daemon opens use their addresses.
     package func start(for shard: ProxyShard, listeners: [Listener]) {
         self.shard = shard
         sources = FlowSources(listeners)
@@ -85,14 +86,15 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// Applies changed limits. They are valid for existing connections too, except for the limit of unread output.
+    /// Applies changed limits, also to existing connections. Only the limit of waiting output stays the same for
+    /// existing connections.
     package func limitsChanged(_ limits: FlowLimits) {
         admission.limits = limits
         loop.handshakeLimit?.changed(perSecond: limits.handshakesPerSource)
         armTimer()
     }
 
-    /// The limits that a listener gives to accepted connections.
+    /// The limits of the connections that a listener accepts.
     package static func streamLimits(_ limits: FlowLimits) -> StreamConnection.Limits {
         var streams = StreamConnection.Limits()
         streams.output = Output.limit
@@ -103,8 +105,8 @@ package final class StreamFlows: @unchecked Sendable {
         return streams
     }
 
-    /// Sends on the flow's connection. A flow with the connection number 0 means any connection to its remote address,
-    /// and one is opened if none exists.
+    /// Sends bytes on the flow's connection. A flow with the connection number 0 means any connection to its remote
+    /// address. If none exists, one is opened.
     ///
     /// - Returns: false if the flow's connection was closed, or none could be opened.
     func send(_ bytes: [UInt8], on flow: Flow) -> Bool {
@@ -119,7 +121,7 @@ package final class StreamFlows: @unchecked Sendable {
 
     // MARK: Coming and going
 
-    /// Admits a connection that a listener accepted, or closes it.
+    /// Admits or closes a connection that a listener accepted.
     package func accepted(_ stream: StreamConnection, by listener: UInt16, transport: Transport = .tcp) {
         guard let connected = admitted(stream, by: listener, transport) else { return }
         do {
@@ -129,14 +131,14 @@ package final class StreamFlows: @unchecked Sendable {
         }
     }
 
-    /// Admits a connection after its WebSocket handshake, or closes it. `early` is the input after the handshake.
+    /// Admits or closes a connection after its WebSocket handshake. `early` is the input that followed the handshake.
     package func accepted(
         webSocket stream: StreamConnection, early: [UInt8], by listener: UInt16, transport: Transport
     ) {
         guard stream.isOpen, let connected = admitted(stream, by: listener, transport) else { return }
         stream.outputLimit = Output.limit
         stream.outputMark = Output.mark
-        // So that the peer reads the reason before the connection is closed.
+        // The connection stays until the peer closes it, so that the peer can read the reason.
         stream.waitsForPeersEnd = true
         if connected.standing.isUnproved == false { trust(stream) }
         stream.handOver(to: handlers, unread: early)
@@ -168,7 +170,7 @@ package final class StreamFlows: @unchecked Sendable {
             stream.id, from: stream.remote.address.source, isTrusted: isTrusted, now: loop.now)
         if isTrusted {
             trust(stream)
-            // A connection for calls from the PBX is not scheduled in one row with phones.
+            // A connection with the calls of the PBX has its own turns: it does not wait in one row with phones.
             stream.turn = .usual
         }
         stream.setIdleTimeout(Self.quiet)
@@ -225,7 +227,7 @@ package final class StreamFlows: @unchecked Sendable {
         connections[connected.stream.id] = connected
     }
 
-    /// Call when a user authenticates on the flow. `account` is the account of the password, `nil` without
+    /// Call when a user authenticates on the flow. `account` is the account of the password; `nil` without
     /// authentication.
     func proved(_ flow: Flow, by account: Int?) {
         guard let connected = connections[flow.connection], connected.standing.isUnproved,
@@ -235,7 +237,7 @@ package final class StreamFlows: @unchecked Sendable {
         trust(connected.stream)
     }
 
-    /// From now on messages to that place use this connection (RFC 5923), unless the daemon opened one itself.
+    /// From now on messages to this address use this connection (RFC 5923), unless the daemon has opened one itself.
     func reuse(_ flow: Flow, as place: Endpoint, _ server: ServerNumber) {
         guard let connected = connections[flow.connection] else { return }
         let asked = Flow(
@@ -246,8 +248,8 @@ package final class StreamFlows: @unchecked Sendable {
         connected.alias = asked
     }
 
-    /// The peer must send something more often than this (Flow-Timer). RFC 5626 section 4.4.1 gives it ten seconds
-    /// more.
+    /// From now on the peer must send something at least this often (Flow-Timer). RFC 5626 section 4.4.1 allows ten
+    /// more seconds.
     func expectLife(on flow: Flow, every pause: Duration) {
         connections[flow.connection]?.stream.setIdleTimeout(min(pause + .seconds(10), Self.quiet))
     }
@@ -263,13 +265,13 @@ package final class StreamFlows: @unchecked Sendable {
         return figures
     }
 
-    /// One value serves all connections.
+    /// The event handlers, which all connections share.
     private lazy var handlers = StreamConnection.Handlers(
         connected: { [weak self] stream in self?.opened(stream) },
         received: { [weak self] stream, bytes in self?.received(bytes, on: stream) ?? bytes.count },
         closed: { [weak self] stream, reason in self?.closed(stream, reason) })
 
-    /// TLS is established. The peer's certificate may make it a trusted peer (RFC 5922 section 7).
+    /// TLS is established. The names in the peer's certificate can make it a trusted peer (RFC 5922 section 7).
     private func opened(_ stream: StreamConnection) {
         guard let session = stream.tls, let connected = connections[stream.id], let shard else { return }
         counters.count(session.isResumed ? .tlsResumed : .tlsFull)
@@ -290,7 +292,7 @@ package final class StreamFlows: @unchecked Sendable {
         ended(stream)
     }
 
-    /// A connection from a load balancer did not begin with a PROXY header.
+    /// Call when a connection from a load balancer did not begin with a PROXY header.
     package func unannounced(_ stream: StreamConnection) { note(.flowNoHeader, of: stream) }
 
     private func refuse(_ stream: StreamConnection, _ reason: Counter) {
@@ -306,7 +308,7 @@ package final class StreamFlows: @unchecked Sendable {
         ended(connected.stream)
     }
 
-    /// A TLS handshake failed: a server's certificate is invalid, or a client does not use TLS.
+    /// Logs and counts a failed TLS handshake: a server's certificate is invalid, or a client does not use TLS.
     private func refused(_ stream: StreamConnection, _ text: String) {
         let isServer = connections[stream.id].map { !$0.isOutgoing } ?? true
         counters.count(isServer ? .tlsRefusedIncoming : .tlsRefusedOutgoing)
@@ -330,7 +332,7 @@ package final class StreamFlows: @unchecked Sendable {
             ])
     }
 
-    /// The reason in the form of the metrics: `gave-way` for the label `reason="gave-way"`.
+    /// The reason as the metrics show it. A counter with the label `reason="gave-way"` gives `gave-way`.
     private static func word(_ reason: Counter) -> String {
         reason.name.labels.split(separator: "\"").last.map(String.init) ?? ""
     }
@@ -351,9 +353,9 @@ package final class StreamFlows: @unchecked Sendable {
         if let deadline = admission.nextDeadline { timer?.arm(at: deadline) } else { timer?.disarm() }
     }
 
-    /// Closes a WebSocket that did not answer the last ping. Sends another ping to one that did.
+    /// Sends a ping to a WebSocket, or closes it if it did not answer the last ping.
     ///
-    /// - Returns: whether it is alive.
+    /// - Returns: whether the WebSocket is still open.
     private func ping(_ number: UInt64) -> Bool {
         guard let connected = connections[number] else { return false }
         guard connected.isAlive else {

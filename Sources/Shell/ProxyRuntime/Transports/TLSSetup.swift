@@ -1,26 +1,26 @@
 import Addressing
 package import Crypto
 
-/// The TLS configuration: the certificates of listeners, and the requirements for servers.
+/// The TLS configuration: the certificates that the daemon presents, and the requirements for servers.
 ///
-/// Its parts change when the settings are reloaded. Connections keep the parts with which they were opened.
+/// A reload of the settings replaces the configuration. Connections keep the configuration with which they were opened.
 ///
 /// - `@unchecked Sendable` because it is used only on the shard's loop.
 package final class TLSSetup: @unchecked Sendable {
-    /// The context for opened connections; `nil` without TLS in the settings.
+    /// The context for connections that the daemon opens; `nil` without TLS in the settings.
     private var client: TLSContext?
-    /// The names of servers that were looked up. The number of the first is 1.
+    /// The names of servers for which numbers were assigned. The first name has the number 1.
     private var names: [String] = []
     private var numbers: [String: ServerNumber] = [:]
 
-    /// Only the settings and trusted peers name servers, so this limit is never reached.
+    /// The maximum number of names. It is never reached, because only the settings and trusted peers name servers.
     private static let limit = 4096
 
     package init(client: TLSContext? = nil) { self.client = client }
 
     package func changed(client: TLSContext) { self.client = client }
 
-    /// The number that represents a host name in flows; `nil` if the table is full.
+    /// The number that represents a host name in flows; `nil` if the limit is reached.
     func number(of host: String) -> ServerNumber? {
         let name = host.lowercased()
         if let number = numbers[name] { return number }
@@ -37,7 +37,8 @@ package final class TLSSetup: @unchecked Sendable {
         return number <= names.count ? names[number - 1] : nil
     }
 
-    /// The client side of a TLS connection for a flow; `nil` if TLS is not configured or the server's name is unknown.
+    /// Starts the client side of a TLS connection for a flow; `nil` if TLS is not configured or the server's name is
+    /// unknown.
     func session(for flow: Flow) -> TLSSession? {
         guard let client, let name = name(of: flow) else { return nil }
         return try? client.makeClientSession(host: name)

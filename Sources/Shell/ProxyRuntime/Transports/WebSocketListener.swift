@@ -6,7 +6,7 @@ package import Reactor
 package import Settings
 import WebSocket
 
-/// WebSockets, which browsers use for SIP (RFC 7118).
+/// The settings under `websocket`: WebSockets, which browsers use for SIP (RFC 7118).
 package struct WebSocketSettings: SettingsGroup, Hashable {
     package var origins: [String] = []
     package var pingInterval: Duration = .seconds(30)
@@ -40,14 +40,16 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
     }
 }
 
-/// The result of a WebSocket request: a flow, or an answer with the error.
+/// Handles a request to open a WebSocket. The result is a new flow, or an answer with an error.
 package struct WebSocketUpgrade: Sendable {
     private let origins: Set<String>
     private let opened: @Sendable (StreamConnection, [UInt8]) -> Void
 
+    /// Creates a handler.
+    ///
     /// - Parameters:
     ///   - origins: the origins of pages that may connect; empty for all.
-    ///   - opened: gets each connection after its handshake, with the input that followed it.
+    ///   - opened: gets each connection after its handshake, with the input that followed the handshake.
     package init(origins: [String], opened: @escaping @Sendable (StreamConnection, [UInt8]) -> Void) {
         self.origins = Set(origins.map { $0.lowercased() })
         self.opened = opened
@@ -64,7 +66,7 @@ package struct WebSocketUpgrade: Sendable {
     }
 }
 
-/// Accepts WebSockets at one address: HTTP until the handshake, then a flow.
+/// Accepts WebSockets at one address. A connection speaks HTTP until the handshake, and then becomes a flow.
 ///
 /// - `@unchecked Sendable` because it is used only on its loop.
 package final class WebSocketListener: @unchecked Sendable {
@@ -72,14 +74,16 @@ package final class WebSocketListener: @unchecked Sendable {
     private let listener: HTTPListener
     private let isSecure: Bool
 
+    /// Binds the address.
+    ///
     /// - Parameters:
     ///   - endpoint: the address to listen on.
     ///   - loop: the shard's loop.
-    ///   - tls: for `wss`.
-    ///   - upgrade: handles its requests.
+    ///   - tls: the context for `wss`; `nil` for `ws`.
+    ///   - upgrade: handles the requests.
     ///   - limits: the limits of the flows.
-    ///   - balancers: load balancers, whose connections begin with a PROXY header.
-    ///   - unannounced: called for each of their connections without one.
+    ///   - balancers: the load balancers, whose connections begin with a PROXY header.
+    ///   - unannounced: called for each connection of a load balancer without a PROXY header.
     /// - Throws: if the address cannot be bound.
     package init(
         boundTo endpoint: Endpoint, on loop: EventLoop, tls: TLSContext?, upgrade: WebSocketUpgrade, limits: FlowLimits,
@@ -131,7 +135,7 @@ extension WebSocketHandshake.Refusal {
     fileprivate var response: HTTPResponse {
         switch self {
         case .notAsked, .version:
-            var response = HTTPResponse(status: 426, text: "this address expects SIP over WebSocket, version 13")
+            var response = HTTPResponse(status: 426, text: "this address accepts only SIP over WebSocket, version 13")
             response.fields += [
                 HTTPField("Upgrade", "websocket"), HTTPField("Connection", "Upgrade"),
                 HTTPField("Sec-WebSocket-Version", "13"),

@@ -4,7 +4,7 @@ import Registration
 import Storage
 import Timekeeping
 
-/// Bindings as SQL.
+/// The SQL statements for bindings.
 extension Connection {
     func write(_ row: StoredBinding) throws(SQLError) {
         try run(
@@ -51,7 +51,7 @@ extension Connection {
 
     func removeBinding(_ id: DeviceID) throws(SQLError) { try run("DELETE FROM binding WHERE id = ?", id) }
 
-    /// The User-Agents of these devices. Devices without one are left out.
+    /// The User-Agents of these devices. Devices without a User-Agent are left out.
     func userAgents(of devices: [DeviceID]) throws(SQLError) -> [DeviceID: ByteString] {
         var found: [DeviceID: ByteString] = [:]
         for device in devices {
@@ -61,7 +61,7 @@ extension Connection {
         return found
     }
 
-    /// A page of the bindings, in the order of their numbers.
+    /// A page of bindings, sorted by device number.
     func bindings(after device: DeviceID?, limit: Int) throws(SQLError) -> [StoredBinding] {
         let rows =
             if let device {
@@ -69,14 +69,14 @@ extension Connection {
             } else {
                 try statement("SELECT * FROM binding ORDER BY id")
             }
-        // The values of a page are released together, so they share memory.
+        // The bindings of a page share one block of memory, because they are released together.
         var texts = ByteStringWriter(capacity: 1 << 16)
         return try values(of: rows, limit: limit) { $0.storedBinding(&texts) }
     }
 }
 
 extension Statement {
-    /// The row as a value; `nil` for a row that this program cannot have written.
+    /// The row as a value; `nil` if the row is malformed.
     fileprivate func storedBinding(_ texts: inout ByteStringWriter) -> StoredBinding? {
         guard let transport = withBytes(7, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(8)),
             let remote = withBytes(9, { Endpoint(ascii: $0) }), let cseq = UInt32(exactly: integer(5)),
@@ -85,7 +85,7 @@ extension Statement {
         return StoredBinding(
             id: deviceID(0), aor: AddressOfRecord(user: text(1, &texts), host: text(2, &texts)),
             contact: text(3, &texts), callID: text(4, &texts), cseq: cseq, path: text(6, &texts).lines,
-            // The connection ended with its process. No new connection has the number 0.
+            // The connection ended with its process. No new connection gets the number 0.
             flow: Flow(transport: transport, listener: listener, connection: 0, remote: remote), granted: granted,
             freshUntil: UnixTime(milliseconds: integer(11)), registeredAt: UnixTime(milliseconds: integer(12)),
             isPush: integer(13) != 0)
@@ -97,7 +97,7 @@ extension Statement {
 }
 
 extension Transport {
-    /// Reads what ``parameterName`` wrote.
+    /// Reads a transport in the form of ``parameterName``.
     init?(ascii: Span<UInt8>) {
         for transport in [Transport.udp, .tcp, .tls, .ws, .wss]
         where transport.parameterName.utf8.span.hasSameBytes(as: ascii) {
@@ -109,7 +109,7 @@ extension Transport {
 }
 
 extension [ByteString] {
-    /// One value a line. The registrar replaced line ends inside values.
+    /// The values joined to one text, one on each line. The registrar has already replaced line ends inside the values.
     fileprivate var joinedLines: ByteString {
         guard count > 1 else { return first ?? .empty }
         var out: [UInt8] = []

@@ -5,7 +5,7 @@ import Registration
 import Storage
 import Timekeeping
 
-/// Missed calls as SQL.
+/// The SQL statements for missed calls.
 extension Connection {
     func write(_ entry: BucketEntry, of aor: AddressOfRecord) throws(SQLError) {
         try run("INSERT OR REPLACE INTO bucket_entry VALUES (?,?,?,?,?,?,?,?,?)") { values in
@@ -21,7 +21,7 @@ extension Connection {
         }
     }
 
-    /// Missed calls that the last run journaled but did not write to the store.
+    /// Writes missed calls that the last run journaled but did not write to the store.
     func write(_ changes: [StoredBucketChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.engine(.bucket(change))) }
@@ -38,11 +38,11 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for a row that this program cannot have written.
+    /// The row as a value; `nil` if the row is malformed.
     fileprivate var storedBucketEntry: StoredBucketEntry? {
         let devices = text(5).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) }
         guard !devices.isEmpty else { return nil }
-        // A row of an earlier version does not have this value. It counts for a caller of its own.
+        // Rows of earlier versions do not have this value. They count for a caller of their own.
         let number = UInt64(bitPattern: integer(8))
         let caller =
             number == 0 ? Caller(hash: UInt64(bitPattern: integer(0)), isTrusted: true) : Caller(rawValue: number)

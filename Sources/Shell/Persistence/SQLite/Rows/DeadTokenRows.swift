@@ -3,7 +3,7 @@ import PushDelivery
 import Storage
 import Timekeeping
 
-/// Dead tokens as SQL.
+/// The SQL statements for dead tokens.
 extension Connection {
     func write(_ dead: DeadToken) throws(SQLError) {
         try run(
@@ -32,7 +32,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for a row that this program cannot have written.
+    /// The row as a value; `nil` if the row is malformed.
     fileprivate var storedDeadToken: DeadToken? {
         guard let provider = PushProvider(rawValue: text(3)), let source = DeadToken.Source(rawValue: text(6)) else {
             return nil

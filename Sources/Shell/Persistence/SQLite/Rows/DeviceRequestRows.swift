@@ -1,7 +1,7 @@
 import Storage
 import Timekeeping
 
-/// Registrations and clean-ups of devices as SQL.
+/// The SQL statements for registrations and clean-ups of devices.
 extension Connection {
     func write(_ request: DeviceRequest) throws(SQLError) {
         try run(
@@ -13,7 +13,8 @@ extension Connection {
             request.callback?.fields ?? "", request.acceptedAt)
     }
 
-    /// Records the end of a request. An untracked request is deleted; for a tracked one only the outcome stays.
+    /// Records the end of a request. The row of an untracked request is deleted. The row of a tracked request keeps
+    /// only the outcome.
     func finish(_ request: DeviceRequest, _ outcome: DeviceOutcome, at date: UnixTime) throws(SQLError) {
         guard request.isTracked else { return try run("DELETE FROM device_request WHERE id = ?", request.id.text) }
         var failure = ""
@@ -43,7 +44,7 @@ extension Connection {
             request.user, request.token)
     }
 
-    /// The tokens that an app registered for a user: all of them, or the given one if it exists.
+    /// The tokens that an app registered for a user. With `token`, only that token is looked up.
     func mobileDevices(of user: String, app: String, token: String?) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT token FROM mobile_device WHERE app = ?1 AND user = ?2 AND (?3 = '' OR token = ?3)", with: app, user,
@@ -51,13 +52,13 @@ extension Connection {
         return try values(of: rows) { $0.text(0) }
     }
 
-    /// The apps that registered a token, with upper and lower case treated as equal.
+    /// The apps that registered a token. Upper and lower case are treated as equal.
     func mobileOwners(of token: String) throws(SQLError) -> [MobileOwner] {
         let rows = try statement("SELECT app, user FROM mobile_device WHERE token = ? COLLATE NOCASE", with: token)
         return try values(of: rows) { MobileOwner(app: $0.text(0), user: $0.text(1)) }
     }
 
-    /// The outcome of a request. It is pending unless the request is known to have ended.
+    /// The outcome of a request. Unknown and unfinished requests are pending.
     func deviceOutcome(of id: RequestID, app: String) throws(SQLError) -> DeviceOutcome {
         let rows = try statement(
             """
@@ -70,7 +71,7 @@ extension Connection {
         return outcomes.first ?? .pending
     }
 
-    /// The unfinished requests, in their order.
+    /// The requests that are not finished, in the order of their arrival.
     func openDeviceRequests() throws(SQLError) -> [DeviceRequest] {
         let rows = try statement("SELECT * FROM device_request WHERE finished_at IS NULL ORDER BY number")
         return try values(of: rows) { $0.storedDeviceRequest }
@@ -78,7 +79,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for a row that this program cannot have written.
+    /// The row as a value; `nil` if the row is malformed.
     fileprivate var storedDeviceRequest: DeviceRequest? {
         guard let id = RequestID(text(1)), let kind = DeviceRequest.Kind(rawValue: text(2)),
             let platform = DeviceRequest.Platform(rawValue: text(5))

@@ -2,7 +2,7 @@ import Bytes
 import Storage
 import Timekeeping
 
-/// Keys of the HTTP API as SQL.
+/// The SQL statements for keys of the HTTP API.
 extension Connection {
     func write(_ key: StoredKey) throws(SQLError) {
         try run(

@@ -3,9 +3,9 @@ import PushDelivery
 import Storage
 import Timekeeping
 
-/// Apps' reports about their pushes, as SQL.
+/// The SQL statements for apps' reports about their pushes.
 extension Connection {
-    /// Records an app's report about a push. The first report stays.
+    /// Records an app's report about a push. If the same report was recorded before, the first time stays.
     ///
     /// - Returns: whether the push exists.
     func note(_ mark: PushMark, of code: PushCode, device: DeviceID, at date: UnixTime) throws(SQLError) -> Bool {
@@ -17,8 +17,8 @@ extension Connection {
         return changes > 0
     }
 
-    /// Records that all pushes in the device's badge were read. It changes a limited number of rows. Only phones that
-    /// never read anything exceed the limit, and their old pushes do not count any more.
+    /// Records that the device has read all pushes that count in its badge. It changes a limited number of rows. Only
+    /// phones that never read anything exceed the limit, and their old pushes no longer count.
     func noteAllRead(by device: DeviceID, at date: UnixTime) throws(SQLError) {
         try run(
             """
@@ -29,10 +29,10 @@ extension Connection {
             """, date, device)
     }
 
-    /// Accepted pushes that are unread. The pushes of each device are in the order of their requests. An index answers
-    /// this alone.
+    /// Accepted pushes that the devices have not read. The pushes of each device are in the order of their requests.
+    /// The query reads only an index.
     func unreadPushes(since date: UnixTime, after push: UnreadPush?, limit: Int) throws(SQLError) -> [UnreadPush] {
-        // SQLite's smallest number is before the first device.
+        // SQLite's smallest number is lower than the number of any device.
         let rows = try statement(
             """
             SELECT device, requested_at, code, kind, call_ref FROM push_record INDEXED BY push_record_unread

@@ -5,7 +5,7 @@ import Registration
 import Storage
 import Timekeeping
 
-/// Messages that wait for phones as SQL.
+/// The SQL statements for messages that wait for phones.
 extension Connection {
     func write(_ message: StoredMessage) throws(SQLError) {
         try run("INSERT OR REPLACE INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?)") { values in
@@ -35,7 +35,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for a row that this program cannot have written.
+    /// The row as a value; `nil` if the row is malformed.
     fileprivate var storedMessage: StoredMessage? {
         guard let transport = withBytes(4, { Transport(ascii: $0) }), let listener = UInt16(exactly: integer(5)),
             let remote = withBytes(6, { Endpoint(ascii: $0) })
@@ -43,7 +43,7 @@ extension Statement {
         return StoredMessage(
             id: UInt64(bitPattern: integer(0)), aor: AddressOfRecord(user: byteString(1), host: byteString(2)),
             sender: byteString(3),
-            // The connection ended with its process. No new connection has the number 0.
+            // The connection ended with its process. No new connection gets the number 0.
             source: Flow(transport: transport, listener: listener, connection: 0, remote: remote),
             receivedAt: UnixTime(milliseconds: integer(7)), expiresAt: UnixTime(milliseconds: integer(8)),
             devices: text(9).split(separator: ",").compactMap { UInt64($0).map(DeviceID.init(rawValue:)) },

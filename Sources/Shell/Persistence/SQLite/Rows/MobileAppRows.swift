@@ -2,7 +2,7 @@ import Bytes
 import Storage
 import Timekeeping
 
-/// Mobile apps as SQL.
+/// The SQL statements for mobile apps.
 extension Connection {
     func write(_ app: StoredMobileApp) throws(SQLError) {
         try run(

@@ -5,7 +5,7 @@ import Registration
 import Storage
 import Timekeeping
 
-/// Refused requests as SQL.
+/// The SQL statements for refused requests.
 extension Connection {
     func writeRefused(_ record: TimelineRecord) throws(SQLError) {
         try run(
@@ -28,7 +28,7 @@ extension Connection {
         }
     }
 
-    /// Deletes older rows, and for each share the oldest rows beyond its limit.
+    /// Deletes rows older than this date. For each share of the limit, also deletes the oldest rows above the share.
     func pruneRefused(before date: UnixTime) throws(SQLError) {
         for share in RefusalShare.allCases {
             try run(
@@ -39,7 +39,7 @@ extension Connection {
         }
     }
 
-    /// The last records of the subject, oldest first. A user is found as callee and as caller.
+    /// The last records about the subject, oldest first. A user is searched for as callee and as caller.
     func refusals(of subject: TimelineSubject, limit: Int) throws(SQLError) -> [TimelineRecord] {
         let selection = "SELECT \(Self.refusedColumns) FROM refused_request WHERE"
         let order = "ORDER BY id DESC LIMIT ?"
@@ -67,7 +67,7 @@ extension Connection {
 }
 
 extension Statement {
-    /// The row as a value; `nil` for a row that this program cannot have written.
+    /// The row as a value; `nil` if the row is malformed.
     fileprivate var storedRefusal: TimelineRecord? {
         guard let share = RefusalShare(rawValue: text(0)), let kind = TimelineRecord.Kind(rawValue: text(1)),
             let refusal = Refusal(rawValue: text(8)), let status = UInt16(exactly: integer(9))

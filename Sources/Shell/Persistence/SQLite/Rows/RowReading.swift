@@ -3,12 +3,12 @@ import Bytes
 import Collections
 import Storage
 
-/// Rows as values. A row that this program cannot have written stays where it is, and is left out.
+/// Reads rows as values. A malformed row is left out, and stays in the table.
 extension Connection {
     func values<Value>(
         of rows: Statement, limit: Int = .max, _ value: (Statement) -> Value?
     ) throws(SQLError) -> [Value] {
-        // What is left of the rows would keep the log from being shortened.
+        // A statement that is not reset would prevent SQLite from shortening the write-ahead log.
         defer { rows.reset() }
         var values: [Value] = []
         while values.count < limit, try rows.step() {
@@ -17,7 +17,7 @@ extension Connection {
         return values
     }
 
-    /// Makes a page of rows, which come in the order of the number in their first column.
+    /// Makes a page of rows, which are sorted by the number in their first column.
     func page<Element>(
         of rows: Statement, limit: Int, _ value: (Statement) -> Element?
     ) throws(SQLError) -> Page<Element> {

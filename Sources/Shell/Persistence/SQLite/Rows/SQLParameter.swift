@@ -4,13 +4,13 @@ import PushDelivery
 import Storage
 import Timekeeping
 
-/// A value that can be bound to a `?` of a statement.
+/// A value that can be bound to a parameter (`?`) of a statement.
 protocol SQLParameter {
     func bind(to statement: Statement, at index: Int)
 }
 
 extension Connection {
-    /// The statement with its parameters, in their order.
+    /// Prepares the statement and binds its parameters, in their order.
     func statement<each Parameter: SQLParameter>(
         _ sql: String, with parameters: repeat each Parameter
     ) throws(SQLError) -> Statement {
@@ -35,8 +35,8 @@ extension Statement {
     }
 }
 
-/// Binds values to a statement's parameters one after the other. It is used for rows that are written for each call and
-/// each contact: a variadic call would copy the values and ask for their types.
+/// Binds values to the parameters of a statement, one after the other. It is used for rows that are written for each
+/// call and each contact, because a variadic function would copy the values and look up their types.
 struct ParameterList: ~Copyable {
     private let statement: Statement
     private var index = 0
@@ -60,7 +60,7 @@ struct ParameterList: ~Copyable {
 }
 
 extension Connection {
-    /// Runs a statement of the program with what `values` binds.
+    /// Runs a fixed statement of the program with the parameters that `values` binds.
     func run(_ sql: StaticString, values: (inout ParameterList) -> Void) throws(SQLError) {
         let statement = try statement(fixed: sql)
         var list = ParameterList(statement)
@@ -73,7 +73,7 @@ extension String: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: self) }
 }
 
-/// Byte strings are bound as text, which may hold any bytes.
+/// A byte string is bound as text, which may hold any bytes.
 extension ByteString: SQLParameter {
     func bind(to statement: Statement, at index: Int) { withSpan { statement.bind(index, text: $0) } }
 }
@@ -92,7 +92,7 @@ extension Int: SQLParameter {}
 extension UInt32: SQLParameter {}
 extension UInt16: SQLParameter {}
 
-/// SQLite has no unsigned numbers: numbers of the upper half are stored as negative ones.
+/// SQLite has no unsigned numbers. Numbers from 2^63 on are stored as negative numbers.
 extension UInt64: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, integer: Int64(bitPattern: self)) }
 }
@@ -109,7 +109,8 @@ extension DeviceID: SQLParameter {
     func bind(to statement: Statement, at index: Int) { rawValue.bind(to: statement, at: index) }
 }
 
-// Values that are written for each call and each contact are built from bytes: a `String` costs several times as much.
+// The values below are written for each call and each contact. They are built from bytes, because a `String` costs
+// several times as much.
 
 extension CallRef: SQLParameter {
     func bind(to statement: Statement, at index: Int) { statement.bind(index, text: rawValue.hexDigits.span) }
@@ -133,7 +134,7 @@ extension Endpoint: SQLParameter {
     }
 }
 
-/// The numbers of devices, separated by commas.
+/// The numbers of devices, written as a text with commas between them.
 struct DeviceNumbers: SQLParameter {
     let devices: [DeviceID]
 
@@ -148,7 +149,7 @@ struct DeviceNumbers: SQLParameter {
     }
 }
 
-/// A value or NULL.
+/// Binds the value, or NULL for `nil`.
 extension Optional: SQLParameter where Wrapped: SQLParameter {
     func bind(to statement: Statement, at index: Int) {
         if let self { self.bind(to: statement, at: index) } else { statement.bindNull(index) }

@@ -2,7 +2,7 @@ import Bytes
 import Storage
 import Timekeeping
 
-/// Secrets, notes and dialog renewals as SQL.
+/// The SQL statements for secrets, notes and dialog renewals.
 extension Connection {
     func write(_ secret: StoredSecret) throws(SQLError) {
         try run("INSERT OR REPLACE INTO secret VALUES (?,?,?)", secret.name, secret.createdAt, secret.value)
@@ -12,7 +12,7 @@ extension Connection {
         try run("DELETE FROM secret WHERE name = ? AND created_at = ?", name, date)
     }
 
-    /// Writes the end of a dialog's lifetime. The later of two ends has priority, in any order.
+    /// Writes the end of a dialog's lifetime. If the row has a later end, that end stays.
     func write(_ renewal: DialogRenewal) throws(SQLError) {
         var digest: [UInt8] = []
         digest.append(big: renewal.digest)
@@ -27,7 +27,7 @@ extension Connection {
         try run("DELETE FROM dialog_renewal WHERE until < ?", date)
     }
 
-    /// The renewals of dialogs that are still alive at that time.
+    /// The renewals of dialogs whose lifetime has not ended at this time.
     func dialogRenewals(after date: UnixTime) throws(SQLError) -> [DialogRenewal] {
         let rows = try statement("SELECT digest, until FROM dialog_renewal WHERE until >= ?", with: date)
         return try values(of: rows) { rows in
@@ -38,7 +38,7 @@ extension Connection {
         }
     }
 
-    /// The secrets of that name, newest first.
+    /// The secrets with this name, newest first.
     func secrets(named name: String) throws(SQLError) -> [StoredSecret] {
         let rows = try statement(
             "SELECT created_at, value FROM secret WHERE name = ? ORDER BY created_at DESC", with: name)

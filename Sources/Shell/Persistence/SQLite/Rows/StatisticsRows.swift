@@ -2,10 +2,10 @@ import Collections
 import Storage
 import Timekeeping
 
-/// Push statistics, counted by SQL over the timeline's rows.
+/// Push statistics, which SQL counts over the rows of the timeline.
 extension Connection {
-    /// The definitions of the figures. For calls SIP shows some of them without the app: a phone that registered
-    /// received the push, and a phone that answered followed it.
+    /// The SQL expressions for the figures. For calls, SIP proves some of them without a report of the app: a phone
+    /// that registered has received the push, and a phone that answered has followed it.
     private static let figures = """
         count(*), total(tries > 0), total(answer IN ('accepted', 'new-token')),
         total(delivery = 'finished' AND coalesce(answer NOT IN ('accepted', 'new-token'), 1)),
@@ -33,7 +33,7 @@ extension Connection {
                 GROUP BY day ORDER BY day LIMIT \(Self.groupLimit)
                 """)
         case .push:
-            // A push is on the page of its first row. Its other rows may have been written much later.
+            // A push is on the page of its first row, because its other rows may have been written much later.
             rows = try statement(
                 """
                 WITH page AS (

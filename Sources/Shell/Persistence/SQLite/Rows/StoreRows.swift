@@ -3,11 +3,11 @@ import PushDelivery
 import Registration
 import Storage
 
-/// Which table a change goes to. The files beside this one know their own table and no other.
+/// Chooses the table of each change. Each of the other files in this folder knows only its own table.
 extension Connection {
     /// Writes one change.
     ///
-    /// - Returns: false for a change of a row that does not exist.
+    /// - Returns: false if the row to change does not exist.
     func apply(_ change: RowChange) throws(SQLError) -> Bool {
         switch change {
         case .engine(let change): try write(change)
@@ -22,7 +22,7 @@ extension Connection {
         return true
     }
 
-    /// Writes all of the changes, or none.
+    /// Writes all of the changes, or none of them.
     func keep(_ changes: [ServiceChange]) throws(SQLError) {
         try transaction { () throws(SQLError) in
             for change in changes { _ = try apply(.service(change)) }

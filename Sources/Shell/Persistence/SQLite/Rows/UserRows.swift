@@ -3,7 +3,7 @@ import PushDelivery
 import Registration
 import Storage
 
-/// Users for digest authentication as SQL, and the providers that are switched off.
+/// The SQL statements for users with digest authentication, and for providers that are switched off.
 extension Connection {
     func write(_ user: DigestUser) throws(SQLError) {
         try run(
@@ -19,7 +19,7 @@ extension Connection {
         try values(of: try statement("SELECT * FROM user")) { $0.storedUser }
     }
 
-    /// The users after the given one, by realm and name, each as `name@realm`.
+    /// The names of the users after the given one, sorted by realm and name. Each has the form `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
         let rows = try statement(
             "SELECT name, realm FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
