@@ -86,7 +86,9 @@ extension ProxyEngine {
             case .bookkeepingDue: bookkeepingDue(now: now)
             case .endedCallDue: endedCallDue(now: now)
             case .journalDue: journalDue(now: now)
-            case .awayCallersDue: calls.away = AwayCallers()
+            case .awayCallersDue:
+                calls.away = AwayCallers()
+                wakes.callersGivenUp()
             case .messageDue(let id): messageDue(id, now: now)
             case .refreshWalkDue: refreshWalkDue(now: now)
             case .reliefDue: reliefDue(now: now.instant)
@@ -102,8 +104,8 @@ extension ProxyEngine {
         ledger.timePassed(now: now, into: &actions)
         settlePushes(now: now)
         while let due = ledger.due(now: now, into: &actions) {
-            legs.asked.timeOver(of: due.device, now: now.instant)
-            if !legs.asked.isAsked(due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }
+            wakes.listIsDue(of: due.device, now: now.instant)
+            if !wakes.listWaits(for: due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }
         }
         removeExpiredBindings(now: now)
     }

@@ -39,6 +39,8 @@ package final class ProxyEngine {
     var tags: Tags
 
     var calls: Calls
+    /// Calls, messages and lists that wait for devices.
+    var wakes = WakeDesk()
     /// Held requests other than INVITE.
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger

@@ -164,8 +164,8 @@ struct UserCallKey: Equatable {
     }
 }
 
-/// All requests that are being proxied. A call is found by its number, its server transaction, its devices, or its
-/// ``UserCallKey``.
+/// All requests that are being proxied. A call is found by its number, its server transaction, or its ``UserCallKey``.
+/// ``WakeDesk`` finds calls by their devices.
 struct Calls: ~Copyable {
     /// Answered calls that are still in the journal for another run of the daemon.
     var answered = AnsweredCalls()
@@ -176,8 +176,6 @@ struct Calls: ~Copyable {
     /// Calls by server transaction, until the transaction ends: a CANCEL names the transaction.
     private var byServer = TransactionNotes<ServerTransactionID, ProxiedRequest>()
     private var userCalls = SlotIndex()
-    /// The devices that are being called.
-    var devices = CalledDevices()
     private(set) var shares = HeldShares()
     var limits: HeldShares.Limits
     /// Calls that are over, for phones that were woken for them and have not registered yet.
@@ -297,28 +295,6 @@ struct Calls: ~Copyable {
         call.isForgotten = true
         calls[Int(call.place)] = nil
         vacant.append(call.place)
-    }
-
-    // MARK: Devices
-
-    /// Lists the call under the branch's device from now on.
-    mutating func list(_ branch: Int, of call: ProxiedRequest) {
-        guard let device = call.fork.branches[branch].device else { return }
-        call.fork.wasListed(branch)
-        devices.add(call, to: device)
-    }
-
-    /// Removes the call from the devices whose branches in this call are all over.
-    mutating func unlistEnded(_ call: ProxiedRequest) {
-        for index in call.fork.branches.indices {
-            guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
-            call.fork.wasUnlisted(index)
-            let branch = call.fork.branches[index]
-            for case let device? in [branch.device, branch.contact]
-            where !call.fork.branches.contains(where: { $0.isOf(device) && !$0.isEnded }) {
-                devices.remove(call, of: device)
-            }
-        }
     }
 
     // MARK: For operators

@@ -15,8 +15,6 @@ struct ClientLegs: ~Copyable {
     }
 
     private var owners = TransactionNotes<ClientTransactionID, Owner>()
-    /// Phones whose lists of missed calls wait for responses to farewells.
-    var asked = AskedPhones()
 
     subscript(client: ClientTransactionID) -> Owner? { owners[client] }
 

@@ -12,10 +12,10 @@ final class EndedCall {
     let source: Flow
     let until: Instant
     /// The devices that learn of the call when they register, each with the Reason values of its CANCEL.
-    let reasons: [DeviceID: [ByteString]]
+    private(set) var reasons: [DeviceID: [ByteString]]
     /// Transactions by which phones may still ring although their connections have ended. Such a phone gets only a
     /// CANCEL, no INVITE.
-    let rings: [DeviceID: [ClientTransactionID]]
+    private(set) var rings: [DeviceID: [ClientTransactionID]]
 
     init(
         userCall: UserCall, request: KeptRequest, source: Flow, until: Instant, reasons: [DeviceID: [ByteString]],
@@ -28,12 +28,17 @@ final class EndedCall {
         self.until = until
         self.reasons = reasons
     }
+
+    /// The device has another number from now on.
+    func renamed(_ device: DeviceID, to heir: DeviceID) {
+        if let values = reasons.removeValue(forKey: device) { reasons[heir] = values }
+        if let clients = rings.removeValue(forKey: device) { rings[heir] = clients }
+    }
 }
 
-/// The calls that are over, each kept for one minute.
+/// The calls that are over, each kept for one minute. ``WakeDesk`` finds them by the devices that learn of them.
 struct EndedCalls: ~Copyable {
     private var calls = Queue<EndedCall>()
-    private var byDevice: [DeviceID: [EndedCall]] = [:]
     /// The total bytes of the calls' requests.
     private(set) var bytes = 0
 
@@ -43,25 +48,12 @@ struct EndedCalls: ~Copyable {
     mutating func append(_ call: EndedCall) {
         calls.append(call)
         bytes += call.request.count
-        for device in call.reasons.keys { byDevice[device, default: []].append(call) }
     }
 
-    /// Takes out the ended calls that the device still has to learn about.
-    mutating func take(for device: DeviceID) -> [EndedCall] { byDevice.removeValue(forKey: device) ?? [] }
-
     /// Forgets the oldest call.
-    ///
-    /// - Returns: the devices of that call that wait for no other ended call; `nil` if the list was empty.
-    mutating func dropOldest() -> [DeviceID]? {
+    mutating func dropOldest() -> EndedCall? {
         guard let oldest = calls.popFirst() else { return nil }
         bytes -= oldest.request.count
-        var idle: [DeviceID] = []
-        for device in oldest.reasons.keys {
-            guard var others = byDevice[device] else { continue }
-            others.removeAll { $0 === oldest }
-            byDevice[device] = others.isEmpty ? nil : others
-            if others.isEmpty { idle.append(device) }
-        }
-        return idle
+        return oldest
     }
 }

@@ -224,7 +224,7 @@ package struct Fork: Sendable {
     /// The store has the branch's present state.
     package mutating func wasWritten(_ branch: Int) { branches[branch].wasWritten() }
 
-    /// The call is listed under the branch's device from now on, see ``CalledDevices``.
+    /// The call is listed under the branch's device from now on, see ``WakeDesk``.
     package mutating func wasListed(_ branch: Int) { branches[branch].wasListed() }
 
     package mutating func wasUnlisted(_ branch: Int) { branches[branch].wasUnlisted() }

@@ -72,7 +72,7 @@ package struct ForkBranch: Sendable {
     private var loops: UInt8 = 0
     /// A response has come since the request was first sent, or since the branch was recalled. A 100 counts.
     package private(set) var wasHeard = false
-    /// Whether ``CalledDevices`` lists the branch's call under its device.
+    /// Whether ``WakeDesk`` lists the branch's call under its device.
     package private(set) var isListed = false
     /// The value of ``news`` when the branch was last written to the store.
     private var written: UInt8 = 0

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -21,10 +22,9 @@ extension ProxyEngine {
     /// Sends the phone the INVITE of each ended call that it was woken for. The CANCEL follows as soon as it may be
     /// sent (RFC 3261 section 9.1). The list of missed calls goes out immediately (R22), or waits for the phone's
     /// response.
-    func sayFarewells(to device: DeviceID, now: Moment) {
-        guard !calls.ended.isEmpty else { return }
+    func sayFarewells(of calls: ShortList<EndedCall>, to device: DeviceID, now: Moment) {
         var isListDue: AddressOfRecord?
-        for ended in calls.ended.take(for: device) where ended.until > now.instant {
+        for ended in calls where ended.until > now.instant {
             let reasons = ended.reasons[device] ?? []
             guard let target = registrar.bindings.forkTarget(device, now: now.instant),
                 case .flow(let flow, _) = hop(to: target)
@@ -56,7 +56,7 @@ extension ProxyEngine {
                     ended.userCall, isQuestion: isQuestion, to: device, on: flow, from: listener, incoming))
             if !isQuestion {
                 isListDue = ended.userCall.aor
-            } else if let until = legs.asked.asked(device, by: client, now: now.instant) {
+            } else if let until = wakes.listWaits(for: device, answering: client, now: now.instant) {
                 ledger.listDue(to: device, of: ended.userCall.aor, at: until)
             }
             let outgoing = request.forwarded(edits)
@@ -81,7 +81,7 @@ extension ProxyEngine {
 
     /// The phone has responded, or the transaction failed. A list of missed calls that waited for the response is sent now.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
-        guard let farewell = legs.endFarewell(client), legs.asked.answered(farewell.device, by: client) else { return }
+        guard let farewell = legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else { return }
         reportMissedCalls(to: farewell.device, of: farewell.userCall.aor, now: now)
     }
 }

@@ -8,7 +8,7 @@ import Timekeeping
 extension ProxyEngine {
     /// Arms the timer that ends the wait for callers of an earlier run. The wait is as long as a call can last.
     func armAwayCallers(now: Moment) {
-        guard !calls.away.isEmpty else { return }
+        guard !calls.away.isEmpty || wakes.hasCallers else { return }
         let end = now.instant + settings.call.ringTimeout + settings.call.ringLimit
         _ = timers.schedule(.awayCallersDue, at: end)
     }
@@ -43,11 +43,10 @@ extension ProxyEngine {
         withTransactions { $0.move(server, to: flow, into: &$1) }
     }
 
-    /// A phone has registered: the responses to calls that it made go to its new flow.
-    func phoneReturned(_ device: DeviceID, now: Moment) {
-        let calls = calls.away.take(of: device)
-        guard !calls.isEmpty, let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
-        for call in calls { callerReturned(call, on: target.flow) }
+    /// A phone has registered: the responses to a call that it made go to its new flow.
+    func callerReturned(_ call: ProxiedRequest, as device: DeviceID, now: Moment) {
+        guard let target = registrar.bindings.forkTarget(device, now: now.instant) else { return }
+        callerReturned(call, on: target.flow)
     }
 
     /// Moves the call's responses to this connection, if the INVITE's connection ended with an earlier run.

@@ -12,7 +12,14 @@ extension ProxyEngine {
     /// A call waits for the device, so the device's flow is watched for signs of life. Flows of trusted peers and edge
     /// proxies carry many devices and are not watched.
     func watch(_ target: ForkTarget) {
-        if isWatched(target) { calls.devices.watch(target.flow, of: target.id) }
+        if isWatched(target) { wakes.watch(target.flow, of: target.id) }
+    }
+
+    /// From now on the branch is found by its device.
+    func list(_ branch: Int, of call: ProxiedRequest) {
+        guard let device = call.fork.branches[branch].device else { return }
+        call.fork.wasListed(branch)
+        wakes.waits(call, for: device)
     }
 
     /// Whether a sign of life on the flow can only come from this device.

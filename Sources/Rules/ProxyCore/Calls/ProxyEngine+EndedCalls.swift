@@ -41,10 +41,11 @@ extension ProxyEngine {
         var request = call.request
         request.compact()
         if calls.ended.isEmpty { _ = timers.schedule(.endedCallDue, at: now.instant + Self.afterEndTime) }
-        calls.ended.append(
-            EndedCall(
-                userCall: userCall, request: request, source: call.source, until: now.instant + Self.afterEndTime,
-                reasons: reasons, rings: rings))
+        let ended = EndedCall(
+            userCall: userCall, request: request, source: call.source, until: now.instant + Self.afterEndTime,
+            reasons: reasons, rings: rings)
+        calls.ended.append(ended)
+        wakes.waits(ended)
         for device in reasons.keys {
             if let target = registrar.bindings.forkTarget(device, now: now.instant) { watch(target) }
         }
@@ -63,7 +64,6 @@ extension ProxyEngine {
     }
 
     func dropOldestEnded() {
-        guard let idle = calls.ended.dropOldest() else { return }
-        for device in idle where calls.devices.calls(of: device).isEmpty { calls.devices.unwatch(device) }
+        if let ended = calls.ended.dropOldest() { wakes.noLongerWaits(ended) }
     }
 }

@@ -93,7 +93,20 @@ extension ProxyEngine {
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
             ledger.drop(index, of: call, now: now, into: &actions)
         }
-        calls.unlistEnded(call)
+        unlistEnded(call)
+    }
+
+    /// Branches that are over are not found by their devices any more.
+    private func unlistEnded(_ call: ProxiedRequest) {
+        for index in call.fork.branches.indices {
+            guard call.fork.branches[index].isEnded, call.fork.branches[index].isListed else { continue }
+            call.fork.wasUnlisted(index)
+            let branch = call.fork.branches[index]
+            for case let device? in [branch.device, branch.contact]
+            where !call.fork.branches.contains(where: { $0.isOf(device) && !$0.isEnded }) {
+                wakes.noLongerWaits(call, for: device)
+            }
+        }
     }
 
     /// The final response was sent: frees what only an active call needs.

@@ -11,15 +11,14 @@ extension ProxyEngine {
     /// A contact has registered: calls that wait for a reported device of the same user go to this contact. A call that
     /// the contact already has is not sent again.
     private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
-        for call in calls.devices.calls(of: device) {
+        for call in wakes.calls(of: device) {
             guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
                 let target = registrar.bindings.forkTarget(contact, now: now.instant)
             else { continue }
             if call.fork.branches.contains(where: { $0.isOf(contact) }) {
                 follow(target, call, now: now)
             } else {
-                call.fork.diverted(branch, to: contact)
-                calls.devices.add(call, to: contact)
+                divert(branch, of: call, to: contact)
                 deliver(branch, of: call, to: target, now: now)
             }
         }
@@ -32,7 +31,7 @@ extension ProxyEngine {
             let incoming = revive(call)
         else { return }
         let branch = call.fork.added(target.id)
-        calls.list(branch, of: call)
+        list(branch, of: call)
         sendToDevice(incoming, for: branch, of: call, to: target, now: now)
     }
 
@@ -46,14 +45,14 @@ extension ProxyEngine {
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
-            if !calls.devices.isEmpty { release(device.id, through: contact, now: now) }
+            if !wakes.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
         }
     }
 
     /// Whether a call waits for the device while the device's push is still active.
     private func isBeingPushed(_ device: DeviceID) -> Bool {
-        calls.devices.calls(of: device).contains { call in
+        wakes.calls(of: device).contains { call in
             guard let branch = call.fork.waitingBranch(of: device) else { return false }
             return call.fork.branches[branch].push != nil
         }

@@ -71,7 +71,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ caller: CallerIdentity, now: Moment
     ) {
         guard !call.isForgotten else { return }
-        calls.list(branch, of: call)
+        list(branch, of: call)
         if treatment != .ring, userCall.mayPush, let token = target.pushToken {
             ledger.wake(target, token, for: branch, of: call, userCall, caller, now: now, into: &actions)
         } else {

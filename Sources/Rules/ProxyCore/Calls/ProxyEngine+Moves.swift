@@ -13,50 +13,53 @@ extension ProxyEngine {
 
     /// The device has registered, or its flow shows life.
     ///
-    /// Every INVITE that waits for the device goes out on that flow, once each (R17). An INVITE that went to the
-    /// device's earlier flow is cancelled there and sent here. An INVITE that was sent here without a response is
-    /// repeated.
+    /// An INVITE that waits for the device goes out on that flow, once (R17). An INVITE that went to the device's
+    /// earlier flow is cancelled there and sent here. An INVITE that was sent here without a response is repeated.
     ///
     /// - Parameters:
     ///   - device: the device.
+    ///   - call: a call that is offered to the device.
     ///   - binding: the flow by which the device has registered; `nil` for a sign of life.
     ///   - now: both clocks.
-    func deviceReturned(_ device: DeviceID, through binding: DeviceID?, now: Moment) {
-        calls.devices.unwatch(device)
-        if !calls.away.isEmpty { phoneReturned(device, now: now) }
-        sayFarewells(to: device, now: now)
-        for call in calls.devices.calls(of: device) {
-            guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
-                isAwake(target)
-            else {
-                continue
-            }
-            guard call.fork.acceptsBranches else {
-                tellEndThere(target, call, now: now)
-                continue
-            }
-            for index in call.fork.branches.indices where call.fork.branches[index].isOf(device) {
-                let branch = call.fork.branches[index]
-                switch branch.state {
-                case .waiting:
-                    if branch.device == device { call.fork.deviceCame(index) }
-                    deliver(index, of: call, to: target, now: now)
-                case .calling where isOnItsWay(branch, by: target, now: now),
-                    .takingBack where isOnItsWay(branch, by: target, now: now):
-                    break
-                case .calling(let client), .takingBack(let client), .silent(let client):
-                    guard branch.addressee == device else { continue }
-                    if branch.routeHash == target.routeHash {
-                        withTransactions { $0.peerReturned(client, now: now.instant, into: &$1) }
-                        continue
-                    }
-                    call.fork.recalled(index)
-                    withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
-                    deliver(index, of: call, to: target, now: now)
-                case .unsent, .resumed, .resolving, .cancelled, .ended: break
+    func deviceReturned(_ device: DeviceID, for call: ProxiedRequest, through binding: DeviceID?, now: Moment) {
+        guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant), isAwake(target)
+        else { return }
+        guard call.fork.acceptsBranches else { return tellEndThere(target, call, now: now) }
+        for index in call.fork.branches.indices where call.fork.branches[index].isOf(device) {
+            let branch = call.fork.branches[index]
+            switch branch.state {
+            case .waiting:
+                if branch.device == device { divert(index, of: call, to: nil) }
+                deliver(index, of: call, to: target, now: now)
+            case .calling where isOnItsWay(branch, by: target, now: now),
+                .takingBack where isOnItsWay(branch, by: target, now: now):
+                break
+            case .calling(let client), .takingBack(let client), .silent(let client):
+                guard branch.addressee == device else { continue }
+                if branch.routeHash == target.routeHash {
+                    withTransactions { $0.peerReturned(client, now: now.instant, into: &$1) }
+                    continue
                 }
+                call.fork.recalled(index)
+                withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
+                deliver(index, of: call, to: target, now: now)
+            case .unsent, .resumed, .resolving, .cancelled, .ended: break
             }
         }
+    }
+
+    /// The branch goes to a contact of the user; `nil` means its own device again. The contact that the branch leaves no
+    /// longer finds the call, unless another branch is for that contact.
+    func divert(_ branch: Int, of call: ProxiedRequest, to contact: DeviceID?) {
+        let left = call.fork.branches[branch].contact
+        if let contact {
+            call.fork.diverted(branch, to: contact)
+            wakes.waits(call, for: contact)
+        } else {
+            call.fork.deviceCame(branch)
+        }
+        guard let left, !call.fork.branches.contains(where: { $0.isOf(left) && !$0.isEnded }) else { return }
+        wakes.noLongerWaits(call, for: left)
     }
 
     /// The call is being ended, and a phone that gets a CANCEL has moved: the CANCEL goes to the phone's new flow.
@@ -80,7 +83,7 @@ extension ProxyEngine {
         flows.activity?.forgot(flow)
         flows.provedNames[flow.connection] = nil
         // A closed connection cannot show life any more, even by messages that were read before its end.
-        if flow.isConnection { for device in calls.devices.waiting(on: flow) { calls.devices.unwatch(device) } }
+        if flow.isConnection { wakes.flowEnded(flow) }
         for client in transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }

@@ -36,7 +36,11 @@ extension ProxyEngine {
         let userCall = stored.userCall.map { self.offer($0, of: stored, request, now: now) }
         let call = calls.resume(stored, incoming, server, userCall: userCall, parties: parties(of: stored, request))
         if incoming.flow.isClosed {
-            calls.away.add(call, of: phone(of: incoming))
+            if let phone = phone(of: incoming) {
+                wakes.waits(callerOf: call, for: phone)
+            } else if call.isTrusted {
+                calls.away.add(call)
+            }
             lookUpCaller(of: call, incoming)
         }
         counters.count(.callResumed)
@@ -112,7 +116,7 @@ extension ProxyEngine {
     /// Continues a call to one of our users: lists its devices, and resumes its timeline records.
     private func resume(_ userCall: UserCall, of call: ProxiedRequest, _ stored: StoredCall, now: Moment) {
         for index in call.fork.branches.indices where !call.fork.branches[index].isEnded {
-            calls.list(index, of: call)
+            list(index, of: call)
             noteResumed(index, of: call, stored.branches[index], userCall, now: now)
         }
     }

@@ -47,12 +47,15 @@ extension ProxyEngine {
             call.fork.branches[0].isUnderWay,
             let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
         else { return }
-        calls.list(0, of: call)
+        list(0, of: call)
         if target.flow == call.fork.branches[0].flow {
             call.fork.aimed(0, routeHash: target.routeHash)
         } else if !target.hasFailed {
             // The device has registered on another flow since.
-            return deviceReturned(request.device, through: nil, now: now)
+            for call in wakes.calls(of: request.device) {
+                deviceReturned(request.device, for: call, through: nil, now: now)
+            }
+            return
         }
         watch(target)
         wakeInDialog(target, call, request, now: now)

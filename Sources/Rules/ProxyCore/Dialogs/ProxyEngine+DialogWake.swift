@@ -66,7 +66,7 @@ extension ProxyEngine {
     /// no room for others (T27.2, T32.3). A BYE always has room, but each side of a dialog may have only one waiting.
     private func refusal(of request: DialogRequest) -> Status? {
         var taken = FairShare.Taken(all: 0, untrusted: 0, own: 0)
-        for case let other? in calls.devices.calls(of: request.device).lazy.map(\.dialogRequest) {
+        for case let other? in wakes.calls(of: request.device).lazy.map(\.dialogRequest) {
             if other.isBye {
                 let isSame =
                     other.pass.digest == request.pass.digest && other.pass.isFromCaller == request.pass.isFromCaller
@@ -154,7 +154,7 @@ extension ProxyEngine {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
         call.fork.waits(0)
-        calls.list(0, of: call)
+        list(0, of: call)
         watch(target)
         if call.deadline == .none {
             let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
@@ -173,7 +173,7 @@ extension ProxyEngine {
         else { return }
         request.hasWoken = true
         // One push is enough for several requests: the phone that comes for the first request gets them all.
-        let others = calls.devices.calls(of: request.device)
+        let others = wakes.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }
         guard old != nil || mayNotify(target.id, for: request.caller, now: now) else {
             log.info(

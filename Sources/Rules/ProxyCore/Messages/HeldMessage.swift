@@ -173,24 +173,12 @@ final class HeldMessage {
     func recipient(_ device: DeviceID) -> Recipient? { recipients.first { $0.device == device } }
 }
 
-/// The messages that wait for one user, oldest first, and the state of the user's devices.
-struct MessageQueue {
-    struct Device {
-        /// The device did not answer, or could not be reached. It gets no messages before it returns.
-        var isAsleep = false
-        /// The device was woken since it last returned.
-        var wasWoken = false
-    }
-
-    fileprivate(set) var messages: [HeldMessage] = []
-    fileprivate(set) var devices: [DeviceID: Device] = [:]
-}
-
 /// All messages that wait for phones, with their recipients, order and limits.
 ///
 /// It sends nothing and knows no flows. The engine reports events to it and asks for the next message.
 struct HeldMessages: ~Copyable {
-    private var queues: [AddressOfRecord: MessageQueue] = [:]
+    /// The messages for each user, oldest first.
+    private var queues: [AddressOfRecord: [HeldMessage]] = [:]
     private var byID: [UInt64: HeldMessage] = [:]
     private var senderBytes: [ByteString: Int] = [:]
     private var commits: [CommitTicket: HeldMessage] = [:]
@@ -216,7 +204,7 @@ struct HeldMessages: ~Copyable {
 
     subscript(id: UInt64) -> HeldMessage? { byID[id] }
 
-    func queue(of aor: AddressOfRecord) -> [HeldMessage] { queues[aor]?.messages ?? [] }
+    func queue(of aor: AddressOfRecord) -> [HeldMessage] { queues[aor] ?? [] }
 
     /// Messages of all users with numbers above `id`, oldest first.
     func page(after id: UInt64, limit: Int) -> [HeldMessage] {
@@ -228,7 +216,7 @@ struct HeldMessages: ~Copyable {
     func answer(to request: SIPRequest, from sender: ByteString, for aor: AddressOfRecord) -> Status? {
         guard let queue = queues[aor] else { return nil }
         let key = MessageKey(request, from: sender)
-        for message in queue.messages where message.key.isMerged(with: key) {
+        for message in queue where message.key.isMerged(with: key) {
             guard message.keeping == .stored else { return .loopDetected }
             // The message is stored for the phone, so 202 is right (RFC 3428 section 7). The first 202 was lost with
             // the last run.
@@ -260,7 +248,7 @@ struct HeldMessages: ~Copyable {
         if inAll != nil { return .senderFull }
         var count = FairShare.Taken(all: 0, untrusted: 0, own: 0)
         var bytes = count
-        for message in queues[aor]?.messages ?? [] {
+        for message in queue(of: aor) {
             let size = message.request.count
             count.all += 1
             bytes.all += size
@@ -292,15 +280,15 @@ struct HeldMessages: ~Copyable {
 
     mutating func add(_ message: HeldMessage) {
         byID[message.id] = message
-        queues[message.aor, default: MessageQueue()].messages.append(message)
+        queues[message.aor, default: []].append(message)
         count(message.request.count, of: message)
     }
 
     mutating func remove(_ message: HeldMessage) {
         guard byID.removeValue(forKey: message.id) != nil else { return }
-        queues[message.aor]?.messages.removeAll { $0 === message }
+        queues[message.aor]?.removeAll { $0 === message }
         count(-message.request.count, of: message)
-        if queues[message.aor]?.messages.isEmpty == true { queues[message.aor] = nil }
+        if queues[message.aor]?.isEmpty == true { queues[message.aor] = nil }
     }
 
     private mutating func count(_ size: Int, of message: HeldMessage) {
@@ -347,12 +335,10 @@ struct HeldMessages: ~Copyable {
 
     // MARK: Devices
 
-    /// The next message for a device: the oldest that it has not got. The result is `nil` while the device sleeps or
-    /// a delivery to it is in flight. A device that is never woken needs no order, so its next message does not wait
-    /// for earlier answers.
+    /// The next message for a device: the oldest that it has not got. The result is `nil` while a delivery to it is in
+    /// flight. A device that is never woken needs no order, so its next message does not wait for earlier answers.
     func next(for device: DeviceID, of aor: AddressOfRecord, inOrder: Bool) -> HeldMessage? {
-        guard let queue = queues[aor], queue.devices[device]?.isAsleep != true else { return nil }
-        let next = queue.messages.first { message in
+        let next = queue(of: aor).first { message in
             message.recipient(device).map { inOrder || $0.delivery == nil } ?? false
         }
         return next?.recipient(device)?.delivery == nil ? next : nil
@@ -366,15 +352,15 @@ struct HeldMessages: ~Copyable {
         return nil
     }
 
-    func isAsleep(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
-        queues[aor]?.devices[device]?.isAsleep == true
+    /// Whether a message is for the device.
+    func hasMessage(for device: DeviceID, of aor: AddressOfRecord) -> Bool {
+        queue(of: aor).contains { $0.recipient(device) != nil }
     }
 
     /// A device returned. If a push can wake it, it also gets the messages whose devices are gone.
     ///
     /// - Returns: the changes for the store.
     mutating func returned(_ device: DeviceID, of aor: AddressOfRecord, isPush: Bool) -> [MessageChange] {
-        queues[aor]?.devices[device] = nil
         guard isPush else { return [] }
         return queue(of: aor).filter(\.isForAnybody).map { message in
             message.recipients = [HeldMessage.Recipient(device: device)]
@@ -382,8 +368,8 @@ struct HeldMessages: ~Copyable {
         }
     }
 
-    mutating func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
-        queues[aor]?.devices[device, default: MessageQueue.Device()].isAsleep = true
+    /// The device sleeps: its messages wait.
+    func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
         for message in queue(of: aor) where message.recipient(device) != nil { message.hasWaited = true }
     }
 
@@ -400,17 +386,6 @@ struct HeldMessages: ~Copyable {
             if message.keeping != .passing { changes.append(.left(message.id, message.recipients.map(\.device))) }
         }
         return changes
-    }
-
-    /// - Returns: whether the device must be woken now. It is woken only once, however many messages wait.
-    mutating func takesWake(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
-        guard queues[aor] != nil, queues[aor]?.devices[device]?.wasWoken != true else { return false }
-        queues[aor]?.devices[device, default: MessageQueue.Device()].wasWoken = true
-        return true
-    }
-
-    mutating func wakeFailed(_ device: DeviceID, of aor: AddressOfRecord) {
-        queues[aor]?.devices[device]?.wasWoken = false
     }
 
     func sent(_ message: HeldMessage, to device: DeviceID, as call: ProxiedRequest) {

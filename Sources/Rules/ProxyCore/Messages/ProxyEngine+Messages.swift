@@ -20,7 +20,7 @@ extension ProxyEngine {
         let request = incoming.request
         let aor = aor.compacted()
         let awake = Set(
-            targets.filter { $0.isFresh && isAwake($0) && !messages.isAsleep($0.id, of: aor) }.map(\.id))
+            targets.filter { $0.isFresh && isAwake($0) && !wakes.isAsleep($0.id) }.map(\.id))
         let recipients = targets.filter { $0.canBeWoken || awake.contains($0.id) }
         guard !recipients.isEmpty else { return refuse(incoming, .temporarilyUnavailable, now: now) }
         let account = Self.account(of: incoming)
@@ -47,7 +47,7 @@ extension ProxyEngine {
             holdUntil: now.instant + max(min(life, settings.messages.wait), Self.patience), now: now.date)
         messages.add(message)
         for target in recipients where !awake.contains(target.id) {
-            messages.fellAsleep(target.id, of: aor)
+            fellAsleep(target.id, of: aor)
             watch(target)
         }
         for target in recipients where awake.contains(target.id) {
@@ -102,7 +102,7 @@ extension ProxyEngine {
     }
 
     private func wakePhones(for message: HeldMessage, now: Moment) {
-        for recipient in message.recipients where messages.isAsleep(recipient.device, of: message.aor) {
+        for recipient in message.recipients where wakes.isAsleep(recipient.device) {
             wake(recipient.device, for: message, now: now)
         }
     }
@@ -141,7 +141,7 @@ extension ProxyEngine {
                 next = min(next ?? now.instant + spare, tried + Self.patience)
                 continue
             }
-            messages.fellAsleep(recipient.device, of: message.aor)
+            fellAsleep(recipient.device, of: message.aor)
             watch(target)
         }
         guard let next else { return waitForPhones(message, now: now) }
@@ -175,6 +175,18 @@ extension ProxyEngine {
         if let deadline = message.deadline { timers.cancel(deadline) }
         message.deadline = nil
         messages.remove(message)
+        for recipient in message.recipients { letGo(recipient.device, of: message.aor) }
+    }
+
+    /// The device did not take a message. The device gets its next message when it returns.
+    private func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
+        wakes.fellAsleep(device)
+        messages.fellAsleep(device, of: aor)
+    }
+
+    /// Forgets that the device sleeps if no message waits for the device any more.
+    private func letGo(_ device: DeviceID, of aor: AddressOfRecord) {
+        if !wakes.isEmpty, !messages.hasMessage(for: device, of: aor) { wakes.messagesGo(to: device) }
     }
 
     /// Ends a delivery. The request is no longer resent, and its answer is ignored.
@@ -192,13 +204,13 @@ extension ProxyEngine {
     /// Sends one push for all messages that wait for the phone, within the limit for notifications (T25.3).
     private func wake(_ device: DeviceID, for message: HeldMessage, now: Moment) {
         guard message.wakes, let target = registrar.bindings.forkTarget(device, now: now.instant),
-            let token = target.pushToken, messages.takesWake(device, of: message.aor)
+            let token = target.pushToken, message.recipient(device) != nil, wakes.takesWake(device)
         else { return }
         guard mayNotify(device, for: message.caller, now: now),
             message.caller.isTrusted || ledger.limits.caller.admit(message.caller, now: now.instant),
             let request = functions.reread(message.request)
         else {
-            messages.wakeFailed(device, of: message.aor)
+            wakes.wakeFailed(device)
             log.info(
                 "phone is not woken for a message, there were too many pushes",
                 [.aor: .described(message.aor), .device: .described(device)])
@@ -214,7 +226,7 @@ extension ProxyEngine {
     /// The provider's final outcome for a push about messages.
     func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         guard !outcome.isAccepted else { return }
-        messages.wakeFailed(push.device, of: push.aor)
+        wakes.wakeFailed(push.device)
         for message in messages.queue(of: push.aor) where message.keeping == .passing {
             guard let recipient = message.recipient(push.device), recipient.delivery == nil else { continue }
             close(message, for: push.device, now: now)
@@ -282,7 +294,7 @@ extension ProxyEngine {
                     continue
                 }
                 if target.isFresh, isAwake(target) { continue }
-                messages.fellAsleep(device, of: row.aor)
+                fellAsleep(device, of: row.aor)
                 watch(target)
                 if now.date - row.receivedAt < .seconds(60) { wake(device, for: message, now: now) }
             }
@@ -334,7 +346,8 @@ extension ProxyEngine {
 extension ProxyEngine {
     /// Sends a device the oldest message that it has not got, unless a delivery to the device is in flight.
     private func sendNext(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target),
+        guard !wakes.isAsleep(device),
+            let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target),
             let message = messages.next(for: device, of: aor, inOrder: target.canBeWoken),
             let incoming = revive(message)
         else { return }
@@ -416,7 +429,7 @@ extension ProxyEngine {
             close(message, for: device, now: now)
             return sendNext(to: device, of: message.aor, now: now)
         }
-        messages.fellAsleep(device, of: message.aor)
+        fellAsleep(device, of: message.aor)
         if isSilent { watch(target) }
         if message.keeping == .passing {
             waitForPhones(message, now: now)
@@ -428,6 +441,7 @@ extension ProxyEngine {
     /// The device has got the message, or will not get it.
     private func close(_ message: HeldMessage, for device: DeviceID, now: Moment) {
         messages.done(message, with: device)
+        letGo(device, of: message.aor)
         if message.recipients.isEmpty {
             if message.keeping != .committing { answerRefusal(of: message, now: now) }
             if message.keeping != .passing { act(.record([.message(.delete(message.id))])) }
@@ -443,14 +457,14 @@ extension ProxyEngine {
     /// for it.
     func messagesReturn(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target) else { return }
-        if calls.devices.calls(of: device).isEmpty { calls.devices.unwatch(device) }
-        let wasAsleep = messages.isAsleep(device, of: aor)
+        let wasAsleep = wakes.messagesGo(to: device)
         var changes = messages.returned(device, of: aor, isPush: target.canBeWoken)
         if !target.canBeWoken, registrar.bindings.hasReportedDevice(aor) {
             // The user's phone was only reported with its token, and registers without a token.
             changes += messages.takenOver(by: device, of: aor) { reported in
                 registrar.bindings.forkTarget(reported, now: now.instant)?.isReachable == false
             }
+            for target in registrar.bindings.forkTargets(for: aor, now: now.instant) { letGo(target.id, of: aor) }
         }
         if !changes.isEmpty { act(.record(changes.map { .message($0) })) }
         if let (message, call) = messages.delivery(to: device, of: aor) {
@@ -473,6 +487,7 @@ extension ProxyEngine {
             return close(message, for: device, now: now)
         }
         messages.done(message, with: device)
+        letGo(device, of: message.aor)
         act(.record([.message(.left(message.id, message.recipients.map(\.device)))]))
     }
 }

@@ -109,10 +109,10 @@ extension ProxyEngine {
 
     /// Devices have sent a REGISTER. The changes of the REGISTER are not persisted yet.
     private func noteReturn(of bindings: some Collection<DeviceID>, now: Moment) {
-        guard !calls.devices.isEmpty, ledger.timeline.isOn else { return }
+        guard !wakes.isEmpty, ledger.timeline.isOn else { return }
         for binding in bindings {
             let device = registrar.bindings.device(of: binding)
-            for call in calls.devices.calls(of: device) {
+            for call in wakes.calls(of: device) {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.registered(call.fork.branches[branch], now: now)
             }

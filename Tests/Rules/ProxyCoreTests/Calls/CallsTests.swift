@@ -16,17 +16,15 @@ struct CallsTests {
     private let devices = (1...2).map(DeviceID.init(rawValue:))
     private let server = ServerTransactionID(rawValue: 1)
 
-    @Test func `a call is found by its number, its transaction, what makes it the same call, and its devices`() throws {
+    @Test func `a call is found by its number, its transaction, and what makes it the same call`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let userCall = scene.offer()
         let call = calls.begin(
             try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), purpose: .userCall(userCall),
             parties: HeldShares.Parties(callee: MachineScene.bob.shareNumber))
-        for branch in devices.indices { calls.list(branch, of: call) }
         #expect(calls[call.id] === call)
         #expect(calls.call(of: server) === call)
         #expect(calls.isOffered(userCall.key) && calls.offered == 1)
-        #expect(devices.allSatisfy { calls.devices.calls(of: $0).first === call })
         #expect(calls.shares[callee: MachineScene.bob.shareNumber].calls == 1)
         #expect(calls.bytes == call.request.count && calls.bytes > 0)
     }
@@ -39,11 +37,9 @@ struct CallsTests {
         let call = calls.begin(
             try MachineScene.invite(), server, branches: devices.map(ForkBranch.init), purpose: .userCall(scene.offer())
         )
-        for branch in devices.indices { calls.list(branch, of: call) }
         _ = call.fork.cancelReceived()
-        calls.unlistEnded(call)
         calls.finish(call)
-        #expect(!calls.isOffered(scene.offer().key) && calls.bytes == 0 && calls.devices.isEmpty)
+        #expect(!calls.isOffered(scene.offer().key) && calls.bytes == 0)
         #expect(calls[call.id] === call && !call.isForgotten)
         calls.serverEnded(server)
         #expect(calls[call.id] == nil && call.isForgotten && calls.count == 0)

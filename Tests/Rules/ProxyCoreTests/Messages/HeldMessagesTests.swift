@@ -77,18 +77,17 @@ struct HeldMessagesTests {
         #expect(tries == 8)
     }
 
-    @Test func `one that sleeps is sent nothing before it is back, and is woken once`() throws {
+    @Test func `a message that has waited for a device that sleeps is known as such, and by its device`() throws {
         var held = HeldMessages()
-        held.add(try message(1))
-        let woken = [held.takesWake(phone, of: bob), held.takesWake(phone, of: bob)]
-        #expect(woken == [true, false])
-        held.wakeFailed(phone, of: bob)
-        let again = held.takesWake(phone, of: bob)
-        #expect(again)
+        let (waiting, other) = (try message(1), try message(2, to: []))
+        held.add(waiting)
+        held.add(other)
         held.fellAsleep(phone, of: bob)
-        #expect(held.next(for: phone, of: bob, inOrder: true)?.id == nil)
-        #expect(held.returned(phone, of: bob, isPush: true) == [])
-        #expect(held.next(for: phone, of: bob, inOrder: true)?.id == 1)
+        #expect(waiting.hasWaited && !other.hasWaited)
+        #expect(held.hasMessage(for: phone, of: bob) == true)
+        held.done(waiting, with: phone)
+        #expect(held.hasMessage(for: phone, of: bob) == false)
+        #expect(held.returned(phone, of: bob, isPush: false) == [])
     }
 
     @Test func `the same request again is told that it waits, or that it is kept; another's is none of it`() throws {

@@ -6,21 +6,13 @@ import SIPGrammar
 import Telemetry
 import Timekeeping
 
-/// Devices that return, show life, or are removed. Everything that waits for a device is notified here, in a fixed
-/// order.
-///
-/// These can wait for a device: a caller of an earlier run, an ended call, a branch of a call, a request inside a
-/// dialog, a message, and a list of missed calls.
+/// Devices that return, show life, or are removed. Each release of ``WakeDesk`` is carried out here.
 extension ProxyEngine {
     /// A device has registered, and `binding` is its new or refreshed binding. `isPush` says whether that is a push
     /// contact; `nil` lets the method look it up.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
-        if !calls.devices.isEmpty || !calls.ended.isEmpty || !calls.away.isEmpty {
-            deviceReturned(device, through: binding, now: now)
-        }
-        if !messages.isEmpty { messagesReturn(to: device, of: aor, now: now) }
-        if !legs.asked.isAsked(device) { reportMissedCalls(to: device, of: aor, now: now) }
+        for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
         // This contact may belong to a device that was reported over HTTP with its token. No data links the two, so the
         // user's reported devices are released through this contact.
         if !(isPush ?? registrar.bindings.isPush(device)) { contactReturned(device, of: aor, now: now) }
@@ -34,16 +26,38 @@ extension ProxyEngine {
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
         flows.activity?.noted(on: flow, now: now.instant)
         showedLife(on: flow, now: now)
-        guard !calls.devices.watchesNothing else { return }
-        for device in calls.devices.waiting(on: flow) {
-            for call in calls.devices.calls(of: device) {
+        guard !wakes.watchesNothing else { return }
+        for device in wakes.watched(on: flow) {
+            for call in wakes.calls(of: device) {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.showedLife(call.fork.branches[branch], by: sign)
             }
-            deviceReturned(device, through: nil, now: now)
-            if !messages.isEmpty, let aor = registrar.bindings.binding(device)?.aor {
-                messagesReturn(to: device, of: aor, now: now)
+            for release in wakes.showedLife(device) {
+                carryOut(release, for: device, of: nil, through: nil, now: now)
             }
+        }
+    }
+
+    /// - Parameters:
+    ///   - release: the thing that may go on.
+    ///   - device: the device that is there.
+    ///   - aor: the device's user; `nil` to look it up.
+    ///   - binding: the flow by which the device has registered; `nil` for a sign of life.
+    ///   - now: both clocks.
+    private func carryOut(
+        _ release: WakeDesk.Release, for device: DeviceID, of aor: AddressOfRecord?, through binding: DeviceID?,
+        now: Moment
+    ) {
+        switch release {
+        case .caller(let call): callerReturned(call, as: device, now: now)
+        case .endedCalls(let ended): sayFarewells(of: ended, to: device, now: now)
+        case .call(let call): deviceReturned(device, for: call, through: binding, now: now)
+        case .messages:
+            guard !messages.isEmpty, let aor = aor ?? registrar.bindings.binding(device)?.aor else { return }
+            messagesReturn(to: device, of: aor, now: now)
+        case .missedCalls:
+            guard !wakes.listWaits(for: device), let aor else { return }
+            reportMissedCalls(to: device, of: aor, now: now)
         }
     }
 
@@ -55,7 +69,7 @@ extension ProxyEngine {
         ledger.deviceRemoved(device, of: aor, into: &actions)
         if !messages.isEmpty { messagesLose(device, of: aor, now: now) }
         counters.count(.bindingRemoved)
-        for call in calls.devices.calls(of: device) {
+        for call in wakes.removed(device) {
             guard let branch = call.fork.waitingBranch(of: device) else { continue }
             counters.count(.heldDeviceGone)
             ledger.drop(branch, of: call, now: now, into: &actions)
@@ -70,14 +84,11 @@ extension ProxyEngine {
         ledger.passOn(from: device, to: [heir], of: aor, into: &actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
         if !changes.isEmpty { act(.record(changes.map { .message($0) })) }
-        for call in calls.devices.calls(of: device) {
-            calls.devices.remove(call, of: device)
-            call.fork.renamed(device, to: heir)
-            calls.devices.add(call, to: heir)
-            guard call.fork.waitingBranch(of: heir) != nil,
-                let target = registrar.bindings.forkTarget(heir, now: now.instant)
-            else { continue }
-            watch(target)
-        }
+        let calls = wakes.renamed(device, to: heir)
+        for call in calls { call.fork.renamed(device, to: heir) }
+        guard wakes.isAsleep(heir) || calls.contains(where: { $0.fork.waitingBranch(of: heir) != nil }),
+            let target = registrar.bindings.forkTarget(heir, now: now.instant)
+        else { return }
+        watch(target)
     }
 }
