@@ -15,10 +15,10 @@ package import Timekeeping
 /// the past tense. Then the shell takes the actions with ``takeActions()`` and performs them in order. Only the shard's
 /// thread uses the engine.
 ///
-/// The engine's machines own the state: the ``registrar``, the ``calls`` with their forks, the ``legs`` of both, the
-/// ``transactions``, and the ``ledger`` of pushes. `ProxyEngine+Events` has all entry points. It passes each event to
-/// one extension of the engine, and then carries out the results. `ProxyEngine+Devices` does the same for devices that
-/// come and go. An extension never calls `ProxyEngine+Events`.
+/// The engine's machines own the state: the ``registrar``, the ``calls`` with their forks, the transactions (``sip``),
+/// what waits for devices (``wakes``), and the ``ledger`` of pushes. `ProxyEngine+Events` has all entry points. It passes
+/// each event to one extension of the engine, and then carries out the results. `ProxyEngine+Devices` does the same for
+/// devices that come and go. An extension never calls `ProxyEngine+Events`.
 package final class ProxyEngine {
     package internal(set) var settings: ProxySettings
     package let identity: LocalIdentity

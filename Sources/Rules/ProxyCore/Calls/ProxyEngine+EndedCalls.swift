@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Collections
 import PushDelivery
 import Registration
 import SIPGrammar
@@ -65,5 +66,212 @@ extension ProxyEngine {
 
     func dropOldestEnded() {
         if let ended = calls.ended.dropOldest() { wakes.noLongerWaits(ended) }
+    }
+
+    /// The call is over for a phone that has not come, so no CANCEL reaches the phone. Acrobits' apps show the call
+    /// from its push on, and get an end push. So do other apps whose settings say `after-end: push`. Until the
+    /// provider answers the call's push, nobody knows whether the phone shows the call. The end push then waits until
+    /// the provider has accepted that push.
+    func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
+        let branch = call.fork.branches[index]
+        let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
+        ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, now: now, into: &actions)
+        if branch.wasWoken, let end, let device = branch.device, let aor = call.userCall?.aor {
+            tell(end, to: device, of: aor, now: now)
+        }
+    }
+
+    /// The content of the end push for a phone; `nil` if its app wants no end push.
+    func end(of call: ProxiedRequest, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
+        guard branch.end != .succeeded, let userCall = call.userCall, let device = branch.device,
+            let token = registrar.bindings.pushToken(of: device), afterEnd(of: token) == .push
+        else { return nil }
+        var outcome = EndedCallNotice.Outcome.missed
+        switch branch.end {
+        case .cancelled(.answeredElsewhere): outcome = .answeredElsewhere
+        case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
+        case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
+        }
+        // If the phone that took the call registers without a token, it may be the woken phone. Then no end push is
+        // sent.
+        guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
+        guard let incoming = revive(call) else { return nil }
+        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+        return EndedCallNotice(IncomingCall(userCall, from: caller), outcome)
+    }
+
+    /// Sends the phone an end push, if the phone can still be pushed.
+    func tell(_ end: EndedCallNotice, to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        guard let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken else {
+            return
+        }
+        let notification = PushNotification(end, expiresAt: now.date + Self.shortestTry)
+        let badge = ledger.unread.count(of: device)
+        let code = ledger.newCode()
+        let id = ledger.begin(AskedPush(.notification, code, device: device, aor: aor, record: nil))
+        let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
+        ledger.send(push, now: now, into: &actions)
+    }
+
+    /// Whether the phone that ended the call for all others registers with a push token.
+    func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
+        fork.branches.allSatisfy { branch in
+            switch branch.end {
+            case .succeeded: break
+            case .failed(let status) where status.statusClass == 6: break
+            case .failed, .gaveUp, .silent, .cancelled, nil: return true
+            }
+            return branch.contact == nil && branch.device.flatMap { registrar.bindings.pushToken(of: $0) } != nil
+        }
+    }
+}
+
+/// Phones that were woken for a call and register after the call's end.
+extension ProxyEngine {
+
+    /// Whether a phone that got a call's INVITE late still gets this call in its list of missed calls. The token's app
+    /// decides.
+    private func afterLateInvite(to token: PushToken) -> AfterLateInvite {
+        ledger.dispatcher.directory.afterLateInvite(to: token, settings.missedCalls.afterLateInvite)
+    }
+
+    // MARK: The phone is back
+
+    /// Sends the phone the INVITE of each ended call that it was woken for. The CANCEL follows as soon as it may be
+    /// sent (RFC 3261 section 9.1). The list of missed calls goes out immediately (R22), or waits for the phone's
+    /// response.
+    func sayFarewells(of calls: ShortList<EndedCall>, to device: DeviceID, now: Moment) {
+        var isListDue: AddressOfRecord?
+        for ended in calls where ended.until > now.instant {
+            let reasons = ended.reasons[device] ?? []
+            guard let target = registrar.bindings.forkTarget(device, now: now.instant),
+                case .flow(let flow, _) = hop(to: target)
+            else { continue }
+            if let rings = ended.rings[device] {
+                for client in rings { takeBack(client, by: flow, reasons: reasons, now: now) }
+                continue
+            }
+            guard let listener = identity.listener(for: flow), let request = reread(ended.request),
+                let client = transactions.makeClientTransaction()
+            else { continue }
+            let incoming = IncomingRequest(
+                request, on: ended.source, isTrusted: isTrusted(ended.source))
+            var edits = RequestEdits(
+                requestURI: target.requestURI, via: via(for: client, listener: listener, incoming), maxForwards: 70)
+            if CallerIdentity.wantsIDPrivacy(request.frame) { edits.removed = [.pAssertedIdentity] }
+            edits.topViaAddition = incoming.viaAddition
+            strip(&edits, of: incoming)
+            log.info(
+                "phone learns that a call is over",
+                [
+                    .aor: .described(ended.userCall.aor), .callID: .bytes(ended.userCall.key.callID),
+                    .device: .described(device),
+                ])
+            let isQuestion = target.pushToken.map(afterLateInvite(to:)) == AfterLateInvite.none
+            legs.start(
+                client,
+                Farewell(
+                    ended.userCall, isQuestion: isQuestion, to: device, on: flow, from: listener, incoming))
+            if !isQuestion {
+                isListDue = ended.userCall.aor
+            } else if let until = wakes.listWaits(for: device, answering: client, now: now.instant) {
+                ledger.listDue(to: device, of: ended.userCall.aor, at: until)
+            }
+            let outgoing = request.forwarded(edits)
+            withTransactions { table, out in
+                table.start(client, request: outgoing, on: flow, now: now.instant, into: &out)
+                table.cancel(client, reasons: reasons, now: now.instant, into: &out)
+            }
+        }
+        if let isListDue { reportMissedCalls(to: device, of: isListDue, now: now) }
+    }
+
+    func farewellAnswered(
+        _ farewell: Farewell, _ response: SIPResponse, of client: ClientTransactionID, now: Moment
+    ) {
+        let status = response.status
+        if farewell.isQuestion, status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
+            ledger.deviceReached(farewell.device, by: farewell.userCall, into: &actions)
+        }
+        if status.isSuccess { hangUp(farewell, response, now: now) }
+        if status.isFinal { farewellEnded(client, now: now) }
+    }
+
+    /// The phone has responded, or the transaction failed. A list of missed calls that waited for the response is sent now.
+    func farewellEnded(_ client: ClientTransactionID, now: Moment) {
+        guard let farewell = legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else { return }
+        reportMissedCalls(to: farewell.device, of: farewell.userCall.aor, now: now)
+    }
+}
+
+/// Ends a dialog with ACK and BYE when a phone has answered and no caller is left (RFC 3261 section 12.2.1.1).
+extension ProxyEngine {
+    /// A phone has answered a call that an operator ended.
+    func hangUp(_ branch: Int, of call: ProxiedRequest, _ answer: SIPResponse, now: Moment) {
+        let answering = call.fork.branches[branch]
+        guard let userCall = call.userCall, let device = answering.addressee, let flow = answering.flow,
+            let listener = identity.listener(for: flow), let incoming = revive(call)
+        else { return }
+        hangUp(Farewell(userCall, isQuestion: false, to: device, on: flow, from: listener, incoming), answer, now: now)
+    }
+
+    /// A phone has answered before the CANCEL reached it. No caller is left, so the daemon sends ACK and BYE itself.
+    func hangUp(_ farewell: Farewell, _ answer: SIPResponse, now: Moment) {
+        guard let ack = transactions.makeClientTransaction() else { return }
+        act(.send(request(.ack, in: farewell, answer, as: ack), on: farewell.flow))
+        transactions.discard(ack)
+        guard let bye = transactions.makeClientTransaction() else { return }
+        let bytes = request(.bye, in: farewell, answer, as: bye)
+        let outgoing = OutgoingRequest(
+            bytes: bytes, method: .bye, cseqNumber: farewell.invite.request.cseq.number &+ 1, requestURI: 0..<0,
+            viaRow: 0..<0, fromRow: 0..<0, toRow: 0..<0, callIDRow: 0..<0, routeRows: [])
+        withTransactions { $0.start(bye, request: outgoing, on: farewell.flow, now: now.instant, into: &$1) }
+    }
+
+    /// A request as the caller would send it in the dialog that the phone's 2xx made (RFC 3261 section 12.2.1.1).
+    func request(
+        _ method: Method, in farewell: Farewell, _ answer: SIPResponse, as client: ClientTransactionID
+    ) -> [UInt8] {
+        let invite = farewell.invite.request
+        var out: [UInt8] = []
+        method.append(to: &out)
+        out.append(" ")
+        out.append(Self.remoteTarget(of: answer) ?? invite.uri.text)
+        out.append(" SIP/2.0\r\nVia: ")
+        out.append(via(for: client, listener: farewell.listener, farewell.invite))
+        for route in Self.routesToPhone(answer, identity).reversed() {
+            out.append("\r\nRoute: ")
+            out.append(route)
+        }
+        out.append("\r\nFrom: ")
+        out.append(invite.frame.firstValue(of: .from) ?? .empty)
+        out.append("\r\nTo: ")
+        out.append(answer.frame.firstValue(of: .to) ?? .empty)
+        out.append("\r\nCall-ID: ")
+        out.append(invite.callID)
+        out.append("\r\nCSeq: ")
+        out.append(decimal: method == .ack ? invite.cseq.number : invite.cseq.number &+ 1)
+        out.append(" ")
+        method.append(to: &out)
+        out.append("\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n")
+        return out
+    }
+
+    /// The Record-Route values of the edges between us and the phone: all values before our own.
+    static func routesToPhone(_ answer: SIPResponse, _ identity: LocalIdentity) -> [ByteString] {
+        Array(
+            answer.frame.values(of: .recordRoute).prefix { value in
+                NameAddress(value).map { !identity.isUs($0.uri) } ?? false
+            })
+    }
+
+    /// The URI in the answer's Contact.
+    static func remoteTarget(of answer: SIPResponse) -> ByteString? {
+        guard let contact = answer.frame.firstValue(of: .contact) else { return nil }
+        guard let start = contact.firstIndex(of: UInt8(ascii: "<")) else {
+            return contact[0..<(contact.firstIndex(of: UInt8(ascii: ";")) ?? contact.count)]
+        }
+        let rest = contact[start + 1..<contact.count]
+        return rest[0..<(rest.firstIndex(of: UInt8(ascii: ">")) ?? rest.count)]
     }
 }

@@ -1,5 +1,7 @@
 import Addressing
 import Bytes
+import Collections
+import PushDelivery
 import Registration
 import SIPGrammar
 import SIPTransactions
@@ -116,5 +118,179 @@ extension ProxyEngine {
         outgoingEnded(call)
         rememberEnded(call, now: now)
         calls.finish(call)
+    }
+}
+
+/// The journal of active calls: waiting and ringing calls survive a restart of the daemon.
+///
+/// A journal entry comes before the messages and pushes that follow from it, and the shell writes the entry first. A
+/// call is written before its push, an INVITE before the phone gets it, and the end before the caller learns it. A call
+/// stays in the journal until its caller has acknowledged the end; for calls with a 2xx see ``AnsweredCalls``.
+extension ProxyEngine {
+    /// The call has begun, and its devices have got the INVITE or a push.
+    ///
+    /// - Parameters:
+    ///   - call: the call, which may be over already.
+    ///   - place: the index of the call's first action, where the entry is inserted.
+    ///   - now: both clocks.
+    func journalBegun(_ call: ProxiedRequest, at place: Int, now: Moment) {
+        guard call.journalling != .off else { return }
+        let request = call.request.unpacked(functions.packing)
+        guard let stored = StoredCall(call, request, receivedAt: now.date, code: { ledger.pushes[$0]?.code }) else {
+            call.journalling = .off
+            return
+        }
+        actions.insert(.journal(.begun(stored)), at: place)
+        for index in call.fork.branches.indices { call.fork.wasWritten(index) }
+    }
+
+    /// A branch sends an INVITE.
+    func journalSent(_ branch: Int, of call: ProxiedRequest, _ edits: RequestEdits, on flow: Flow) {
+        guard call.journalling != .off else { return }
+        let sent = StoredCall.SentINVITE(
+            via: edits.via, requestURI: edits.requestURI, routes: edits.routes ?? [], flow: flow)
+        note(branch, of: call, sent)
+    }
+
+    /// Writes the call's branches that have changed.
+    ///
+    /// - Parameters:
+    ///   - call: the call; ignored if the journal does not keep it.
+    ///   - place: the index among the actions where the entries are inserted; the end if `nil`.
+    func journal(_ call: ProxiedRequest, at place: Int? = nil) {
+        guard call.journalling != .off else { return }
+        for index in call.fork.branches.indices where call.fork.branches[index].hasNews {
+            note(index, of: call, nil, at: place)
+        }
+    }
+
+    private func note(_ index: Int, of call: ProxiedRequest, _ sent: StoredCall.SentINVITE?, at place: Int? = nil) {
+        call.fork.wasWritten(index)
+        let branch = call.fork.branches[index]
+        let code = branch.push.flatMap { ledger.pushes[$0]?.code }
+        let change = CallChange.branch(
+            call: call.id.rawValue, number: index, StoredCall.Branch(branch, code: code, sent: sent))
+        if let place { actions.insert(.journal(change), at: place) } else { act(.journal(change)) }
+    }
+
+    /// The caller gets a final response other than 2xx.
+    func journalRefusal(_ bytes: [UInt8], of call: ProxiedRequest) {
+        guard call.journalling == .open else { return }
+        act(.journal(.final(call: call.id.rawValue, bytes)))
+    }
+
+    /// The caller gets a 2xx of a phone.
+    func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
+        guard call.journalling != .off else { return }
+        let dialog = AnsweredCalls.dialog(response.callID, response.to.tag, response.cseq.number)
+        calls.answered.note(call, in: dialog, now: now.instant)
+        armJournal()
+    }
+
+    /// The ACK of a 2xx was sent to the phone.
+    func journalACK(_ request: SIPRequest, now: Moment) {
+        guard !calls.answered.isEmpty else { return }
+        calls.answered.acknowledged(
+            AnsweredCalls.dialog(request.callID, request.to.tag, request.cseq.number), now: now.instant)
+    }
+
+    /// Keeps a call that was answered in an earlier run.
+    func keepAnswered(_ call: ProxiedRequest, now: Moment) {
+        calls.answered.resume(call, now: now.instant)
+        armJournal()
+    }
+
+    private func armJournal() {
+        if let end = calls.answered.timerWanted() { _ = timers.schedule(.journalDue, at: end) }
+    }
+
+    func journalDue(now: Moment) {
+        guard calls.answered.timerFired(now: now.instant) else { return }
+        while let call = calls.answered.popDue(now: now.instant) { journalOver(call) }
+        armJournal()
+    }
+
+    /// The caller has acknowledged the final response, or its transaction is over without ACK.
+    func journalOver(_ server: ServerTransactionID) {
+        if let call = calls.call(of: server), call.journalling == .open { journalOver(call) }
+    }
+
+    private func journalOver(_ call: ProxiedRequest) {
+        call.journalling = .off
+        act(.journal(.over(call: call.id.rawValue)))
+    }
+}
+
+/// The timers of a call: how long it waits for a device, and how long for the first response.
+extension ProxyEngine {
+    /// Starts the timer of a call that waits for a device. The ring timeout counts from the INVITE, and the INVITE's
+    /// Expires may shorten it. A phone that is lost after that time still gets ten seconds to come back.
+    func armHold(of call: ProxiedRequest, now: Moment) {
+        guard call.deadline == .none, let userCall = call.userCall else { return }
+        let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
+        call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
+    }
+
+    static let returnTime: Duration = .seconds(10)
+
+    func holdTime(of request: SIPRequest) -> Duration {
+        guard let expires = request.expires else { return settings.call.ringTimeout }
+        return min(settings.call.ringTimeout, .seconds(Int64(expires)))
+    }
+
+    /// After this time without any response, a flow is taken for dead, or the phone for asleep.
+    static let patience: Duration = .seconds(3)
+
+    func armSilence(of call: ProxiedRequest, now: Moment) {
+        _ = timers.schedule(.silence(place: call.place, call.id), at: now.instant + Self.patience)
+    }
+}
+
+/// Calls that phones make through the upstream.
+extension ProxyEngine {
+    /// The Warning and Retry-After of the 503 to a phone while the upstream does not answer.
+    var upstreamIsAway: [AddedField] {
+        [
+            .warning(399, by: identity.domains.first ?? ByteString("sippushd"), "The upstream does not answer"),
+            Self.retryAfter(seconds: 10),
+        ]
+    }
+
+    /// A phone's call to the upstream begins. A call of an earlier run keeps its original start.
+    func outgoingBegan(
+        _ call: ProxiedRequest, _ incoming: IncomingRequest, _ next: RouteSet.Next, since earlier: UnixTime? = nil,
+        now: Moment
+    ) {
+        let date = min(earlier ?? now.date, now.date)
+        call.purpose = .outgoing(OutgoingCall(since: now.instant + (date - now.date)))
+        if earlier == nil { counters.count(.outgoingCall) }
+        guard let caller = identity.callingUser(of: incoming) else { return }
+        ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
+    }
+
+    /// The upstream has sent its first response other than 100.
+    func noteRinging(_ outgoing: OutgoingCall, now: Moment) {
+        guard !outgoing.isHeard else { return }
+        outgoing.isHeard = true
+        counters.observe(.upstreamAnswer, now.instant - outgoing.since)
+    }
+
+    /// The caller of an outgoing call has got the final response.
+    func outgoingEnded(_ call: ProxiedRequest) {
+        guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
+        outgoing.isCounted = true
+        counters.count(Counter(outgoing: call.fork.branches.first?.end))
+    }
+}
+
+extension Counter {
+    fileprivate init(outgoing end: ForkBranch.End?) {
+        switch end {
+        case .succeeded: self = .outgoingAnswered
+        case .failed: self = .outgoingRefused
+        case .gaveUp(.requestTimeout), .silent, nil: self = .outgoingUnanswered
+        case .gaveUp: self = .outgoingUnreachable
+        case .cancelled: self = .outgoingGivenUp
+        }
     }
 }

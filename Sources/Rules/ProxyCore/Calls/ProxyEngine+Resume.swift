@@ -77,7 +77,7 @@ extension ProxyEngine {
 
     /// The calling phone's binding. When the phone connects again, it gets the responses.
     private func phone(of incoming: IncomingRequest) -> DeviceID? {
-        guard !incoming.isTrusted, let user = callingUser(incoming) else { return nil }
+        guard !incoming.isTrusted, let user = identity.callingUser(of: incoming) else { return nil }
         return registrar.bindings.device(of: user) { $0.remote == incoming.flow.remote }
     }
 

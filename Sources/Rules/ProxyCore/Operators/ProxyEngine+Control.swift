@@ -5,7 +5,7 @@ package import PushDelivery
 package import Registration
 import SIPGrammar
 import SIPTransactions
-import Telemetry
+package import Telemetry
 package import Timekeeping
 
 /// Queries and commands of operators.
@@ -117,5 +117,174 @@ extension ProxyEngine {
         calls.limits = HeldShares.Limits(changed)
         ledger.limits.changed(changed)
         ledger.buckets.settings = changed.sharedBucket
+    }
+
+    /// Whether a device that may sleep is awake, for operators.
+    package enum DeviceState: String, Sendable {
+        case awake, asleep
+        /// The device registered over UDP, which does not show whether the device still listens.
+        case unknown
+    }
+
+    package func state(of target: ForkTarget) -> DeviceState {
+        guard target.isFresh, isAwake(target) else { return .asleep }
+        return target.flow.transport.isReliable || !target.canBeWoken ? .awake : .unknown
+    }
+}
+
+/// Look-ups of devices by their tokens. Tokens have no index, because no call needs one.
+extension ProxyEngine {
+    /// A device that was found by its token.
+    package struct FoundDevice: Hashable, Sendable {
+        package let id: DeviceID
+        package let token: PushToken
+        /// When the device last registered with this token.
+        package let registeredAt: UnixTime
+    }
+
+    /// The name of the app in the settings that serves a token's pushes.
+    package func appName(of token: PushToken) -> String? {
+        let apps = ledger.dispatcher.directory
+        return apps.app(for: token).flatMap { apps[$0]?.name }
+    }
+
+    package func isKnown(_ device: DeviceID) -> Bool { registrar.bindings.flow(of: device) != nil }
+
+    /// The current token of a device. `nil` if the device is gone or has no token.
+    package func device(_ id: DeviceID, now: Moment) -> FoundDevice? {
+        guard let target = registrar.bindings.forkTarget(id, now: now.instant), let token = target.pushToken else {
+            return nil
+        }
+        return FoundDevice(id: id, token: token, registeredAt: target.registeredAt)
+    }
+
+    /// One step of the search for devices with certain tokens. The search has steps so that calls are served in
+    /// between.
+    ///
+    /// - Parameters:
+    ///   - providers: the providers whose devices are searched.
+    ///   - words: for each token, a part of the token that needs no escapes in a URI, in any case.
+    ///   - cursor: where this step begins.
+    ///   - limit: the work of this step, see ``BindingTable/forEachDevice(of:with:from:limit:_:)``.
+    /// - Returns: the candidate devices, and where the next step begins; `nil` after the last step.
+    package func devices(
+        of providers: Set<PushProvider>, with words: [[UInt8]], from cursor: BindingCursor, limit: Int
+    ) -> (found: [FoundDevice], next: BindingCursor?) {
+        var cursor = cursor
+        var found: [FoundDevice] = []
+        let hasMore = registrar.bindings.forEachDevice(
+            of: ProviderSet(providers), with: words, from: &cursor, limit: limit
+        ) { device in
+            found.append(FoundDevice(id: device.id, token: device.token, registeredAt: device.registeredAt))
+        }
+        return (found, hasMore ? cursor : nil)
+    }
+}
+
+/// Queries for the HTTP services by which apps report devices.
+extension ProxyEngine {
+    /// The AOR of a user in one of our domains.
+    ///
+    /// - Parameters:
+    ///   - user: the user part, without percent-escapes.
+    ///   - domain: the domain; `nil` for our first domain.
+    /// - Returns: the AOR; `nil` if the domain is not ours or the user is empty.
+    package func aor(of user: ByteString, in domain: ByteString?) -> AddressOfRecord? {
+        let host = (domain ?? identity.domains.first ?? .empty).lowercased()
+        return !user.isEmpty && identity.domains.contains(host) ? AddressOfRecord(user: user, host: host) : nil
+    }
+
+    /// Whether this is the user's password in clear text. The check takes equally long for unknown users.
+    package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
+        digest.isPassword(password, of: aor.user, realm: digest.realm(for: aor.host), users: registrar.users)
+    }
+}
+
+/// Read access to the tables of the engine's machines. Only the machines change their tables.
+extension ProxyEngine {
+    package var bindings: BindingTable { _read { yield registrar.bindings } }
+    package var users: UserDirectory { _read { yield registrar.users } }
+    package var buckets: BucketTable { _read { yield ledger.buckets } }
+    package var unread: UnreadPushes { _read { yield ledger.unread } }
+    package var timeline: PushTimeline { _read { yield ledger.timeline } }
+}
+
+/// Lists of waiting messages, for operators.
+extension ProxyEngine {
+    /// The waiting messages of one user, oldest first.
+    package func waitingMessages(of aor: AddressOfRecord) -> [StoredMessage] { messages.queue(of: aor).map(\.row) }
+
+    /// One page of the waiting messages of all users, oldest first.
+    package func waitingMessages(after cursor: PageCursor, limit: Int) -> Page<StoredMessage> {
+        let page = messages.page(after: cursor.number, limit: limit).map(\.row)
+        return Page(page, next: page.count == limit ? page.last.map { PageCursor($0.id) } : nil)
+    }
+
+    package func waitingMessage(_ id: UInt64) -> StoredMessage? { messages[id]?.row }
+}
+
+/// The engine's counters and table sizes, for operators.
+extension ProxyEngine {
+    /// The counters, and the current sizes of the tables. Reading them walks through no table.
+    package var figures: CounterSet {
+        var figures = counters
+        figures.set(.bindings, to: registrar.bindings.count)
+        figures.set(.pushBindings, to: registrar.bindings.pushCount)
+        figures.set(.addresses, to: registrar.bindings.addressCount)
+        figures.set(.heldCalls, to: calls.offered)
+        figures.set(.overload, to: Int(admission.pressure / Double(Admission.Kind.allCases.count) * 100))
+        figures.set(.transactions, to: transactions.serverCount + transactions.clientCount)
+        figures.set(.forks, to: calls.count)
+        figures.set(.waitingMessages, to: messages.count)
+        figures.set(.bucketEntries, to: ledger.buckets.entryCount)
+        figures.count(.timelineDropped, by: ledger.timeline.omitted)
+        figures.merge(ledger.dispatcher.figures)
+        return figures
+    }
+
+    /// A report of each app's pushes, in the order of the settings.
+    package var pushReports: [(app: PushApp, report: PushAppReport)] { ledger.dispatcher.reports }
+
+    func count(_ verdict: DigestAuthenticator.Verdict) {
+        switch verdict {
+        case .authenticated: counters.count(.credentialsAccepted)
+        case .challenge: counters.count(.challengeSent)
+        case .forbidden, .limited: counters.count(.credentialsRefused)
+        }
+    }
+}
+
+extension Counter {
+    init(_ method: Method) {
+        switch method {
+        case .register: self = .requestRegister
+        case .invite: self = .requestInvite
+        case .ack: self = .requestAck
+        case .cancel: self = .requestCancel
+        case .bye: self = .requestBye
+        case .options: self = .requestOptions
+        case .message: self = .requestMessage
+        default: self = .requestOther
+        }
+    }
+
+    init(_ status: Status) {
+        switch status.statusClass {
+        case 1: self = .response1xx
+        case 2: self = .response2xx
+        case 3: self = .response3xx
+        case 4: self = .response4xx
+        case 5: self = .response5xx
+        default: self = .response6xx
+        }
+    }
+
+    init(_ reason: UnusableMessage.Reason) {
+        switch reason {
+        case .tooManyHeaders, .headTooLarge, .uriTooLong, .bodyTooLarge: self = .rejectedTooLarge
+        case .notSIP, .startLine, .version, .headerSyntax, .missing, .repeated, .methodMismatch, .contentLength,
+            .forbiddenByte:
+            self = .rejectedMalformed
+        }
     }
 }

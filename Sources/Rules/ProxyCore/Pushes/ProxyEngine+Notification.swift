@@ -109,7 +109,7 @@ extension ProxyEngine {
         ledger.limits.mayNotify(device, for: caller, now: now.instant)
     }
 
-    private func request(
+    func request(
         _ notification: PushNotification, _ code: PushCode, _ id: PushID, to token: PushToken, of target: ForkTarget,
         badge: Int, now: Moment
     ) -> PushRequest {
@@ -120,7 +120,7 @@ extension ProxyEngine {
             deadline: max(notification.expiresAt, now.date + Self.shortestTry))
     }
 
-    private static let shortestTry: Duration = .seconds(30)
+    static let shortestTry: Duration = .seconds(30)
 
     @discardableResult
     func notify(
@@ -136,64 +136,5 @@ extension ProxyEngine {
         let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
         ledger.send(push, now: now, into: &actions)
         return id
-    }
-
-    // MARK: Ends of calls
-
-    /// The call is over for a phone that has not come, so no CANCEL reaches the phone. Acrobits' apps show the call
-    /// from its push on, and get an end push. So do other apps whose settings say `after-end: push`. Until the
-    /// provider answers the call's push, nobody knows whether the phone shows the call. The end push then waits until
-    /// the provider has accepted that push.
-    func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
-        let branch = call.fork.branches[index]
-        let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
-        ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, now: now, into: &actions)
-        if branch.wasWoken, let end, let device = branch.device, let aor = call.userCall?.aor {
-            tell(end, to: device, of: aor, now: now)
-        }
-    }
-
-    /// The content of the end push for a phone; `nil` if its app wants no end push.
-    private func end(of call: ProxiedRequest, for branch: ForkBranch, now: Moment) -> EndedCallNotice? {
-        guard branch.end != .succeeded, let userCall = call.userCall, let device = branch.device,
-            let token = registrar.bindings.pushToken(of: device), afterEnd(of: token) == .push
-        else { return nil }
-        var outcome = EndedCallNotice.Outcome.missed
-        switch branch.end {
-        case .cancelled(.answeredElsewhere): outcome = .answeredElsewhere
-        case .cancelled(.declinedElsewhere): outcome = .declinedElsewhere
-        case .cancelled, .gaveUp, .failed, .silent, .succeeded, nil: break
-        }
-        // If the phone that took the call registers without a token, it may be the woken phone. Then no end push is
-        // sent.
-        guard outcome == .missed || wasTakenByKnownDevice(call.fork) else { return nil }
-        guard let incoming = revive(call) else { return nil }
-        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
-        return EndedCallNotice(IncomingCall(userCall, from: caller), outcome)
-    }
-
-    /// Sends the phone an end push, if the phone can still be pushed.
-    func tell(_ end: EndedCallNotice, to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        guard let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken else {
-            return
-        }
-        let notification = PushNotification(end, expiresAt: now.date + Self.shortestTry)
-        let badge = ledger.unread.count(of: device)
-        let code = ledger.newCode()
-        let id = ledger.begin(AskedPush(.notification, code, device: device, aor: aor, record: nil))
-        let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
-        ledger.send(push, now: now, into: &actions)
-    }
-
-    /// Whether the phone that ended the call for all others registers with a push token.
-    private func wasTakenByKnownDevice(_ fork: Fork) -> Bool {
-        fork.branches.allSatisfy { branch in
-            switch branch.end {
-            case .succeeded: break
-            case .failed(let status) where status.statusClass == 6: break
-            case .failed, .gaveUp, .silent, .cancelled, nil: return true
-            }
-            return branch.contact == nil && branch.device.flatMap { registrar.bindings.pushToken(of: $0) } != nil
-        }
     }
 }

@@ -1,6 +1,7 @@
 package import Addressing
+package import Bytes
 package import PushDelivery
-import Registration
+package import Registration
 import SIPGrammar
 import Telemetry
 package import Timekeeping
@@ -132,4 +133,205 @@ extension ProxyEngine {
     /// How many contacts are written at the end, which takes some tenths of a second. For other contacts, a restart
     /// loses little.
     private static let lastRows = 10_000
+}
+
+/// Lists of missed calls, for phones that return.
+extension ProxyEngine {
+    /// Sends a returning device the list of calls that it missed.
+    func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        guard ledger.buckets.hasMissedCalls(device, of: aor),
+            let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
+        else { return }
+        guard ledger.dispatcher.directory.carriesLists(token) else {
+            let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &actions)
+            return counters.count(.missedCallNotCarried, by: UInt64(count))
+        }
+        ledger.reportMissedCalls(
+            to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &actions)
+    }
+
+    /// Schedules the lists that were due when the last run ended.
+    func restoreMissedCalls(now: Moment) {
+        ledger.restored(now: now, into: &actions) { device, date in
+            registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
+        }
+    }
+
+    /// An operator deleted missed calls of a user. Calls that are still being offered are never deleted this way. The
+    /// rows of the calls must be deleted before this call.
+    ///
+    /// - Parameters:
+    ///   - calls: the entries as they were when their rows were deleted.
+    ///   - aor: the user.
+    ///   - now: both clocks.
+    package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
+        ledger.forget(calls, of: aor, now: now, into: &actions)
+    }
+}
+
+/// Silent pushes that show whether a provider accepts a token.
+extension ProxyEngine {
+    /// How long a push may take with all its retries. A token must not wait longer for a provider that is down.
+    private static let dryRunPatience: Duration = .seconds(30)
+
+    /// Checks whether a token can be pushed. The answer is ``ProxyAction/dryRunEnded(_:canBePushed:)``.
+    package func dryRunAsked(_ token: PushToken, _ ticket: DryRunTicket, now: Moment) {
+        if token.provider == .apns || token.provider == .apnsDevelopment, (try? APNsToken(token)) == nil {
+            return act(.dryRunEnded(ticket, canBePushed: false))
+        }
+        let code = ledger.newCode()
+        let nobody = AddressOfRecord(user: .empty, host: .empty)
+        let id = ledger.begin(AskedPush(.dryRun(ticket), code, device: .nobody, aor: nobody, record: nil))
+        ledger.send(
+            PushRequest(
+                id: id, code: code, device: .nobody, token: token, message: .silent, badge: 0,
+                deadline: now.date + Self.dryRunPatience), now: now, into: &actions)
+    }
+}
+
+extension PushOutcome {
+    /// Whether the token is good: the provider accepted the silent push, or could not send it because the token is
+    /// only for calls.
+    var showsGoodToken: Bool {
+        switch self {
+        case .accepted, .acceptedWithNewToken: true
+        // This is a PushKit token. It gets no silent push, because Apple ends apps whose VoIP push is no call.
+        case .noSuitableToken: true
+        case .tokenDead, .retry, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused:
+            false
+        }
+    }
+}
+
+/// Pushes that make phones refresh their contacts (RFC 8599 section 5.5), if a setting asks for them.
+///
+/// A walk visits all bindings within a minute, a few each second. Phones that registered at the same time are
+/// therefore woken one after the other. Bindings that are not due need no timer.
+extension ProxyEngine {
+    private static let walkTime = 60
+    private static let walkPause: Duration = .seconds(1)
+
+    /// Starts the walk, if the setting asks for it. Called at the start, and when settings have changed.
+    func armRefreshPushes(now: Moment) {
+        guard settings.registrar.refreshPushLead > .zero, !registrar.isWalkingForRefresh else { return }
+        registrar.isWalkingForRefresh = true
+        _ = timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
+    }
+
+    func refreshWalkDue(now: Moment) {
+        registrar.isWalkingForRefresh = false
+        let lead = settings.registrar.refreshPushLead
+        guard lead > .zero else { return }
+        let count = registrar.bindings.walkLength / Self.walkTime + 1
+        var cursor = registrar.refreshCursor
+        let due = registrar.bindings.dueForRefresh(from: &cursor, count: count, lead: lead, now: now.instant)
+        registrar.refreshCursor = cursor
+        for device in due { askToRefresh(device, now: now) }
+        armRefreshPushes(now: now)
+    }
+
+    private func askToRefresh(_ binding: DeviceID, now: Moment) {
+        let device = registrar.bindings.device(of: binding)
+        guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
+            let token = target.pushToken, let aor = registrar.bindings.binding(binding)?.aor,
+            mayNotify(device, for: nil, now: now)
+        else { return }
+        ledger.limits.notified(device, for: nil, now: now.instant)
+        counters.count(.refreshPush)
+        log.debug("phone is woken to refresh its contact", [.aor: .described(aor), .device: .described(device)])
+        var notification = PushNotification(expiresAt: now.date + settings.registrar.refreshPushLead)
+        notification.isSilent = true
+        notification.destinationType = ByteString("registration")
+        notify(notification, ledger.newCode(), by: token, target, of: aor, now: now)
+    }
+}
+
+/// The result of one step of the search for dead tokens.
+package struct DeadTokenFindings: Hashable, Sendable {
+    /// The number of contacts that were dropped.
+    package var dropped = 0
+    /// The number of contacts that stay because they registered after their token died.
+    package var newer = 0
+    /// The dead tokens that some contact has.
+    package var matched: [ByteString] = []
+    /// Where the next step begins; `nil` when all bindings were searched.
+    package var next: BindingCursor?
+
+    package init() {}
+}
+
+/// Removes contacts whose push tokens are dead, as a provider's answer or Apple's feedback service reports.
+extension ProxyEngine {
+    /// Drops the contact of a device whose token is dead. Branches that wait for the device end. Its missed calls go
+    /// to the user's other devices.
+    func dropDevice(
+        _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
+        source: DeadToken.Source, now: Moment
+    ) {
+        counters.count(.tokenDropped)
+        log.notice(
+            "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
+        var changes = removeFlows(of: device, with: token, now: now)
+        if let change = registrar.bindings.remove(device) { changes.append(.binding(change)) }
+        if !changes.isEmpty {
+            if let token {
+                changes.append(
+                    .deadToken(
+                        DeadToken(token: token, since: since ?? now.date, recordedAt: now.date, source: source)))
+            }
+            act(.record(changes))
+        }
+        if ledger.buckets.unread(device, of: aor) > 0 {
+            let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
+                .filter { $0.canBeWoken && $0.id != device }.map(\.id)
+            ledger.passOn(from: device, to: heirs, of: aor, into: &actions)
+        }
+        deviceRemoved(device, of: aor, because: .tokenDead, now: now)
+    }
+
+    /// Removes the other flows of a device that named the same dead token.
+    private func removeFlows(of device: DeviceID, with token: PushToken?, now: Moment) -> [EngineChange] {
+        registrar.bindings.flows(of: device, now: now.instant).compactMap { flow in
+            guard flow != device, registrar.bindings.pushToken(of: flow) == token else { return nil }
+            return registrar.bindings.remove(flow).map { .binding($0) }
+        }
+    }
+
+    /// Drops contacts whose tokens Apple's feedback service reports as dead. There is no index by token, since
+    /// nothing else needs one. All bindings are searched in steps, so that calls go on meanwhile.
+    ///
+    /// - Parameters:
+    ///   - dead: the dead tokens in lower-case hexadecimal, each with the Unix second since which it is dead.
+    ///   - cursor: where this step begins.
+    ///   - limit: the number of contacts to read in this step.
+    ///   - now: both clocks.
+    /// - Returns: the findings, and where the next step begins.
+    func dropDeadTokens(
+        _ dead: [ByteString: UInt32], from cursor: BindingCursor, limit: Int, now: Moment
+    ) -> DeadTokenFindings {
+        var findings = DeadTokenFindings()
+        var found: [(device: BindingTable.PushDevice, second: UInt32)] = []
+        var cursor = cursor
+        let hasMore = registrar.bindings.forEachAppleDevice(from: &cursor, limit: limit) { device in
+            for token in device.token.appleTokens {
+                guard let second = dead[token] else { continue }
+                findings.matched.append(token)
+                found.append((device, second))
+                return
+            }
+        }
+        for (device, second) in found {
+            guard FeedbackRecord.shouldDropToken(second: second, registeredAt: device.registeredAt),
+                let aor = registrar.bindings.binding(device.id)?.aor
+            else {
+                findings.newer += 1
+                continue
+            }
+            findings.dropped += 1
+            dropDevice(
+                device.id, of: aor, device.token, since: UnixTime(seconds: Int64(second)), source: .feedback, now: now)
+        }
+        if hasMore { findings.next = cursor }
+        return findings
+    }
 }

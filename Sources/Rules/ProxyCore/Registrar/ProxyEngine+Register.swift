@@ -360,4 +360,10 @@ extension ProxyEngine {
     private static let bookkeepingDelay: Duration = .seconds(10)
     private static let bookkeepingPause: Duration = .milliseconds(50)
     private static let bookkeepingBatch = 200
+
+    private func countNew(_ facts: [RegistrationFact]) {
+        for fact in facts {
+            if case .added = fact { counters.count(.bindingCreated) }
+        }
+    }
 }

@@ -166,6 +166,15 @@ package struct LocalIdentity: Sendable {
     }
 }
 
+extension LocalIdentity {
+    /// The user who has shown a password, or else the user named in From.
+    func callingUser(of incoming: IncomingRequest) -> AddressOfRecord? {
+        if let sender = incoming.sender { return sender }
+        let from = incoming.request.from.uri
+        return home(of: from).flatMap { AddressOfRecord(from, home: $0) }
+    }
+}
+
 extension AddressOfRecord {
     /// The AOR that a URI names in one of our domains. `nil` if the URI has no user part.
     init?(_ uri: SIPURI, home: ByteString) {

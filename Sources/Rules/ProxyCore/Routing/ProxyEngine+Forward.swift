@@ -3,6 +3,7 @@ import Bytes
 import Registration
 import SIPGrammar
 import SIPTransactions
+import Telemetry
 import Timekeeping
 
 /// Forwards requests to devices and to next hops, with the changes of RFC 3261 section 16.6.
@@ -173,4 +174,77 @@ extension ProxyEngine {
     }
 
     // MARK: Record-Route
+}
+
+/// Retries of failed requests at another address of the same hop (RFC 3263 section 4.3).
+extension ProxyEngine {
+    /// A large request failed over TCP and will be sent by UDP. The place is remembered, so that later large requests
+    /// use UDP immediately.
+    func noteRefusal(of leg: BranchLeg, now: Moment) {
+        guard leg.detour?.hops.contains(where: { $0.transport == .udp && $0.isFixed }) == true,
+            let flow = leg.call.fork.branches[leg.branch].flow, flow.transport == .tcp
+        else { return }
+        lookups.withoutTCP.add(flow.remote, now: now.instant)
+    }
+
+    /// The addresses that a failed request may try next.
+    enum Failover {
+        /// The request could not be sent. Another transport to the same place is allowed (RFC 3261 section 18.1.1).
+        case anyWay
+        /// The request was sent, and got 503 or no response. The server has the request and must not get a second copy,
+        /// so only another server is allowed (RFC 3263 section 4.3).
+        case otherServers
+    }
+
+    /// Sends the request to the next address of the same hop, in a new transaction. False if no address is left.
+    func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
+        guard leg.call.fork.acceptsBranches else { return false }
+        var leg = leg
+        if failover == .otherServers {
+            leg.detour = leg.detour?.toOthers(than: leg.call.fork.branches[leg.branch].flow)
+        }
+        guard sendElsewhere(leg, now: now) else { return false }
+        legs.end(client)
+        return true
+    }
+
+    /// Sends the request of a leg to the next of the leg's addresses. False if no address is left.
+    func sendElsewhere(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard let detour = leg.detour, let incoming = revive(leg.call) else { return false }
+        transmit(
+            incoming, detour.edits, for: leg.branch, of: leg.call, to: detour.hops, device: detour.device, now: now)
+        return true
+    }
+}
+
+/// OPTIONS that the daemon itself sends. Their transactions belong to no call.
+extension ProxyEngine {
+    /// Sends an OPTIONS of the daemon.
+    ///
+    /// - Parameters:
+    ///   - question: the question that the response answers.
+    ///   - target: the URI of the receiver.
+    ///   - host: the daemon's host in From and Call-ID.
+    ///   - contact: the daemon's host and port for Contact; `nil` leaves Contact out.
+    ///   - flow: the flow to send on.
+    ///   - listener: the listener that Via names.
+    ///   - now: the time by both clocks.
+    /// - Returns: false if the transaction table is full.
+    func ask(
+        _ question: Question, at target: ByteString, as host: ByteString, contact: ByteString? = nil, on flow: Flow,
+        by listener: Listener, now: Moment
+    ) -> Bool {
+        guard let client = transactions.makeClientTransaction() else { return false }
+        let request = QuestionRequest(
+            target: target, host: host, contact: contact, via: via(for: client, listener: listener, loopHash: 0),
+            number: functions.random())
+        legs.start(client, question)
+        withTransactions { $0.start(client, request: request.outgoing, on: flow, now: now.instant, into: &$1) }
+        return true
+    }
+
+    /// Whether an OPTIONS to a phone is pending on this flow.
+    func isAsked(by flow: Flow) -> Bool {
+        transactions.clients(on: flow).contains { if case .phone? = legs.question($0) { true } else { false } }
+    }
 }

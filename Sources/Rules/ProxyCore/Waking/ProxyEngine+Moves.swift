@@ -175,3 +175,128 @@ extension ProxyEngine {
         }
     }
 }
+
+/// Calls that wait for their devices, and the events that end the wait.
+extension ProxyEngine {
+
+    /// A contact has registered: calls that wait for a reported device of the same user go to this contact. A call that
+    /// the contact already has is not sent again.
+    private func release(_ device: DeviceID, through contact: DeviceID, now: Moment) {
+        for call in wakes.calls(of: device) {
+            guard call.fork.acceptsBranches, let branch = call.fork.waitingBranch(of: device),
+                let target = registrar.bindings.forkTarget(contact, now: now.instant)
+            else { continue }
+            if call.fork.branches.contains(where: { $0.isOf(contact) }) {
+                follow(target, call, now: now)
+            } else {
+                divert(branch, of: call, to: contact)
+                deliver(branch, of: call, to: target, now: now)
+            }
+        }
+    }
+
+    /// The call has a branch for the contact, but the contact has moved or never got the INVITE. A new branch calls the
+    /// contact. The reported device may be another phone, so its branch keeps waiting.
+    private func follow(_ target: ForkTarget, _ call: ProxiedRequest, now: Moment) {
+        guard !call.fork.branches.contains(where: { $0.hasReached(target.id, by: target.routeHash) }),
+            let incoming = revive(call)
+        else { return }
+        let branch = call.fork.added(target.id)
+        list(branch, of: call)
+        sendToDevice(incoming, for: branch, of: call, to: target, now: now)
+    }
+
+    /// An ordinary contact has registered. Calls that wait for reported devices of the same user go to this contact,
+    /// each once, unless the contact has them already.
+    ///
+    /// Reported devices without an active push come first.
+    func contactReturned(_ contact: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        // A REGISTER with many contacts calls this for each contact, and few users have a reported device.
+        guard registrar.bindings.hasReportedDevice(aor) else { return }
+        let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
+        let asleep = reported.filter { isBeingPushed($0.id) }
+        for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
+            if !wakes.isEmpty { release(device.id, through: contact, now: now) }
+            reportMissedCalls(to: device.id, of: aor, now: now)
+        }
+    }
+
+    /// Whether a call waits for the device while the device's push is still active.
+    private func isBeingPushed(_ device: DeviceID) -> Bool {
+        wakes.calls(of: device).contains { call in
+            guard let branch = call.fork.waitingBranch(of: device) else { return false }
+            return call.fork.branches[branch].push != nil
+        }
+    }
+
+    func holdDeadlineReached(_ call: ProxiedRequest, now: Moment) {
+        call.deadline = .none
+        guard call.fork.isWaiting else { return }
+        counters.count(.heldTimedOut)
+        if let userCall = call.userCall {
+            log.info(
+                "no device came back in time", [.aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID)])
+        }
+        for branch in call.fork.branches.indices
+        where call.fork.branches[branch].isWaiting && !call.fork.branches[branch].hasMoved {
+            let isSilent = call.fork.branches[branch].client != nil
+            ledger.ended(branch, of: call, isSilent ? .noAnswer : .timeOver, now: now, into: &actions)
+        }
+        update(call, now: now) { $0.deadlineReached() }
+    }
+}
+
+/// Requests that got no response for three seconds.
+extension ProxyEngine {
+    /// Three seconds have passed since a request was sent. A branch without any response continues on the next flow of its
+    /// phone, because a time-out of the transaction comes too late for a call.
+    ///
+    /// If the phone has no other flow, a phone that also got a push counts as asleep. Inside a dialog, the phone gets a
+    /// push now.
+    func silenceDue(of call: ProxiedRequest, now: Moment) {
+        var goesOn = false
+        for branch in call.fork.branches where !branch.wasHeard {
+            guard case .calling(let client) = branch.state, let leg = legs.branch(client) else { continue }
+            if self.goesOn(by: client, leg, now: now) { goesOn = true } else { fallsSilent(leg, now: now) }
+        }
+        guard call.dialogRequest != nil else { return }
+        if goesOn { armSilence(of: call, now: now) } else { dialogSilenceDue(of: call, now: now) }
+    }
+
+    /// The phone got the INVITE immediately and sent no response. The phone may sleep: the hold goes on, and a dead
+    /// token ends the branch. An answer in the same transaction still counts.
+    func fallsSilent(_ leg: BranchLeg, now: Moment) {
+        guard leg.call.userCall != nil, leg.call.fork.acceptsBranches,
+            let device = leg.call.fork.branches[leg.branch].addressee
+        else { return }
+        guard let target = registrar.bindings.forkTarget(device, now: now.instant) else {
+            // The token was found dead since, or the phone has signed out.
+            leg.call.fork.fellSilent(leg.branch)
+            return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
+        }
+        guard target.canBeWoken else { return }
+        leg.call.fork.fellSilent(leg.branch)
+        waitAgain(leg.branch, of: leg.call, for: target, now: now)
+    }
+
+    /// A request inside a dialog got no response for three seconds. If the device has moved, the request goes to the
+    /// new flow. Otherwise the phone gets a push.
+    func dialogSilenceDue(of call: ProxiedRequest, now: Moment) {
+        guard !call.isForgotten, let request = call.dialogRequest, !call.fork.branches[0].wasHeard,
+            call.fork.branches[0].isUnderWay,
+            let target = registrar.bindings.forkTarget(request.device, now: now.instant), target.path.isEmpty
+        else { return }
+        list(0, of: call)
+        if target.flow == call.fork.branches[0].flow {
+            call.fork.aimed(0, routeHash: target.routeHash)
+        } else if !target.hasFailed {
+            // The device has registered on another flow since.
+            for call in wakes.calls(of: request.device) {
+                deviceReturned(request.device, for: call, through: nil, now: now)
+            }
+            return
+        }
+        watch(target)
+        wakeInDialog(target, call, request, now: now)
+    }
+}

@@ -1,0 +1,243 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// Devices with several flows (RFC 5626). A request tries one flow at a time, and the next flow when that one is dead.
+extension ProxyEngine {
+    /// The flow on which the device last showed life, even if the device has registered by another flow since.
+    func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
+        guard let life = flows.activity, !life.wasAlive(target.flow, now: now.instant),
+            registrar.bindings.hasFurtherFlows(target.binding)
+        else { return target }
+        return registrar.bindings.flowTargets(of: target.binding, now: now.instant)
+            .first { !$0.hasFailed && isAwake($0) && life.wasAlive($0.flow, now: now.instant) } ?? target
+    }
+
+    /// Whether the request is in progress on another flow of the device that is still open. Then a REGISTER on this
+    /// flow does not mean that the device has moved.
+    ///
+    /// The other flow counts as open after a response on it. A flow that registered less than five seconds ago counts
+    /// too, since a phone opens its flows one after the other.
+    func isOnItsWay(_ branch: ForkBranch, by target: ForkTarget, now: Moment) -> Bool {
+        guard branch.addressee == target.id, branch.routeHash != target.routeHash,
+            registrar.bindings.hasFurtherFlows(target.binding)
+        else { return false }
+        return registrar.bindings.flowTargets(of: target.binding, now: now.instant).contains {
+            $0.routeHash == branch.routeHash && isAwake($0)
+                && (branch.wasHeard || now.date - $0.registeredAt < Self.flowsComeUp)
+        }
+    }
+
+    private static let flowsComeUp: Duration = .seconds(5)
+
+    // MARK: Silence
+
+    /// The request was sent on a dead flow of the device: it is sent again on the next flow.
+    ///
+    /// - Returns: false if every other flow of the device has failed too.
+    func goesOn(by client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
+        guard leg.call.fork.acceptsBranches, let next = nextFlow(of: leg, now: now) else { return false }
+        log.info(
+            "request goes on by another flow of its phone",
+            [.callID: .bytes(leg.call.userCall?.key.callID ?? .empty), .device: .described(next.id)])
+        if leg.call.userCall != nil || leg.call.dialogRequest != nil {
+            leg.call.fork.recalled(leg.branch)
+            // A flow that is only slow may still bring the phone to ring, so the transaction on it is cancelled.
+            if leg.call.fork.isInvite, !transactions.wasLost(client) {
+                withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
+            }
+            deliver(leg.branch, of: leg.call, to: next, now: now)
+        } else if let incoming = revive(leg.call) {
+            legs.end(client)
+            leg.call.delivery?.triedAt = now.instant
+            sendToDevice(incoming, for: leg.branch, of: leg.call, to: next, now: now)
+        }
+        return true
+    }
+
+    /// The next usable flow of the leg's device. Marks the present flow as failed.
+    private func nextFlow(of leg: BranchLeg, now: Moment) -> ForkTarget? {
+        let branch = leg.call.fork.branches[leg.branch]
+        guard let device = branch.addressee else { return nil }
+        let flows = registrar.bindings.flowTargets(of: device, now: now.instant)
+        guard flows.count > 1 else { return nil }
+        for flow in flows where flow.routeHash == branch.routeHash { registrar.bindings.flowFailed(flow.binding) }
+        return flows.first { $0.routeHash != branch.routeHash && !$0.hasFailed && isAwake($0) }
+    }
+
+    /// An edge reports with 430 that the flow to the phone is gone (RFC 5626 section 5.3.1).
+    ///
+    /// The request goes on by the next flow. If the phone has no other flow but a push can wake it, the branch waits
+    /// for the phone. Otherwise the branch fails with 480. The 430 is not passed on.
+    ///
+    /// - Returns: false if the 430 is a response like any other.
+    func flowFailed(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
+        let branch = leg.call.fork.branches[leg.branch]
+        guard let flow = branch.flow, isTrusted(flow), branch.addressee != nil, leg.call.delivery == nil else {
+            return false
+        }
+        if goesOn(by: client, leg, now: now) || sleeps(leg, now: now) { return true }
+        branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
+        return true
+    }
+
+    // MARK: The number of a device
+
+    func isLive(_ target: ForkTarget, now: Moment) -> Bool {
+        guard let life = flows.activity else { return false }
+        return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
+            || life.wasAlive(target.flow, now: now.instant)
+    }
+
+    /// Whether requests can be sent to the device now, without a push.
+    func isAwake(_ target: ForkTarget) -> Bool {
+        switch hop(to: target) {
+        case .flow, .connection, .path: true
+        case .asleep, .unreachable: false
+        }
+    }
+}
+
+/// Delivery of a call to one device, and the wait for that device.
+extension ProxyEngine {
+    /// A call waits for the device, so the device's flow is watched for signs of life. Flows of trusted peers and edge
+    /// proxies carry many devices and are not watched.
+    func watch(_ target: ForkTarget) {
+        if isWatched(target) { wakes.watch(target.flow, of: target.id) }
+    }
+
+    /// From now on the branch is found by its device.
+    func list(_ branch: Int, of call: ProxiedRequest) {
+        guard let device = call.fork.branches[branch].device else { return }
+        call.fork.wasListed(branch)
+        wakes.waits(call, for: device)
+    }
+
+    /// Whether a sign of life on the flow can only come from this device.
+    func isWatched(_ target: ForkTarget) -> Bool {
+        target.isReachable && !target.flow.isClosed && target.path.isEmpty && !isTrusted(target.flow)
+    }
+
+    /// The device that a leg's request goes to, with its present registration.
+    func target(of leg: BranchLeg, now: Moment) -> ForkTarget? {
+        leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.forkTarget($0, now: now.instant) }
+    }
+
+    /// Sends the INVITE of a branch that has waited for its device.
+    func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
+        if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
+        guard let userCall = call.userCall, let incoming = revive(call) else { return }
+        ledger.drop(branch, of: call, now: now, into: &actions)
+        let isFirst = !call.fork.branches[branch].hasMoved
+        if isFirst {
+            counters.count(.heldDelivered)
+            counters.observe(.delivery, now.date - userCall.receivedAt)
+        }
+        log.info(
+            isFirst ? "call released" : "call follows its phone",
+            [
+                .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
+                .duration: .duration(now.date - userCall.receivedAt),
+            ])
+        // The timeline record has no REGISTER yet if another contact registered, or if the REGISTER came before the
+        // call.
+        ledger.registered(call.fork.branches[branch], now: now)
+        if !isFirst { takeBack(call.fork.branches[branch].former, by: target, now: now) }
+        sendToDevice(incoming, for: branch, of: call, to: target, now: now)
+    }
+
+    /// Cancels earlier transactions whose connections have ended. The CANCEL goes to the phone's present flow. A phone
+    /// that still rings by an earlier transaction recognises the CANCEL by its branch (RFC 3261 section 9.2).
+    func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
+        for client in former where transactions.wasLost(client) && target.path.isEmpty {
+            takeBack(client, by: target.flow, reasons: [], now: now)
+        }
+    }
+
+    func takeBack(_ client: ClientTransactionID, by flow: Flow, reasons: [ByteString], now: Moment) {
+        withTransactions { table, out in
+            table.move(client, to: flow, now: now.instant, into: &out)
+            table.cancel(client, reasons: reasons, now: now.instant, into: &out)
+        }
+    }
+
+    /// The transaction's connection ended after the phone had moved. If a CANCEL was lost with the connection, it goes
+    /// to the phone's present flow.
+    func takeBackAlone(_ client: ClientTransactionID, of leg: BranchLeg, now: Moment) {
+        guard let target = target(of: leg, now: now), target.path.isEmpty, !target.flow.isClosed else { return }
+        withTransactions { $0.move(client, to: target.flow, now: now.instant, into: &$1) }
+    }
+
+    /// A phone sent no response to the INVITE, and may have left that flow. The branch waits for the phone until the
+    /// end of the hold.
+    func staysSilent(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard let userCall = leg.call.userCall, leg.call.fork.acceptsBranches, now.instant < userCall.holdUntil,
+            !leg.call.fork.branches[leg.branch].wasHeard, let target = target(of: leg, now: now)
+        else { return false }
+        leg.call.fork.recalled(leg.branch)
+        waitAgain(leg.branch, of: leg.call, for: target, now: now)
+        return true
+    }
+
+    /// An edge reports that the phone's flow is gone. If a push can wake the phone, the branch waits for it.
+    func sleeps(_ leg: BranchLeg, now: Moment) -> Bool {
+        guard leg.call.userCall != nil, leg.call.fork.acceptsBranches, let target = target(of: leg, now: now),
+            target.canBeWoken
+        else { return false }
+        leg.call.fork.recalled(leg.branch)
+        waitAgain(leg.branch, of: leg.call, for: target, now: now)
+        return true
+    }
+
+    /// A branch waits for its device again, and the hold continues. A device that got no push yet is woken now.
+    func waitAgain(_ index: Int, of call: ProxiedRequest, for target: ForkTarget, now: Moment) {
+        guard let userCall = call.userCall else { return }
+        log.info(
+            "call waits for its phone again",
+            [
+                .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
+            ])
+        armHold(of: call, now: now)
+        watch(target)
+        let branch = call.fork.branches[index]
+        defer { journal(call) }
+        guard let token = target.pushToken, !branch.wasPushed, branch.push == nil, userCall.mayPush,
+            let incoming = revive(call)
+        else { return }
+        let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
+        if !branch.deviceKnows {
+            ledger.callOffered(
+                userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &actions)
+        }
+        ledger.ended(index, of: call, .unreachable, now: now, into: &actions)
+        ledger.wake(target, token, for: index, of: call, userCall, caller, now: now, into: &actions)
+    }
+}
+
+/// Phones that may be awake although they send nothing: a call sends a push, and an OPTIONS on the phone's connection.
+extension ProxyEngine {
+    /// Sends an OPTIONS on the flow of a phone that a call waits for. Any response is a sign of life and releases the call
+    /// (``noteLife(on:by:now:)``). A phone that sleeps with an open connection sends no response, and the call stays held.
+    ///
+    /// While an OPTIONS has no response, later calls send no other.
+    func ask(_ target: ForkTarget, now: Moment) {
+        guard mayAsk(target), !isAsked(by: target.flow), let listener = identity.listener(for: target.flow),
+            let domain = registrar.bindings.binding(target.binding)?.aor.host,
+            ask(.phone, at: target.requestURI, as: domain, on: target.flow, by: listener, now: now)
+        else { return }
+        counters.count(.phoneAsked)
+    }
+
+    /// Whether the flow may get an OPTIONS. Flows of trusted peers and edges carry many phones and get none.
+    private func mayAsk(_ target: ForkTarget) -> Bool {
+        guard target.flow.isConnection || !target.flow.transport.isReliable && settings.call.asksDatagrams else {
+            return false
+        }
+        return settings.call.asksConnections && isWatched(target)
+    }
+}
