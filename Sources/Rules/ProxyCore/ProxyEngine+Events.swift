@@ -20,7 +20,7 @@ extension ProxyEngine {
     /// Ends the start-up. The shell calls this once, after ``restore(_:now:)`` of all bindings.
     package func restored(now: Moment) {
         armAwayCallers(now: now)
-        ledger.started(now: now, into: &actions)
+        ledger.started(now: now, into: &output.actions)
         restoreMissedCalls(now: now)
         restoreMessages(now: now)
         armRefreshPushes(now: now)
@@ -31,15 +31,17 @@ extension ProxyEngine {
 
     package func requestReceived(_ request: SIPRequest, on flow: Flow, now: Moment) {
         let incoming = IncomingRequest(request, on: flow, isTrusted: isTrusted(flow))
-        counters.count(Counter(request.method))
+        output.counters.count(Counter(request.method))
         if flow.isConnection {
             noteReuse(incoming)
             if !calls.away.isEmpty { peerReturned(incoming) }
         }
-        switch transactions.requestReceived(request, now: now.instant, into: &unsettled.outputs) {
+        switch sip.requestReceived(request, now: now.instant) {
         case .new(let key):
             let incoming = incoming.unmatched(key)
-            if !admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) { dispatch(incoming, now: now) }
+            if !access.admission.isUnderPressure || !isRefusedForLoad(incoming, now: now) {
+                dispatch(incoming, now: now)
+            }
         case .cancel(let key, let invite): cancelReceived(incoming.unmatched(key), of: invite, now: now)
         case .endToEndACK: ackReceived(incoming, now: now)
         case .unanswered(let server):
@@ -54,9 +56,9 @@ extension ProxyEngine {
     }
 
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
-        if let match = transactions.client(of: response) {
-            if transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
-                transactions.responseReceived(response, of: match, now: now.instant, into: &unsettled.outputs)
+        if let match = sip.transactions.client(of: response) {
+            if sip.transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
+                sip.responseReceived(response, of: match, now: now.instant)
                 settle(now: now)
             } else {
                 responseRefused(response, on: flow, to: match, now: now)
@@ -68,19 +70,19 @@ extension ProxyEngine {
 
     /// A message that is malformed or too large. Its answer, if any, is sent without a transaction.
     package func unusableReceived(_ message: UnusableMessage, on flow: Flow, now: Moment) {
-        counters.count(Counter(message.reason))
+        output.counters.count(Counter(message.reason))
         guard let answer = message.answer else { return }
-        counters.count(Counter(answer.status))
+        output.counters.count(Counter(answer.status))
         let via = answer.frame.viaAddition(source: flow.remote)
-        let bytes = answer.frame.response(answer.status, toTag: tags.next(), viaAddition: via, fields: [])
+        let bytes = answer.frame.response(answer.status, toTag: sip.tags.next(), viaAddition: via, fields: [])
         guard isTrusted(flow) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }
         act(.send(bytes, on: flow))
     }
 
     package func deadlineReached(now: Moment) {
-        transactions.deadlineReached(now: now.instant, into: &unsettled.outputs)
+        sip.deadlineReached(now: now.instant)
         settle(now: now)
-        while let timer = timers.popExpired(now: now.instant) {
+        while let timer = output.timers.popExpired(now: now.instant) {
             switch timer {
             case .holdDeadline(let place): if let call = calls.call(at: place) { holdDeadlineReached(call, now: now) }
             case .bookkeepingDue: bookkeepingDue(now: now)
@@ -101,9 +103,9 @@ extension ProxyEngine {
         }
         upstreamDue(now: now)
         settle(now: now)
-        ledger.timePassed(now: now, into: &actions)
+        ledger.timePassed(now: now, into: &output.actions)
         settlePushes(now: now)
-        while let due = ledger.due(now: now, into: &actions) {
+        while let due = ledger.due(now: now, into: &output.actions) {
             wakes.listIsDue(of: due.device, now: now.instant)
             if !wakes.listWaits(for: due.device) { reportMissedCalls(to: due.device, of: due.aor, now: now) }
         }
@@ -115,12 +117,12 @@ extension ProxyEngine {
     /// Carries out the outputs of the transactions and the results of deliveries, until no new ones appear.
     func settle(now: Moment) {
         repeat {
-            while let output = unsettled.takeOutput() { carryOut(output, now: now) }
+            while let output = sip.unsettled.takeOutput() { carryOut(output, now: now) }
         } while settleDeliveries(now: now)
     }
 
     private func settleDeliveries(now: Moment) -> Bool {
-        let ended = unsettled.takeDeliveries()
+        let ended = sip.unsettled.takeDeliveries()
         for delivery in ended { deliveryEnded(delivery, now: now) }
         return !ended.isEmpty
     }
@@ -178,7 +180,7 @@ extension ProxyEngine {
 
     /// The addresses of a host name were looked up, best first. `hops` is empty if the look-up failed or found none.
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
-        switch lookups.take(ticket) {
+        switch network.lookups.take(ticket) {
         case .branch(let branch, let call, let request, let hop)?:
             if hop == settings.upstream { noteUpstream(hops) }
             guard call.fork.branches[branch].isResolving(ticket), let incoming = revive(call) else { return }
@@ -224,7 +226,7 @@ extension ProxyEngine {
 
     /// The shell reports the result of ``ProxyAction/push(_:)`` or ``ProxyAction/makeCredential(_:)``.
     package func pushHappened(_ event: PushDispatcher.Event, now: Moment) {
-        ledger.happened(event, now: now, into: &actions)
+        ledger.happened(event, now: now, into: &output.actions)
         settlePushes(now: now)
     }
 

@@ -26,17 +26,9 @@ package final class ProxyEngine {
     let log: Log
 
     package internal(set) var registrar: Registrar
-    var digest: DigestAuthenticator
-    var sources: SourceLimits
-    var flows: KnownFlows
-    var refusals = Refusals()
-    /// Decides which new work is refused under overload.
-    package internal(set) var admission: Admission
-
-    var transactions: TransactionTable
-    var legs = ClientLegs()
-    var unsettled = Unsettled()
-    var tags: Tags
+    var access: AccessControl
+    var network: Network
+    var sip: TransactionLayer
 
     var calls: Calls
     /// Calls, messages and lists that wait for devices.
@@ -45,13 +37,8 @@ package final class ProxyEngine {
     var messages: HeldMessages
     package internal(set) var ledger: PushLedger
     package internal(set) var dialogs: Dialogs
-    /// The state of the checks on the upstream.
-    package internal(set) var upstreamWatch = UpstreamWatch()
-    var lookups = Lookups()
 
-    var timers = DeadlineQueue<EngineTimer>()
-    package internal(set) var counters = CounterSet()
-    var actions: [ProxyAction] = []
+    var output = EngineOutput()
 
     /// Starts an engine. `date` is the start of this run. Binding ids begin at that time, so they never repeat those of
     /// earlier runs.
@@ -66,21 +53,26 @@ package final class ProxyEngine {
         registrar = Registrar(
             settings: settings.registrar, users: stored.users,
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
-        digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
-        sources = SourceLimits(settings.limits)
-        flows = KnownFlows(settings)
-        transactions = TransactionTable(branchKey: BranchKey(functions.random(), functions.random()))
-        transactions.timers.ringLimit = settings.call.ringLimit
+        access = AccessControl(settings, functions.digest)
+        network = Network(settings)
+        let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
             settings, restoring: stored.bucketEntries, random: functions.random, deviceCode: functions.deviceCode,
             log: log)
         messages = HeldMessages(restoring: stored.messages)
-        tags = Tags(key: functions.random())
+        sip = TransactionLayer(
+            branchKey: branchKey, ringLimit: settings.call.ringLimit, tagKey: functions.random())
         calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
         dialogs = Dialogs(run: UInt32(truncatingIfNeeded: functions.random()))
         registrar.answers = dialogs.run
-        admission = Admission(limit: settings.limits.queueing)
     }
+
+    package var counters: CounterSet { output.counters }
+
+    package var upstreamWatch: UpstreamWatch { network.upstream }
+
+    /// Refuses new work under overload.
+    package var admission: Admission { access.admission }
 
     /// The actions since the last call, in the order in which they must be performed.
     package func takeActions() -> [ProxyAction] {
@@ -93,37 +85,29 @@ package final class ProxyEngine {
     /// is used again.
     package func takeActions(into taken: inout [ProxyAction]) {
         if !taken.isEmpty { taken.removeAll(keepingCapacity: true) }
-        swap(&taken, &actions)
+        swap(&taken, &output.actions)
     }
 
     package var nextDeadline: Instant? {
         earlier(
-            earlier(earlier(transactions.nextDeadline, timers.nextDeadline), upstreamWatch.nextDeadline),
+            earlier(earlier(sip.transactions.nextDeadline, output.timers.nextDeadline), network.upstream.nextDeadline),
             earlier(registrar.bindings.nextExpiry, ledger.nextDeadline))
     }
 
     // MARK: Inside
 
-    func act(_ action: ProxyAction) { actions.append(action) }
+    func act(_ action: ProxyAction) { output.actions.append(action) }
 
     @discardableResult
     func lookUp(_ hop: NextHop, for purpose: Lookups.Purpose) -> ResolutionTicket {
-        let ticket = lookups.begin(for: purpose)
+        let ticket = network.lookups.begin(for: purpose)
         act(.resolve(hop, ticket))
         return ticket
     }
 
     func withTransactions(_ body: (inout TransactionTable, inout [TransactionOutput]) -> Void) {
-        body(&transactions, &unsettled.latest)
-        // Messages to send become actions now. All other outputs wait for `settle`.
-        unsettled.latest.reverse()
-        while let output = unsettled.latest.popLast() {
-            if case .send(let bytes, let flow) = output {
-                act(.send(bytes, on: flow))
-            } else {
-                unsettled.outputs.append(output)
-            }
-        }
+        // Bytes to send become actions now. Everything else that the transactions tell waits for `settle`.
+        sip.change(body) { act(.send($0, on: $1)) }
     }
 }
 

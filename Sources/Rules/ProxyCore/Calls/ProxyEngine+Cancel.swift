@@ -23,7 +23,7 @@ extension ProxyEngine {
         }
         refuse(incoming, .ok, now: now)
         callerReturned(call, on: incoming.flow)
-        if call.fork.isWaiting { counters.count(.heldCancelled) }
+        if call.fork.isWaiting { output.counters.count(.heldCancelled) }
         let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
         let isAnswered = reasons.contains(where: CallReason.saysAnswered)
         if !reasons.isEmpty { call.callerReasons = reasons }

@@ -25,7 +25,7 @@ extension ProxyEngine {
         var rings: [DeviceID: [ClientTransactionID]] = [:]
         for branch in call.fork.branches where branch.isEnded {
             guard let end = branch.end, end != .succeeded, let device = branch.addressee else { continue }
-            let lost = branch.former.filter { transactions.wasLost($0) }
+            let lost = branch.former.filter { sip.transactions.wasLost($0) }
             if !lost.isEmpty {
                 rings[device] = lost
             } else if branch.routeHash != nil || !branch.wasPushed
@@ -41,7 +41,7 @@ extension ProxyEngine {
         guard !reasons.isEmpty else { return }
         var request = call.request
         request.compact()
-        if calls.ended.isEmpty { _ = timers.schedule(.endedCallDue, at: now.instant + Self.afterEndTime) }
+        if calls.ended.isEmpty { _ = output.timers.schedule(.endedCallDue, at: now.instant + Self.afterEndTime) }
         let ended = EndedCall(
             userCall: userCall, request: request, source: call.source, until: now.instant + Self.afterEndTime,
             reasons: reasons, rings: rings)
@@ -56,7 +56,7 @@ extension ProxyEngine {
 
     func endedCallDue(now: Moment) {
         while let end = calls.ended.nextEnd, end <= now.instant { dropOldestEnded() }
-        if let end = calls.ended.nextEnd { _ = timers.schedule(.endedCallDue, at: end) }
+        if let end = calls.ended.nextEnd { _ = output.timers.schedule(.endedCallDue, at: end) }
     }
 
     /// Forgets ended calls, the oldest first, until a new request of this size has room.
@@ -75,7 +75,7 @@ extension ProxyEngine {
     func stoppedWaiting(_ index: Int, of call: ProxiedRequest, now: Moment) {
         let branch = call.fork.branches[index]
         let end = branch.wasWoken || branch.push != nil ? end(of: call, for: branch, now: now) : nil
-        ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, now: now, into: &actions)
+        ledger.drop(index, of: call, owing: branch.wasWoken ? nil : end, now: now, into: &output.actions)
         if branch.wasWoken, let end, let device = branch.device, let aor = call.userCall?.aor {
             tell(end, to: device, of: aor, now: now)
         }
@@ -110,7 +110,7 @@ extension ProxyEngine {
         let code = ledger.newCode()
         let id = ledger.begin(AskedPush(.notification, code, device: device, aor: aor, record: nil))
         let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
-        ledger.send(push, now: now, into: &actions)
+        ledger.send(push, now: now, into: &output.actions)
     }
 
     /// Whether the phone that ended the call for all others registers with a push token.
@@ -152,7 +152,7 @@ extension ProxyEngine {
                 continue
             }
             guard let listener = identity.listener(for: flow), let request = reread(ended.request),
-                let client = transactions.makeClientTransaction()
+                let client = sip.transactions.makeClientTransaction()
             else { continue }
             let incoming = IncomingRequest(
                 request, on: ended.source, isTrusted: isTrusted(ended.source))
@@ -168,7 +168,7 @@ extension ProxyEngine {
                     .device: .described(device),
                 ])
             let isQuestion = target.pushToken.map(afterLateInvite(to:)) == AfterLateInvite.none
-            legs.start(
+            sip.legs.start(
                 client,
                 Farewell(
                     ended.userCall, isQuestion: isQuestion, to: device, on: flow, from: listener, incoming))
@@ -191,7 +191,7 @@ extension ProxyEngine {
     ) {
         let status = response.status
         if farewell.isQuestion, status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
-            ledger.deviceReached(farewell.device, by: farewell.userCall, into: &actions)
+            ledger.deviceReached(farewell.device, by: farewell.userCall, into: &output.actions)
         }
         if status.isSuccess { hangUp(farewell, response, now: now) }
         if status.isFinal { farewellEnded(client, now: now) }
@@ -199,7 +199,9 @@ extension ProxyEngine {
 
     /// The phone has responded, or the transaction failed. A list of missed calls that waited for the response is sent now.
     func farewellEnded(_ client: ClientTransactionID, now: Moment) {
-        guard let farewell = legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else { return }
+        guard let farewell = sip.legs.endFarewell(client), wakes.answered(farewell.device, farewell: client) else {
+            return
+        }
         reportMissedCalls(to: farewell.device, of: farewell.userCall.aor, now: now)
     }
 }
@@ -217,10 +219,10 @@ extension ProxyEngine {
 
     /// A phone has answered before the CANCEL reached it. No caller is left, so the daemon sends ACK and BYE itself.
     func hangUp(_ farewell: Farewell, _ answer: SIPResponse, now: Moment) {
-        guard let ack = transactions.makeClientTransaction() else { return }
+        guard let ack = sip.transactions.makeClientTransaction() else { return }
         act(.send(request(.ack, in: farewell, answer, as: ack), on: farewell.flow))
-        transactions.discard(ack)
-        guard let bye = transactions.makeClientTransaction() else { return }
+        sip.transactions.discard(ack)
+        guard let bye = sip.transactions.makeClientTransaction() else { return }
         let bytes = request(.bye, in: farewell, answer, as: bye)
         let outgoing = OutgoingRequest(
             bytes: bytes, method: .bye, cseqNumber: farewell.invite.request.cseq.number &+ 1, requestURI: 0..<0,

@@ -18,17 +18,17 @@ extension ProxyEngine {
     func update(_ call: ProxiedRequest, now: Moment, _ event: (inout Fork) -> [Fork.Order]) {
         guard !call.isForgotten else { return }
         for order in event(&call.fork) { carryOut(order, for: call, now: now) }
-        if call.fork.isAnswered, !call.wasAnswered { ledger.answered(call, now: now, into: &actions) }
+        if call.fork.isAnswered, !call.wasAnswered { ledger.answered(call, now: now, into: &output.actions) }
         releaseEnded(call, now: now)
-        ledger.changed(call, now: now, into: &actions)
-        ledger.tellBucket(of: call, into: &actions)
+        ledger.changed(call, now: now, into: &output.actions)
+        ledger.tellBucket(of: call, into: &output.actions)
         journal(call)
         if call.fork.phase == .ended || call.fork.phase == .answered { finish(call, now: now) }
     }
 
     func carryOut(_ order: Fork.Order, for call: ProxiedRequest, now: Moment) {
         guard let server = call.server else {
-            if let delivery = call.delivery { unsettled.append(EndedDelivery(delivery, of: call, order)) }
+            if let delivery = call.delivery { sip.unsettled.append(EndedDelivery(delivery, of: call, order)) }
             return
         }
         switch order {
@@ -63,7 +63,7 @@ extension ProxyEngine {
             status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
         // A 503 of a branch is not passed on (RFC 3261 section 16.7). So a 503 here is our own: the upstream is away.
         let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
-        let bytes = incoming.response(status, toTag: tags.next(), fields: fields)
+        let bytes = incoming.response(status, toTag: sip.tags.next(), fields: fields)
         respond(server, status, bytes, of: call, now: now)
     }
 
@@ -93,7 +93,7 @@ extension ProxyEngine {
     func releaseEnded(_ call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.dialogRequest != nil else { return }
         for index in call.fork.branches.indices where call.fork.branches[index].isEnded {
-            ledger.drop(index, of: call, now: now, into: &actions)
+            ledger.drop(index, of: call, now: now, into: &output.actions)
         }
         unlistEnded(call)
     }
@@ -113,7 +113,7 @@ extension ProxyEngine {
 
     /// The final response was sent: frees what only an active call needs.
     func finish(_ call: ProxiedRequest, now: Moment) {
-        timers.cancel(call.deadline)
+        output.timers.cancel(call.deadline)
         call.deadline = .none
         outgoingEnded(call)
         rememberEnded(call, now: now)
@@ -140,7 +140,7 @@ extension ProxyEngine {
             call.journalling = .off
             return
         }
-        actions.insert(.journal(.begun(stored)), at: place)
+        output.actions.insert(.journal(.begun(stored)), at: place)
         for index in call.fork.branches.indices { call.fork.wasWritten(index) }
     }
 
@@ -170,7 +170,7 @@ extension ProxyEngine {
         let code = branch.push.flatMap { ledger.pushes[$0]?.code }
         let change = CallChange.branch(
             call: call.id.rawValue, number: index, StoredCall.Branch(branch, code: code, sent: sent))
-        if let place { actions.insert(.journal(change), at: place) } else { act(.journal(change)) }
+        if let place { output.actions.insert(.journal(change), at: place) } else { act(.journal(change)) }
     }
 
     /// The caller gets a final response other than 2xx.
@@ -201,7 +201,7 @@ extension ProxyEngine {
     }
 
     private func armJournal() {
-        if let end = calls.answered.timerWanted() { _ = timers.schedule(.journalDue, at: end) }
+        if let end = calls.answered.timerWanted() { _ = output.timers.schedule(.journalDue, at: end) }
     }
 
     func journalDue(now: Moment) {
@@ -228,7 +228,7 @@ extension ProxyEngine {
     func armHold(of call: ProxiedRequest, now: Moment) {
         guard call.deadline == .none, let userCall = call.userCall else { return }
         let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
-        call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
+        call.deadline = output.timers.schedule(.holdDeadline(place: call.place), at: end)
     }
 
     static let returnTime: Duration = .seconds(10)
@@ -242,7 +242,7 @@ extension ProxyEngine {
     static let patience: Duration = .seconds(3)
 
     func armSilence(of call: ProxiedRequest, now: Moment) {
-        _ = timers.schedule(.silence(place: call.place, call.id), at: now.instant + Self.patience)
+        _ = output.timers.schedule(.silence(place: call.place, call.id), at: now.instant + Self.patience)
     }
 }
 
@@ -263,7 +263,7 @@ extension ProxyEngine {
     ) {
         let date = min(earlier ?? now.date, now.date)
         call.purpose = .outgoing(OutgoingCall(since: now.instant + (date - now.date)))
-        if earlier == nil { counters.count(.outgoingCall) }
+        if earlier == nil { output.counters.count(.outgoingCall) }
         guard let caller = identity.callingUser(of: incoming) else { return }
         ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
     }
@@ -272,14 +272,14 @@ extension ProxyEngine {
     func noteRinging(_ outgoing: OutgoingCall, now: Moment) {
         guard !outgoing.isHeard else { return }
         outgoing.isHeard = true
-        counters.observe(.upstreamAnswer, now.instant - outgoing.since)
+        output.counters.observe(.upstreamAnswer, now.instant - outgoing.since)
     }
 
     /// The caller of an outgoing call has got the final response.
     func outgoingEnded(_ call: ProxiedRequest) {
         guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
         outgoing.isCounted = true
-        counters.count(Counter(outgoing: call.fork.branches.first?.end))
+        output.counters.count(Counter(outgoing: call.fork.branches.first?.end))
     }
 }
 

@@ -34,7 +34,7 @@ extension ProxyEngine {
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
-        let targets = flows.activity == nil ? targets : targets.map { liveWay(to: $0, now: now) }
+        let targets = network.flows.activity == nil ? targets : targets.map { liveWay(to: $0, now: now) }
         let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }
         let holdTime = holdTime(of: request)
         let userCall = UserCall(
@@ -45,7 +45,7 @@ extension ProxyEngine {
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
             parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
         call.journalling = .open
-        counters.count(.call)
+        output.counters.count(.call)
         log.info(
             "call offered",
             [
@@ -54,10 +54,10 @@ extension ProxyEngine {
             ])
 
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
-        let first = actions.count
+        let first = output.actions.count
         if !woken.isEmpty {
-            counters.count(.missedCallStored)
-            ledger.callOffered(userCall, from: caller, at: now.date, to: woken, into: &actions)
+            output.counters.count(.missedCallStored)
+            ledger.callOffered(userCall, from: caller, at: now.date, to: woken, into: &output.actions)
         }
         for (index, target) in targets.enumerated() {
             self.offer(
@@ -75,7 +75,7 @@ extension ProxyEngine {
         guard !call.isForgotten else { return }
         list(branch, of: call)
         if treatment != .ring, userCall.mayPush, let token = target.pushToken {
-            ledger.wake(target, token, for: branch, of: call, userCall, caller, now: now, into: &actions)
+            ledger.wake(target, token, for: branch, of: call, userCall, caller, now: now, into: &output.actions)
         } else {
             let (omission, app) = omission(of: target, treatment)
             ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
@@ -147,7 +147,7 @@ extension ProxyEngine {
         case .callerFull: (status, refusal) = (.serviceUnavailable, .callerLimit)
         case .calleeFull: (status, refusal) = (isInvite ? .busyHere : .temporarilyUnavailable, .calleeLimit)
         }
-        counters.count(.shareUsedUp)
+        output.counters.count(.shareUsedUp)
         let fields = status == .serviceUnavailable ? [Self.retryAfter(seconds: 5)] : []
         refuse(incoming, status, because: refusal, fields: fields, now: now)
         return false
@@ -160,7 +160,7 @@ extension ProxyEngine {
         let size = incoming.request.frame.bytes.count
         let parties = HeldShares.Parties(caller: caller)
         guard calls.shares.refusal(of: size, isInvite: false, for: parties, calls.limits) != nil else { return true }
-        counters.count(.shareUsedUp)
+        output.counters.count(.shareUsedUp)
         refuse(
             incoming, .serviceUnavailable, because: .callerLimit, fields: [Self.retryAfter(seconds: 5)], now: now)
         return false
@@ -192,7 +192,7 @@ extension ProxyEngine {
         let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), parties: parties)
         if call.fork.isInvite {
             call.journalling = .open
-            journalBegun(call, at: actions.count, now: now)
+            journalBegun(call, at: output.actions.count, now: now)
         }
         return (incoming, call)
     }

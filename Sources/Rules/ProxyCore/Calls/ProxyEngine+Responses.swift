@@ -9,7 +9,7 @@ import Timekeeping
 /// Responses from next hops, and transactions that fail without a response.
 extension ProxyEngine {
     func received(_ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
-        switch legs[client] {
+        switch sip.legs[client] {
         case .branch(let leg)?: received(response, of: client, leg, now: now)
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
         case .question(let question)?: questionAnswered(question, response, of: client, now: now)
@@ -19,7 +19,7 @@ extension ProxyEngine {
 
     private func received(_ received: SIPResponse, of client: ClientTransactionID, _ leg: BranchLeg, now: Moment) {
         if received.status.isProvisional, leg.detour != nil {
-            legs.arrived(client, isRinging: received.status != .trying)
+            sip.legs.arrived(client, isRinging: received.status != .trying)
         }
         leg.call.fork.heard(leg.branch, client)
         noteUpstreamHeard(leg, now: now)
@@ -86,7 +86,7 @@ extension ProxyEngine {
 
     /// A next hop did not respond, or could not be reached.
     func legFailed(_ client: ClientTransactionID, with status: Status, now: Moment) {
-        switch legs[client] {
+        switch sip.legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
         case .farewell?: farewellEnded(client, now: now)
         case .question?: questionFailed(client, wasSent: status == .requestTimeout, now: now)
@@ -110,7 +110,7 @@ extension ProxyEngine {
     }
 
     func legEnded(_ client: ClientTransactionID) {
-        guard let leg = legs.end(client) else { return }
+        guard let leg = sip.legs.end(client) else { return }
         leg.call.fork.formerEnded(client, of: leg.branch)
         calls.forgetIfDone(leg.call)
     }
@@ -120,19 +120,19 @@ extension ProxyEngine {
     func questionAnswered(_ question: Question, _ response: SIPResponse, of client: ClientTransactionID, now: Moment) {
         switch question {
         // The response is also a sign of life on its flow: `noteLife` releases the held calls.
-        case .phone: if response.status.isFinal { counters.count(.phoneAnswered) }
+        case .phone: if response.status.isFinal { output.counters.count(.phoneAnswered) }
         case .upstream(let place):
-            if response.status.isFinal { _ = legs.endQuestion(client) }
+            if response.status.isFinal { _ = sip.legs.endQuestion(client) }
             upstreamAnswered(at: place, now: now)
         case .ourselves:
-            if response.status.isFinal { _ = legs.endQuestion(client) }
+            if response.status.isFinal { _ = sip.legs.endQuestion(client) }
             ownNameAnswered()
         }
     }
 
     /// The transaction got no response in time, or no connection could be opened.
     func questionFailed(_ client: ClientTransactionID, wasSent: Bool, now: Moment) {
-        switch legs.endQuestion(client) {
+        switch sip.legs.endQuestion(client) {
         case .upstream(let place)?: upstreamIsSilent(at: place, wasSent: wasSent, now: now)
         case .ourselves(let place)?: ownNameFailed(at: place)
         case .phone?, nil: break
@@ -143,7 +143,7 @@ extension ProxyEngine {
 extension ProxyEngine {
     /// Timer C of a branch has fired (RFC 3261 section 16.8): the phone gets a CANCEL, and the branch ends with 408.
     func legRangTooLong(_ client: ClientTransactionID, now: Moment) {
-        guard let leg = legs.branch(client) else { return }
+        guard let leg = sip.legs.branch(client) else { return }
         if leg.isFormer(client) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
             return

@@ -17,7 +17,7 @@ extension ProxyEngine {
         if let request, request.method == .invite {
             restoreMissedCall(stored, request, now: now)
             if resume(stored, request, now: now) { return }
-            if let userCall = stored.userCall { ledger.ended(userCall, into: &actions) }
+            if let userCall = stored.userCall { ledger.ended(userCall, into: &output.actions) }
         }
         act(.journal(.over(call: stored.id)))
     }
@@ -30,7 +30,7 @@ extension ProxyEngine {
         var incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
         incoming.sender = stored.sender
         guard
-            let server = transactions.resume(
+            let server = sip.transactions.resume(
                 request, respondOn: wayBack(to: incoming), now: now.instant)
         else { return false }
         let userCall = stored.userCall.map { self.offer($0, of: stored, request, now: now) }
@@ -43,7 +43,7 @@ extension ProxyEngine {
             }
             lookUpCaller(of: call, incoming)
         }
-        counters.count(.callResumed)
+        output.counters.count(.callResumed)
         resume(call, stored, incoming, now: now)
         return true
     }
@@ -132,7 +132,8 @@ extension ProxyEngine {
         }
         let caller = CallerIdentity(request, format: settings.call.callerIDFormat)
         ledger.resumed(
-            stored, userCall, from: caller, by: self.caller(of: stored, request), devices: Set(devices), into: &actions)
+            stored, userCall, from: caller, by: self.caller(of: stored, request), devices: Set(devices),
+            into: &output.actions)
     }
 
     private func noteResumed(
@@ -232,13 +233,13 @@ extension ProxyEngine {
             client = $0.resume(outgoing, branch: text, on: sent.flow, resumption, now: now.instant, into: &$1)
         }
         guard let client else { return branchFailed(index, of: call, with: .serviceUnavailable, now: now) }
-        legs.start(client, BranchLeg(call: call, branch: index, detour: nil))
+        sip.legs.start(client, BranchLeg(call: call, branch: index, detour: nil))
         guard !branch.isEnded else { return }
         call.fork.aimed(index, routeHash: routeHash(of: sent, to: branch, now: now))
         self.sent(index, of: call, as: client, on: sent.flow)
         ledger.invited(call.fork.branches[index], now: now)
         if case .silent = resumption {
-            transactions.connectionEnded(of: client)
+            sip.transactions.connectionEnded(of: client)
             call.fork.recalled(index)
         } else if case .cancelled(let reason)? = branch.end {
             withTransactions {
@@ -288,12 +289,14 @@ extension ProxyEngine {
             })
         else { return branchFailed(index, of: call, with: .temporarilyUnavailable, now: now) }
         if call.deadline == .none {
-            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: max(userCall.holdUntil, now.instant))
+            call.deadline = output.timers.schedule(
+                .holdDeadline(place: call.place), at: max(userCall.holdUntil, now.instant))
         }
         if mayPushAgain(stored, userCall), let token = target.pushToken {
             let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
             ledger.wake(
-                target, token, for: index, of: call, userCall, caller, again: stored.code, now: now, into: &actions)
+                target, token, for: index, of: call, userCall, caller, again: stored.code, now: now,
+                into: &output.actions)
         }
         if stored.stage == .waiting { return watch(target) }
         if isAwake(target) {

@@ -66,10 +66,10 @@ extension ProxyEngine {
             let flow = dialogHop(pass, next, now: now), !identity.isOurs(flow.transport, flow.remote),
             request.uri.scheme != .sips || incoming.flow.transport.isSecure && flow.transport.isSecure,
             let listener = identity.listener(flow.listener),
-            let number = transactions.makeClientTransaction()
+            let number = sip.transactions.makeClientTransaction()
         else { return }
         // The number makes the Via unique. No transaction is started with it.
-        defer { transactions.discard(number) }
+        defer { sip.transactions.discard(number) }
         var edits = RequestEdits(
             requestURI: withoutGRUU(next, pass, now: now).requestURI.text,
             via: via(for: number, listener: listener, incoming),
@@ -152,7 +152,7 @@ extension ProxyEngine {
     /// Sends a request to the phone at the other end of its dialog, or wakes the phone.
     func sendInDialog(_ incoming: IncomingRequest, _ request: DialogRequest, now: Moment) {
         if let refusal = refusal(of: request) {
-            counters.count(.shareUsedUp)
+            output.counters.count(.shareUsedUp)
             return refuse(
                 incoming, refusal, because: .calleeLimit, fields: [Self.retryAfter(seconds: 5)], now: now)
         }
@@ -223,7 +223,7 @@ extension ProxyEngine {
             return branchFailed(0, of: call, with: .temporarilyUnavailable, now: now)
         }
         call.fork.aimed(0, routeHash: target.routeHash)
-        ledger.drop(0, of: call, now: now, into: &actions)
+        ledger.drop(0, of: call, now: now, into: &output.actions)
         log.info("request inside a dialog goes to its phone", [.device: .described(target.id)])
         transmit(incoming, request, of: call, on: flow, now: now)
     }
@@ -239,7 +239,7 @@ extension ProxyEngine {
             leg.call.fork.branches[leg.branch].isUnderWay(by: client),
             registrar.bindings.isPush(request.device)
         else { return false }
-        transactions.connectionEnded(of: client)
+        sip.transactions.connectionEnded(of: client)
         leg.call.fork.recalled(leg.branch)
         if let target = registrar.bindings.forkTarget(request.device, now: now.instant), isAwake(target) {
             deliver(request, of: leg.call, to: target, now: now)
@@ -262,7 +262,7 @@ extension ProxyEngine {
         if call.deadline == .none {
             let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
             let end = min(request.waitsUntil ?? .distantFuture, now.instant + time)
-            call.deadline = timers.schedule(.holdDeadline(place: call.place), at: end)
+            call.deadline = output.timers.schedule(.holdDeadline(place: call.place), at: end)
         }
         wakeInDialog(target, call, request, again: code, now: now)
     }
@@ -291,7 +291,7 @@ extension ProxyEngine {
         notification.destinationContent = revive(call)?.request.callID.compacted() ?? .empty
         log.info(
             "phone is woken inside a dialog", [.aor: .described(aor), .device: .described(target.id)])
-        let place = actions.count
+        let place = output.actions.count
         let push = notify(
             notification, old ?? ledger.newCode(), by: token, target, of: aor, as: .call(call, branch: 0), now: now)
         call.fork.pushAsked(0, push)

@@ -17,7 +17,7 @@ extension ProxyEngine {
         var names: DialogNames?
         if holdsCaller || holdsCallee {
             names = DialogNames(
-                of: incoming.request, transactions.branchKey, holdsCaller: holdsCaller, holdsCallee: holdsCallee)
+                of: incoming.request, sip.transactions.branchKey, holdsCaller: holdsCaller, holdsCallee: holdsCallee)
         }
         let token = DialogToken(made: now.date, caller: caller, callee: callee, names: names)
         return functions.seal.seal(
@@ -148,7 +148,7 @@ extension ProxyEngine {
         if isTrusted(flow) { return true }
         let source = flow.remote
         if let (_, endpoint) = settings.upstream?.numeric { return speaksFor(endpoint, source) }
-        return upstreamWatch.places.contains { speaksFor($0, source) }
+        return network.upstream.places.contains { speaksFor($0, source) }
     }
 
     /// Whether a server that is reached at one port may send from another port. It may, unless only one port of its
@@ -162,10 +162,12 @@ extension ProxyEngine {
 
     /// The upstream's name was resolved. Requests from these addresses also come from the upstream.
     func noteUpstream(_ hops: [ResolvedHop]) {
-        if let server = hops.first(where: { $0.server != .none })?.server { upstreamWatch.server = server }
-        for hop in hops where !upstreamWatch.places.contains(hop.endpoint) { upstreamWatch.places.append(hop.endpoint) }
-        let excess = upstreamWatch.places.count - Self.upstreamLimit
-        if excess > 0 { upstreamWatch.places.removeFirst(excess) }
+        if let server = hops.first(where: { $0.server != .none })?.server { network.upstream.server = server }
+        for hop in hops where !network.upstream.places.contains(hop.endpoint) {
+            network.upstream.places.append(hop.endpoint)
+        }
+        let excess = network.upstream.places.count - Self.upstreamLimit
+        if excess > 0 { network.upstream.places.removeFirst(excess) }
     }
 
     private static let upstreamLimit = 64
@@ -241,12 +243,12 @@ extension ProxyEngine {
     /// Adds the upstream's name to a flow that leads to the upstream, so that the upstream's certificate can be
     /// checked. A dialog token has only the address.
     func named(_ flow: Flow) -> Flow {
-        guard flow.transport == .tls, !flow.isConnection, upstreamWatch.places.contains(flow.remote) else {
+        guard flow.transport == .tls, !flow.isConnection, network.upstream.places.contains(flow.remote) else {
             return flow
         }
         return Flow(
             transport: flow.transport, listener: flow.listener, connection: 0, remote: flow.remote,
-            server: upstreamWatch.server)
+            server: network.upstream.server)
     }
 
     /// The flow on which a registered phone without pushes is called back after its connection has ended (T9.2).
@@ -274,7 +276,7 @@ extension ProxyEngine {
             return flow
         }
         // An ACK cannot be retried, so UDP is chosen first if TCP failed lately.
-        let isRefused = named == .tcp && lookups.withoutTCP.contains(endpoint, now: now.instant)
+        let isRefused = named == .tcp && network.lookups.withoutTCP.contains(endpoint, now: now.instant)
         let transport = isRefused && hop.transport == .tcp ? .udp : named
         guard isTrusted(endpoint), transport != flow.transport || endpoint != flow.remote,
             !identity.isUs(next.target), !identity.isOurs(transport, endpoint),
@@ -310,7 +312,7 @@ extension ProxyEngine {
     func isKnownPort(_ endpoint: Endpoint) -> Bool {
         if endpoint.port == 5060 || endpoint.port == 5061 { return true }
         if let (_, upstream) = settings.upstream?.numeric, upstream == endpoint { return true }
-        return upstreamWatch.places.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
+        return network.upstream.places.contains(endpoint) || settings.trusted.contains(.endpoint(endpoint))
     }
 }
 

@@ -11,21 +11,21 @@ extension ProxyEngine {
     // MARK: Measurements
 
     /// A message was read, `wait` after its arrival at the machine.
-    package func looked(after wait: Duration, now: Instant) { admission.looked(after: wait, now: now) }
+    package func looked(after wait: Duration, now: Instant) { access.admission.looked(after: wait, now: now) }
 
     /// Messages were lost because they were not read in time.
-    package func messagesLost(now: Instant) { admission.lost(now: now) }
+    package func messagesLost(now: Instant) { access.admission.lost(now: now) }
 
     /// Changes were persisted, `wait` after their commit was ordered.
-    package func stored(after wait: Duration, now: Instant) { admission.stored(after: wait, now: now) }
+    package func stored(after wait: Duration, now: Instant) { access.admission.stored(after: wait, now: now) }
 
     // MARK: Decisions
 
     /// Decides about a request over HTTP. The result is the Retry-After in seconds, or `nil` if the request is served.
     package func refusesService(now: Instant) -> Int? {
-        guard admission.isUnderPressure else { return nil }
+        guard access.admission.isUnderPressure else { return nil }
         let lot = UInt32(truncatingIfNeeded: functions.random())
-        guard admission.refuses(.service, lot: lot, now: now) else { return nil }
+        guard access.admission.refuses(.service, lot: lot, now: now) else { return nil }
         noteRefusal(now: now)
         return Self.retryTime(lot)
     }
@@ -36,9 +36,11 @@ extension ProxyEngine {
         let request = incoming.request
         guard let kind = kind(of: request) else { return false }
         let lot = Self.lot(of: request.callID, now: now.instant)
-        guard admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now.instant) else { return false }
+        guard access.admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now.instant) else {
+            return false
+        }
         noteRefusal(now: now.instant)
-        counters.count(.rejectedOverload)
+        output.counters.count(.rejectedOverload)
         if request.method == .invite { noteRefused(incoming, .serviceUnavailable, because: .overload, now: now) }
         let wait = Self.retryTime(UInt32(truncatingIfNeeded: lot >> 32))
         sendStateless(incoming, .serviceUnavailable, fields: [Self.retryAfter(seconds: wait)])
@@ -46,7 +48,7 @@ extension ProxyEngine {
     }
 
     /// Whether any work is refused now. Only then is a message looked at before it is parsed.
-    package var isUnderPressure: Bool { admission.isUnderPressure }
+    package var isUnderPressure: Bool { access.admission.isUnderPressure }
 
     /// The refusal of an unparsed REGISTER that came over UDP. `nil` if the REGISTER is admitted, and so will be
     /// parsed.
@@ -55,11 +57,11 @@ extension ProxyEngine {
     ) -> [UInt8]? {
         guard let uri = glance.uri(in: bytes), let kind = kind(ofRegisterFor: uri) else { return nil }
         let lot = Self.lot(of: glance.callID(in: bytes), now: now)
-        guard admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now) else { return nil }
+        guard access.admission.refuses(kind, lot: UInt32(truncatingIfNeeded: lot), now: now) else { return nil }
         noteRefusal(now: now)
-        counters.count(.rejectedOverload)
-        counters.count(.requestRegister)
-        counters.count(.response5xx)
+        output.counters.count(.rejectedOverload)
+        output.counters.count(.requestRegister)
+        output.counters.count(.response5xx)
         let high = UInt32(truncatingIfNeeded: lot >> 32)
         return glance.refusal(in: bytes, retryAfter: Self.retryTime(high), tag: high, source: source)
     }
@@ -96,27 +98,27 @@ extension ProxyEngine {
     // MARK: The log
 
     private func noteRefusal(now: Instant) {
-        guard admission.refusingSince == nil else { return }
-        admission.refusingSince = now
-        admission.refusedBefore = counters[.rejectedOverload]
-        _ = timers.schedule(.reliefDue, at: now + Self.shortestOverload)
-        log.warning("overloaded, new work is refused", [.duration: .duration(admission.limit)])
+        guard access.admission.refusingSince == nil else { return }
+        access.admission.refusingSince = now
+        access.admission.refusedBefore = output.counters[.rejectedOverload]
+        _ = output.timers.schedule(.reliefDue, at: now + Self.shortestOverload)
+        log.warning("overloaded, new work is refused", [.duration: .duration(access.admission.limit)])
     }
 
     /// Logs the end of the overload when nothing is refused any more.
     func reliefDue(now: Instant) {
-        guard let since = admission.refusingSince else { return }
-        admission.passed(now: now)
-        guard !admission.isUnderPressure else {
-            _ = timers.schedule(.reliefDue, at: now + Self.shortestOverload)
+        guard let since = access.admission.refusingSince else { return }
+        access.admission.passed(now: now)
+        guard !access.admission.isUnderPressure else {
+            _ = output.timers.schedule(.reliefDue, at: now + Self.shortestOverload)
             return
         }
-        admission.refusingSince = nil
+        access.admission.refusingSince = nil
         log.notice(
             "no longer overloaded",
             [
                 .duration: .duration(now - since),
-                .count: .number(Int(clamping: counters[.rejectedOverload] &- admission.refusedBefore)),
+                .count: .number(Int(clamping: output.counters[.rejectedOverload] &- access.admission.refusedBefore)),
             ])
     }
 

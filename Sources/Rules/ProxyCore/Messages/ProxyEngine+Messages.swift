@@ -108,8 +108,8 @@ extension ProxyEngine {
     }
 
     private func arm(_ message: HeldMessage, at instant: Instant) {
-        if let deadline = message.deadline { timers.cancel(deadline) }
-        message.deadline = timers.schedule(.messageDue(message.id), at: instant)
+        if let deadline = message.deadline { output.timers.cancel(deadline) }
+        message.deadline = output.timers.schedule(.messageDue(message.id), at: instant)
     }
 
     /// A message's timer fired: its phones are silent, its sender must get an answer, or its row has expired.
@@ -154,14 +154,14 @@ extension ProxyEngine {
     /// No phone has accepted the message in time.
     func giveUp(_ message: HeldMessage, now: Moment) {
         let devices = message.recipients.map(\.device)
-        if message.server != nil { counters.count(.messageGivenUp) }
+        if message.server != nil { output.counters.count(.messageGivenUp) }
         answerRefusal(of: message, now: now)
         forget(message, now: now)
         for device in devices { sendNext(to: device, of: message.aor, now: now) }
     }
 
     private func expire(_ message: HeldMessage, now: Moment) {
-        counters.count(.messageExpired)
+        output.counters.count(.messageExpired)
         log.info(
             "message expired",
             [.aor: .described(message.aor), .callID: .bytes(message.key.callID)])
@@ -172,7 +172,7 @@ extension ProxyEngine {
     /// Ends all deliveries of the message and removes it.
     private func forget(_ message: HeldMessage, now: Moment) {
         for recipient in message.recipients { recipient.delivery.map { stop($0, now: now) } }
-        if let deadline = message.deadline { timers.cancel(deadline) }
+        if let deadline = message.deadline { output.timers.cancel(deadline) }
         message.deadline = nil
         messages.remove(message)
         for recipient in message.recipients { letGo(recipient.device, of: message.aor) }
@@ -193,7 +193,7 @@ extension ProxyEngine {
     func stop(_ call: ProxiedRequest, now: Moment) {
         call.purpose = .plain
         if let client = call.fork.branches.first?.client {
-            legs.end(client)
+            sip.legs.end(client)
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
         update(call, now: now) { $0.silenced(0) }
@@ -237,7 +237,7 @@ extension ProxyEngine {
 
     /// Stores the message. Its sender gets 202 when the message is on disk.
     private func store(_ message: HeldMessage, now: Moment) {
-        if let deadline = message.deadline { timers.cancel(deadline) }
+        if let deadline = message.deadline { output.timers.cancel(deadline) }
         message.deadline = nil
         let isDated = functions.reread(message.request)?.frame.contains(.date) ?? true
         let ticket = messages.commits(
@@ -266,7 +266,7 @@ extension ProxyEngine {
             answer(message, .serviceUnavailable, [Self.retryAfter(seconds: 10)], now: now)
             return forget(message, now: now)
         }
-        counters.count(.messageStored)
+        output.counters.count(.messageStored)
         log.info(
             "message stored",
             [
@@ -316,7 +316,7 @@ extension ProxyEngine {
 
     private func answer(_ message: HeldMessage, _ status: Status, _ fields: [AddedField], now: Moment) {
         guard let server = messages.takeServer(of: message), let incoming = revive(message) else { return }
-        respond(server, status, incoming.response(status, toTag: tags.next(), fields: fields), now: now)
+        respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
     /// Answers the sender with a phone's refusal, or with 480.
@@ -390,7 +390,7 @@ extension ProxyEngine {
 
     private func delivered(_ message: HeldMessage, _ response: SIPResponse, to device: DeviceID, now: Moment) {
         if message.hasWaited {
-            counters.count(.messageDelivered)
+            output.counters.count(.messageDelivered)
             log.info(
                 "message delivered",
                 [

@@ -61,7 +61,7 @@ extension ProxyEngine {
     package var callsUnderWay: Int { calls.shares.all.calls }
 
     /// The daemon is shutting down. New calls get 503 from now on; everything else is served.
-    package func drainBegins() { admission.isDraining = true }
+    package func drainBegins() { access.admission.isDraining = true }
 
     /// The devices of a user that a call would find now.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
@@ -71,7 +71,7 @@ extension ProxyEngine {
     /// The User-Agent of a phone's last REGISTER. `nil` if the store already has that value.
     package func userAgentSaidLately(by device: DeviceID) -> ByteString? { registrar.refreshedLately.agent(of: device) }
 
-    package var isDraining: Bool { admission.isDraining }
+    package var isDraining: Bool { access.admission.isDraining }
 
     /// The providers that are switched on.
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
@@ -106,14 +106,14 @@ extension ProxyEngine {
     /// Applies the settings that may change at run time. The caller has checked that the other settings are unchanged.
     package func settingsChanged(_ changed: ProxySettings) {
         if settings.call.ringLiveFlowWithin != changed.call.ringLiveFlowWithin {
-            flows.watchActivity(changed)
+            network.flows.watchActivity(changed)
         }
         let isUpstreamChanged = settings.upstream != changed.upstream || settings.upstreamCheck != changed.upstreamCheck
         settings = changed
         if isUpstreamChanged { watchUpstream(since: .distantPast) }
-        admission.limit = changed.limits.queueing
-        sources.registers.changed(changed.limits)
-        transactions.timers.ringLimit = changed.call.ringLimit
+        access.admission.limit = changed.limits.queueing
+        access.sources.registers.changed(changed.limits)
+        sip.transactions.timers.ringLimit = changed.call.ringLimit
         calls.limits = HeldShares.Limits(changed)
         ledger.limits.changed(changed)
         ledger.buckets.settings = changed.sharedBucket
@@ -196,7 +196,8 @@ extension ProxyEngine {
 
     /// Whether this is the user's password in clear text. The check takes equally long for unknown users.
     package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
-        digest.isPassword(password, of: aor.user, realm: digest.realm(for: aor.host), users: registrar.users)
+        access.digest.isPassword(
+            password, of: aor.user, realm: access.digest.realm(for: aor.host), users: registrar.users)
     }
 }
 
@@ -232,8 +233,8 @@ extension ProxyEngine {
         figures.set(.pushBindings, to: registrar.bindings.pushCount)
         figures.set(.addresses, to: registrar.bindings.addressCount)
         figures.set(.heldCalls, to: calls.offered)
-        figures.set(.overload, to: Int(admission.pressure / Double(Admission.Kind.allCases.count) * 100))
-        figures.set(.transactions, to: transactions.serverCount + transactions.clientCount)
+        figures.set(.overload, to: Int(access.admission.pressure / Double(Admission.Kind.allCases.count) * 100))
+        figures.set(.transactions, to: sip.transactions.serverCount + sip.transactions.clientCount)
         figures.set(.forks, to: calls.count)
         figures.set(.waitingMessages, to: messages.count)
         figures.set(.bucketEntries, to: ledger.buckets.entryCount)
@@ -247,9 +248,9 @@ extension ProxyEngine {
 
     func count(_ verdict: DigestAuthenticator.Verdict) {
         switch verdict {
-        case .authenticated: counters.count(.credentialsAccepted)
-        case .challenge: counters.count(.challengeSent)
-        case .forbidden, .limited: counters.count(.credentialsRefused)
+        case .authenticated: output.counters.count(.credentialsAccepted)
+        case .challenge: output.counters.count(.challengeSent)
+        case .forbidden, .limited: output.counters.count(.credentialsRefused)
         }
     }
 }

@@ -84,7 +84,7 @@ extension ProxyEngine {
         }
         for (target, aor, omission) in omissions {
             ledger.omitted(
-                omission, notification, receipt.code, for: target.id, of: aor, now: now, into: &actions)
+                omission, notification, receipt.code, for: target.id, of: aor, now: now, into: &output.actions)
             receipt.skipped.append(omission)
         }
         receipt.sent = pushes.count
@@ -134,7 +134,7 @@ extension ProxyEngine {
             notification.isInBadge
             ? ledger.unread.asked(code, .other, by: device, at: now.date) : ledger.unread.count(of: device)
         let push = request(notification, code, id, to: token, of: target, badge: badge, now: now)
-        ledger.send(push, now: now, into: &actions)
+        ledger.send(push, now: now, into: &output.actions)
         return id
     }
 }

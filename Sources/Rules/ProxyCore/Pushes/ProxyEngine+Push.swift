@@ -31,7 +31,7 @@ extension ProxyEngine {
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
         // A phone whose flow was lost a moment ago may come back without a push.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
-        ledger.ended(branch, of: call, .pushFailed, now: now, into: &actions)
+        ledger.ended(branch, of: call, .pushFailed, now: now, into: &output.actions)
         branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
     }
 
@@ -57,10 +57,10 @@ extension ProxyEngine {
     private func missedCallsPushFinished(
         _ push: AskedPush, _ refs: [CallRef], _ outcome: PushOutcome, now: Moment
     ) {
-        if outcome.isAccepted { ledger.listAccepted(push.code, refs, by: push.device, now: now, into: &actions) }
+        if outcome.isAccepted { ledger.listAccepted(push.code, refs, by: push.device, now: now, into: &output.actions) }
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now) else { return }
-        if outcome.isAccepted { counters.count(.missedCallReported, by: UInt64(refs.count)) }
-        ledger.reportFinished(refs, to: push.device, of: push.aor, outcome, now: now, into: &actions)
+        if outcome.isAccepted { output.counters.count(.missedCallReported, by: UInt64(refs.count)) }
+        ledger.reportFinished(refs, to: push.device, of: push.aor, outcome, now: now, into: &output.actions)
     }
 
     // MARK: Tokens
@@ -126,7 +126,7 @@ extension ProxyEngine {
 
     /// The daemon stops: open timeline records are written, and contacts that were refreshed lately.
     package func stopped(now: Moment) {
-        ledger.stopped(now: now, into: &actions)
+        ledger.stopped(now: now, into: &output.actions)
         act(.refresh(registrar.refreshedRows(limit: Self.lastRows, now: now).rows))
     }
 
@@ -143,16 +143,16 @@ extension ProxyEngine {
             let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
         else { return }
         guard ledger.dispatcher.directory.carriesLists(token) else {
-            let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &actions)
-            return counters.count(.missedCallNotCarried, by: UInt64(count))
+            let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &output.actions)
+            return output.counters.count(.missedCallNotCarried, by: UInt64(count))
         }
         ledger.reportMissedCalls(
-            to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &actions)
+            to: target, token, of: aor, life: settings.missedCallsLife, now: now, into: &output.actions)
     }
 
     /// Schedules the lists that were due when the last run ended.
     func restoreMissedCalls(now: Moment) {
-        ledger.restored(now: now, into: &actions) { device, date in
+        ledger.restored(now: now, into: &output.actions) { device, date in
             registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
         }
     }
@@ -165,7 +165,7 @@ extension ProxyEngine {
     ///   - aor: the user.
     ///   - now: both clocks.
     package func missedCallsForgotten(_ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment) {
-        ledger.forget(calls, of: aor, now: now, into: &actions)
+        ledger.forget(calls, of: aor, now: now, into: &output.actions)
     }
 }
 
@@ -185,7 +185,7 @@ extension ProxyEngine {
         ledger.send(
             PushRequest(
                 id: id, code: code, device: .nobody, token: token, message: .silent, badge: 0,
-                deadline: now.date + Self.dryRunPatience), now: now, into: &actions)
+                deadline: now.date + Self.dryRunPatience), now: now, into: &output.actions)
     }
 }
 
@@ -215,7 +215,7 @@ extension ProxyEngine {
     func armRefreshPushes(now: Moment) {
         guard settings.registrar.refreshPushLead > .zero, !registrar.isWalkingForRefresh else { return }
         registrar.isWalkingForRefresh = true
-        _ = timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
+        _ = output.timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
     }
 
     func refreshWalkDue(now: Moment) {
@@ -237,7 +237,7 @@ extension ProxyEngine {
             mayNotify(device, for: nil, now: now)
         else { return }
         ledger.limits.notified(device, for: nil, now: now.instant)
-        counters.count(.refreshPush)
+        output.counters.count(.refreshPush)
         log.debug("phone is woken to refresh its contact", [.aor: .described(aor), .device: .described(device)])
         var notification = PushNotification(expiresAt: now.date + settings.registrar.refreshPushLead)
         notification.isSilent = true
@@ -268,7 +268,7 @@ extension ProxyEngine {
         _ device: DeviceID, of aor: AddressOfRecord, _ token: PushToken?, since: UnixTime?,
         source: DeadToken.Source, now: Moment
     ) {
-        counters.count(.tokenDropped)
+        output.counters.count(.tokenDropped)
         log.notice(
             "contact removed, its push token is dead", [.aor: .described(aor), .device: .described(device)])
         var changes = removeFlows(of: device, with: token, now: now)
@@ -284,7 +284,7 @@ extension ProxyEngine {
         if ledger.buckets.unread(device, of: aor) > 0 {
             let heirs = registrar.bindings.forkTargets(for: aor, now: now.instant)
                 .filter { $0.canBeWoken && $0.id != device }.map(\.id)
-            ledger.passOn(from: device, to: heirs, of: aor, into: &actions)
+            ledger.passOn(from: device, to: heirs, of: aor, into: &output.actions)
         }
         deviceRemoved(device, of: aor, because: .tokenDead, now: now)
     }

@@ -15,22 +15,22 @@ extension ProxyEngine {
     ///   - now: both clocks.
     /// - Returns: the time to wait; `nil` if the password is checked now.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
-        guard let wait = sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) else {
+        guard let wait = access.sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) else {
             return nil
         }
-        counters.count(.loginLimited)
+        output.counters.count(.loginLimited)
         return wait
     }
 
     /// The password, or the key, was wrong.
     package func loginFailed(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) {
-        counters.count(.loginFailed)
-        sources.logins.failed(attempt(from: source, for: user), now: now.instant)
+        output.counters.count(.loginFailed)
+        access.sources.logins.failed(attempt(from: source, for: user), now: now.instant)
     }
 
     /// The password was right.
     package func loginSucceeded(from source: IPAddress?, for user: AddressOfRecord) {
-        sources.logins.succeeded(LoginLimit.Attempt(from: source, for: user))
+        access.sources.logins.succeeded(LoginLimit.Attempt(from: source, for: user))
     }
 
     private func attempt(from source: IPAddress?, for user: AddressOfRecord?) -> LoginLimit.Attempt {
@@ -50,8 +50,8 @@ extension ProxyEngine {
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict {
-        let verdict = digest.check(
-            incoming.request, as: role, realm: digest.realm(for: home), owner: owner, on: incoming.flow,
+        let verdict = access.digest.check(
+            incoming.request, as: role, realm: access.digest.realm(for: home), owner: owner, on: incoming.flow,
             from: holder(incoming), users: registrar.users, now: now.instant
         ) { name in
             digestWait(incoming, AddressOfRecord(user: name, host: home), now: now)
@@ -83,8 +83,8 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, now: Moment
     ) {
-        let fields = digest.challenge(
-            realm: digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
+        let fields = access.digest.challenge(
+            realm: access.digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
             for: holder(incoming), users: registrar.users, now: now.instant)
         refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
     }

@@ -60,7 +60,8 @@ extension ProxyEngine {
     private func mayRegister(_ incoming: IncomingRequest, now: Moment) -> Bool {
         guard !incoming.isTrusted else { return true }
         let showsPassword = !settings.authenticates || incoming.request.frame.contains(.authorization)
-        guard let wait = sources.registers.wait(on: incoming.flow, showsPassword: showsPassword, now: now.instant)
+        guard
+            let wait = access.sources.registers.wait(on: incoming.flow, showsPassword: showsPassword, now: now.instant)
         else {
             return true
         }
@@ -71,16 +72,16 @@ extension ProxyEngine {
     /// Counts a REGISTER. Returns true if it exceeded the limit and was refused.
     private func isLimited(_ incoming: IncomingRequest, isProved: Bool, now: Moment) -> Bool {
         guard !incoming.isTrusted,
-            let wait = sources.registers.came(on: incoming.flow, isProved: isProved, now: now.instant)
+            let wait = access.sources.registers.came(on: incoming.flow, isProved: isProved, now: now.instant)
         else { return false }
         refuseLimited(incoming, for: wait, now: now)
         return true
     }
 
     private func refuseLimited(_ incoming: IncomingRequest, for wait: Duration, now: Moment) {
-        counters.count(.registerLimited)
-        counters.count(.registerRefused)
-        sources.registers.tell(log, of: incoming.flow, now: now.instant)
+        output.counters.count(.registerLimited)
+        output.counters.count(.registerRefused)
+        access.sources.registers.tell(log, of: incoming.flow, now: now.instant)
         // The pauses are spread, so that refused phones do not come back together.
         let spread = Duration.milliseconds(Int64(functions.random() % 10_000))
         refuse(incoming, .serviceUnavailable, fields: [Self.retryAfter(wait + spread)], now: now)
@@ -187,9 +188,9 @@ extension ProxyEngine {
 
     private func noteAccepted(_ incoming: IncomingRequest, toWriteLater rows: some Collection<DeviceID>, now: Moment) {
         if registrar.noteRefreshed(rows, saying: UserAgent.said(in: incoming.request)) {
-            _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
+            _ = output.timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingDelay)
         }
-        counters.count(.registerAccepted)
+        output.counters.count(.registerAccepted)
         // Without authentication, a contact is the only proof that a phone can give.
         if !settings.authenticates { noteProved(incoming.flow) }
     }
@@ -212,7 +213,7 @@ extension ProxyEngine {
 
     private func answerRegister(_ incoming: IncomingRequest, now: Moment, _ fields: (inout ByteSink) -> Void) {
         guard let server = incoming.server else { return }
-        respond(server, .ok, incoming.response(.ok, toTag: tags.next(), reserving: 896, fields), now: now)
+        respond(server, .ok, incoming.response(.ok, toTag: sip.tags.next(), reserving: 896, fields), now: now)
     }
 
     /// Logs what a REGISTER changed. A plain refresh is logged at level debug only.
@@ -285,10 +286,12 @@ extension ProxyEngine {
     ) {
         switch reason {
         case .wrong:
-            counters.count(.registerRefused)
+            output.counters.count(.registerRefused)
             tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, "wrong user or password", now: now)
         case .nothingShown where !registrar.bindings.isKnown(aor):
-            guard log.isEnabled(.info), let suppressed = refusals.challenged.admit(now: now.instant) else { return }
+            guard log.isEnabled(.info), let suppressed = access.refusals.challenged.admit(now: now.instant) else {
+                return
+            }
             log.info(
                 "REGISTER refused",
                 refusedFields(incoming, of: aor, .unauthorized, "no password was shown yet", suppressed))
@@ -301,7 +304,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, fields: [AddedField] = [],
         because reason: StaticString, now: Moment
     ) {
-        counters.count(.registerRefused)
+        output.counters.count(.registerRefused)
         tellRefused(incoming, of: aor, status, .register, reason, now: now)
         refuse(incoming, status, fields: fields, now: now)
     }
@@ -354,7 +357,7 @@ extension ProxyEngine {
     func bookkeepingDue(now: Moment) {
         let (rows, hasMore) = registrar.refreshedRows(limit: Self.bookkeepingBatch, now: now)
         act(.refresh(rows))
-        if hasMore { _ = timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingPause) }
+        if hasMore { _ = output.timers.schedule(.bookkeepingDue, at: now.instant + Self.bookkeepingPause) }
     }
 
     private static let bookkeepingDelay: Duration = .seconds(10)
@@ -363,7 +366,7 @@ extension ProxyEngine {
 
     private func countNew(_ facts: [RegistrationFact]) {
         for fact in facts {
-            if case .added = fact { counters.count(.bindingCreated) }
+            if case .added = fact { output.counters.count(.bindingCreated) }
         }
     }
 }

@@ -12,7 +12,7 @@ extension ProxyEngine {
     /// Sends a final response of the daemon. The response is stateless if the request has no transaction.
     func refuse(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = [], now: Moment) {
         guard let server = incoming.server else { return sendStateless(incoming, status, fields: fields) }
-        respond(server, status, incoming.response(status, toTag: tags.next(), fields: fields), now: now)
+        respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
     }
 
     /// Chooses the daemon's own final response to a request that was forwarded or could not be forwarded.
@@ -38,7 +38,7 @@ extension ProxyEngine {
     }
 
     func respond(_ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], now: Moment) {
-        counters.count(Counter(status))
+        output.counters.count(Counter(status))
         withTransactions { $0.respond(server, status: status, bytes: bytes, now: now.instant, into: &$1) }
     }
 
@@ -48,7 +48,7 @@ extension ProxyEngine {
     /// front. A challenge keeps one field, or is not sent.
     func sendStateless(_ incoming: IncomingRequest, _ status: Status, fields: [AddedField] = []) {
         guard incoming.request.method != .ack else { return }
-        let tag = tags.stateless(for: incoming.request)
+        let tag = sip.tags.stateless(for: incoming.request)
         let limit = incoming.answerLimit
         let isChallenge = status == .unauthorized || status == .proxyAuthenticationRequired
         var fields = fields
@@ -58,7 +58,7 @@ extension ProxyEngine {
             fields.removeFirst()
             bytes = incoming.response(status, toTag: tag, fields: fields)
         }
-        counters.count(Counter(status))
+        output.counters.count(Counter(status))
         act(.send(bytes, on: incoming.responseFlow))
     }
 
@@ -108,10 +108,10 @@ extension ProxyEngine {
     ) -> IncomingRequest? {
         guard incoming.server == nil, let key = incoming.key else { return incoming }
         guard
-            let server = transactions.begin(
+            let server = sip.transactions.begin(
                 key, for: incoming.request, cancelling: invite, respondOn: incoming.responseFlow, now: now.instant)
         else {
-            counters.count(.rejectedOverload)
+            output.counters.count(.rejectedOverload)
             noteRefused(incoming, .serviceUnavailable, because: .noRoom, now: now)
             sendStateless(incoming, .serviceUnavailable)
             return nil
@@ -156,8 +156,8 @@ extension ProxyEngine {
         _ call: @autoclosure () -> RefusedCall, _ method: Method, from source: Endpoint, _ status: Status,
         because refusal: Refusal, _ share: RefusalShare, isRecorded: Bool, now: Moment
     ) {
-        if method == .invite || refusal.isOfAnyMethod { counters.count(Counter(refusal)) }
-        let telling = refusals.refused(share, at: source.address, now: now.instant)
+        if method == .invite || refusal.isOfAnyMethod { output.counters.count(Counter(refusal)) }
+        let telling = access.refusals.refused(share, at: source.address, now: now.instant)
         guard telling.suppressed != nil || isRecorded && telling.isRecorded else { return }
         let call = call()
         if let suppressed = telling.suppressed {
@@ -180,7 +180,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, of aor: AddressOfRecord?, _ status: Status, because refusal: Refusal,
         _ reason: StaticString, now: Moment
     ) -> Int? {
-        let telling = refusals.refused(
+        let telling = access.refusals.refused(
             incoming.isTrusted ? .trusted : .stranger, at: incoming.flow.remote.address, now: now.instant)
         if telling.isRecorded {
             var call = RefusedCall(incoming.request)
@@ -214,9 +214,9 @@ extension ProxyEngine {
     func noteAsked(_ incoming: IncomingRequest, now: Moment) {
         let request = incoming.request
         guard request.method == .invite, !isPhoneOfOurs(incoming) else { return }
-        let due = refusals.asked(
+        let due = access.refusals.asked(
             { RefusedCall(request) }, callID: request.callID, at: incoming.flow.remote, now: now.instant)
-        if let due { _ = timers.schedule(.refusalsDue, at: due) }
+        if let due { _ = output.timers.schedule(.refusalsDue, at: due) }
     }
 
     /// Whether the user in From has registered from the endpoint that the request comes from.
@@ -230,13 +230,13 @@ extension ProxyEngine {
 
     /// Reports the calls whose senders showed no password in time as refused.
     func refusalsDue(now: Moment) {
-        let (silent, next) = refusals.silent(now: now.instant)
+        let (silent, next) = access.refusals.silent(now: now.instant)
         for asked in silent {
             noteRefused(
                 asked.call, .invite, from: asked.source, .proxyAuthenticationRequired, because: .notTrusted, .stranger,
                 isRecorded: true, now: now)
         }
-        if let next { _ = timers.schedule(.refusalsDue, at: next) }
+        if let next { _ = output.timers.schedule(.refusalsDue, at: next) }
     }
 }
 

@@ -1,7 +1,7 @@
 import Addressing
 import Bytes
 import PushDelivery
-package import Registration
+import Registration
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -33,7 +33,7 @@ extension ProxyEngine {
             via.append(" ")
             via.append(listener.sentBy)
             via.append(";branch=")
-            transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
+            sip.transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
             via.append(";rport")
             if offersReuse { via.append(";alias") }
         }
@@ -133,8 +133,8 @@ extension ProxyEngine {
     /// or the DNS names are wrong.
     func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
         guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
-        if !upstreamWatch.hasToldOfOwnHop {
-            upstreamWatch.hasToldOfOwnHop = true
+        if !network.upstream.hasToldOfOwnHop {
+            network.upstream.hasToldOfOwnHop = true
             log.error(
                 "a next hop is this daemon itself: look at upstream, and at the edges' Path and Route",
                 [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])

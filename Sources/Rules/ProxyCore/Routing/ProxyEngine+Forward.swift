@@ -74,7 +74,7 @@ extension ProxyEngine {
         _ hops: [ResolvedHop], of hop: NextHop, for branch: Int, of call: ProxiedRequest, _ incoming: IncomingRequest,
         _ edits: RequestEdits, now: Moment
     ) {
-        let named = upstreamWatch.health.preferred(hop.transport != nil ? hops.map(\.fixed) : hops)
+        let named = network.upstream.health.preferred(hop.transport != nil ? hops.map(\.fixed) : hops)
         transmit(incoming, edits, for: branch, of: call, to: named, device: nil, now: now)
     }
 
@@ -118,7 +118,8 @@ extension ProxyEngine {
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
             return
         }
-        guard let listener = identity.listener(for: wished), let client = transactions.makeClientTransaction() else {
+        guard let listener = identity.listener(for: wished), let client = sip.transactions.makeClientTransaction()
+        else {
             branchFailed(branch, of: call, with: .serviceUnavailable, now: now)
             return
         }
@@ -141,7 +142,7 @@ extension ProxyEngine {
         if mayUseTCP, outgoing.bytes.count > Self.longestDatagram,
             let hops = hops(insteadOf: flow, alternatives, now: now)
         {
-            transactions.discard(client)
+            sip.transactions.discard(client)
             transmit(incoming, given, for: branch, of: call, to: hops, device: device, now: now)
             return
         }
@@ -149,9 +150,9 @@ extension ProxyEngine {
         ledger.invited(call.fork.branches[branch], now: now)
         journalSent(branch, of: call, edits, on: flow)
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)
-        legs.start(client, BranchLeg(call: call, branch: branch, detour: detour))
+        sip.legs.start(client, BranchLeg(call: call, branch: branch, detour: detour))
         withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
-        if call.outgoing != nil { upstreamWatch.health.called(client, at: flow.remote, now: now.instant) }
+        if call.outgoing != nil { network.upstream.health.called(client, at: flow.remote, now: now.instant) }
     }
 
     /// The size in bytes that a datagram may have on any path. Larger requests use TCP (RFC 3261 section 18.1.1).
@@ -164,7 +165,7 @@ extension ProxyEngine {
         let named = alternatives.filter { $0.transport == .tcp }
         let here = ResolvedHop(transport: .tcp, endpoint: flow.remote, isFixed: true)
         let streams = (named.isEmpty ? [here] : named).filter {
-            !lookups.withoutTCP.contains($0.endpoint, now: now.instant)
+            !network.lookups.withoutTCP.contains($0.endpoint, now: now.instant)
                 && identity.listener(for: .tcp, to: $0.endpoint.address, preferring: nil) != nil
         }
         guard !streams.isEmpty else { return nil }
@@ -184,7 +185,7 @@ extension ProxyEngine {
         guard leg.detour?.hops.contains(where: { $0.transport == .udp && $0.isFixed }) == true,
             let flow = leg.call.fork.branches[leg.branch].flow, flow.transport == .tcp
         else { return }
-        lookups.withoutTCP.add(flow.remote, now: now.instant)
+        network.lookups.withoutTCP.add(flow.remote, now: now.instant)
     }
 
     /// The addresses that a failed request may try next.
@@ -204,7 +205,7 @@ extension ProxyEngine {
             leg.detour = leg.detour?.toOthers(than: leg.call.fork.branches[leg.branch].flow)
         }
         guard sendElsewhere(leg, now: now) else { return false }
-        legs.end(client)
+        sip.legs.end(client)
         return true
     }
 
@@ -234,17 +235,17 @@ extension ProxyEngine {
         _ question: Question, at target: ByteString, as host: ByteString, contact: ByteString? = nil, on flow: Flow,
         by listener: Listener, now: Moment
     ) -> Bool {
-        guard let client = transactions.makeClientTransaction() else { return false }
+        guard let client = sip.transactions.makeClientTransaction() else { return false }
         let request = QuestionRequest(
             target: target, host: host, contact: contact, via: via(for: client, listener: listener, loopHash: 0),
             number: functions.random())
-        legs.start(client, question)
+        sip.legs.start(client, question)
         withTransactions { $0.start(client, request: request.outgoing, on: flow, now: now.instant, into: &$1) }
         return true
     }
 
     /// Whether an OPTIONS to a phone is pending on this flow.
     func isAsked(by flow: Flow) -> Bool {
-        transactions.clients(on: flow).contains { if case .phone? = legs.question($0) { true } else { false } }
+        sip.transactions.clients(on: flow).contains { if case .phone? = sip.legs.question($0) { true } else { false } }
     }
 }

@@ -27,7 +27,7 @@ extension ProxyEngine {
         if let breach = RequestRules.outsideDialogs(request.method, fromTrusted: incoming.isTrusted) {
             return refuse(incoming, by: breach, now: now)
         }
-        guard !admission.isDraining || request.method != .invite else {
+        guard !access.admission.isDraining || request.method != .invite else {
             refuse(
                 incoming, .serviceUnavailable, because: .draining, fields: [Self.retryAfter(seconds: 5)], now: now)
             return
@@ -64,7 +64,7 @@ extension ProxyEngine {
         if case .challenge(.nothingShown) = verdict {
             noteAsked(incoming, now: now)
         } else {
-            refusals.answered(callID: incoming.request.callID, at: incoming.flow.remote.address)
+            access.refusals.answered(callID: incoming.request.callID, at: incoming.flow.remote.address)
         }
         switch verdict {
         case .authenticated(let user), .forbidden(let user):
@@ -99,7 +99,7 @@ extension ProxyEngine {
     /// The domain of the user that a Request-URI names. The upstream's own host stands for our first domain (T9.19).
     func targetHome(of uri: SIPURI) -> ByteString? {
         if let home = identity.home(of: uri) { return home }
-        return settings.upstreamHosts.name(uri, of: settings.upstream, at: upstreamWatch.places)
+        return settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places)
             ? identity.domains.first : nil
     }
 
@@ -112,7 +112,7 @@ extension ProxyEngine {
             refuse(incoming, .maxBreadthExceeded, now: now)
             return
         }
-        guard !upstreamWatch.health.refuses else {
+        guard !network.upstream.health.refuses else {
             let fields = upstreamIsAway
             return refuse(
                 incoming, .serviceUnavailable, because: .upstreamAway, fields: fields, now: now)
@@ -204,7 +204,7 @@ extension ProxyEngine {
     /// expired lately exists, too.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
-            || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
+            || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host)) != nil
     }
 
     /// Forwards a request other than INVITE to the devices that can be reached now. Sleeping devices do not get the
@@ -259,8 +259,8 @@ extension ProxyEngine {
     }
 
     func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
-        counters.count(.challengeUnanswerable)
-        guard let suppressed = refusals.unanswerable.admit(now: now.instant) else { return }
+        output.counters.count(.challengeUnanswerable)
+        guard let suppressed = access.refusals.unanswerable.admit(now: now.instant) else { return }
         let realm = identity.realms.first { realm in
             response.frame.fields.contains { field in
                 (field.name == .wwwAuthenticate || field.name == .proxyAuthenticate)
@@ -284,7 +284,7 @@ extension ProxyEngine {
     func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
         if let refusal = RequestValidation.check(
             incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
-            branchKey: transactions.branchKey)
+            branchKey: sip.transactions.branchKey)
         {
             refuse(incoming, refusal.status, fields: refusal.fields, now: now)
             return false

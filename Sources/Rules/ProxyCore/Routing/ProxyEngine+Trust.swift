@@ -12,7 +12,9 @@ extension ProxyEngine {
     /// counts: the address may be that of a reverse proxy, which forwards requests of any web page.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
-        guard !flows.provedNames.isEmpty, flow.isConnection, let names = flows.provedNames[flow.connection] else {
+        guard !network.flows.provedNames.isEmpty, flow.isConnection,
+            let names = network.flows.provedNames[flow.connection]
+        else {
             return false
         }
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
@@ -30,7 +32,7 @@ extension ProxyEngine {
     ///
     /// - Returns: whether the peer is trusted.
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
-        flows.provedNames[flow.connection] = names.isEmpty ? nil : names
+        network.flows.provedNames[flow.connection] = names.isEmpty ? nil : names
         return isTrusted(flow)
     }
 
@@ -46,10 +48,10 @@ extension ProxyEngine {
         }
         var server = ServerNumber.none
         if flow.transport.isSecure {
-            guard let name = settings.upstream?.host.string.lowercased(), upstreamWatch.server != .none,
-                flows.provedNames[flow.connection]?.contains(name) == true
+            guard let name = settings.upstream?.host.string.lowercased(), network.upstream.server != .none,
+                network.flows.provedNames[flow.connection]?.contains(name) == true
             else { return }
-            server = upstreamWatch.server
+            server = network.upstream.server
         }
         let port = via.port ?? (flow.transport.isSecure ? 5061 : 5060)
         act(.reuse(flow, as: Endpoint(flow.remote.address, port), server))
@@ -63,18 +65,18 @@ extension ProxyEngine {
     /// unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
         guard isPeer(flow) else { return isOfCallee(flow, client) ? .callee : .unknown }
-        let name = upstreamWatch.server == .none ? nil : settings.upstream?.host.string.lowercased()
+        let name = network.upstream.server == .none ? nil : settings.upstream?.host.string.lowercased()
         return .peer(
             ClientPlaces.Peer(
-                hasOnePort: hasOnePort(flow.remote.address), certified: name == nil ? .none : upstreamWatch.server,
-                isCertified: name.map { flows.provedNames[flow.connection]?.contains($0) == true } ?? false))
+                hasOnePort: hasOnePort(flow.remote.address), certified: name == nil ? .none : network.upstream.server,
+                isCertified: name.map { network.flows.provedNames[flow.connection]?.contains($0) == true } ?? false))
     }
 
     /// Whether the flow belongs to a registered device of the callee. A phone that has moved answers earlier requests
     /// from its new flow.
     private func isOfCallee(_ flow: Flow, _ client: ClientTransactionID) -> Bool {
         let aor: AddressOfRecord? =
-            switch legs[client] {
+            switch sip.legs[client] {
             case .branch(let leg)?:
                 leg.call.userCall?.aor
                     ?? leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.binding($0)?.aor }
@@ -89,7 +91,7 @@ extension ProxyEngine {
     func sent(_ branch: Int, of call: ProxiedRequest, as client: ClientTransactionID, on flow: Flow) {
         call.fork.sent(branch, as: client, on: flow)
         guard call.fork.branches[branch].hasMoved else { return }
-        for former in call.fork.branches[branch].former { transactions.calledAnew(former, by: flow) }
+        for former in call.fork.branches[branch].former { sip.transactions.calledAnew(former, by: flow) }
     }
 
     private func name(of method: Method) -> String {
@@ -101,13 +103,13 @@ extension ProxyEngine {
     func responseRefused(
         _ response: SIPResponse, on flow: Flow, to match: TransactionTable.ClientMatch, now: Moment
     ) {
-        counters.count(.rejectedStrayed)
-        guard let suppressed = refusals.strayed.admit(now: now.instant) else { return }
+        output.counters.count(.rejectedStrayed)
+        guard let suppressed = access.refusals.strayed.admit(now: now.instant) else { return }
         log.notice(
             "response refused: it does not come from where its request went",
             [
                 .source: .described(flow.remote),
-                .target: .described(transactions.flow(of: match)?.remote ?? flow.remote),
+                .target: .described(sip.transactions.flow(of: match)?.remote ?? flow.remote),
                 .status: .number(Int(response.status.code)), .method: .text(name(of: response.cseq.method)),
                 .callID: .bytes(response.callID), .suppressed: .number(suppressed),
             ])

@@ -28,17 +28,17 @@ package struct UpstreamWatch {
 extension ProxyEngine {
     /// Restarts the checks for the upstream that the settings name.
     func watchUpstream(since start: Instant) {
-        upstreamWatch.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
-        lookups.upstreamChanged()
+        network.upstream.health = UpstreamHealth(settings.upstreamCheck, isUsed: settings.upstream != nil, now: start)
+        network.lookups.upstreamChanged()
         let isNamed = settings.upstreamCheck.interval > .zero && ownPlace != nil
-        upstreamWatch.ownName = AdvertisedName(isUsed: isNamed, now: start)
+        network.upstream.ownName = AdvertisedName(isUsed: isNamed, now: start)
     }
 
     func upstreamDue(now: Moment) {
-        guard let deadline = upstreamWatch.nextDeadline, deadline <= now.instant else { return }
-        if upstreamWatch.ownName.isDue(now: now.instant) { lookUpOwnName() }
-        let orders = upstreamWatch.health.due(now: now.instant) { client in
-            guard let leg = legs.branch(client), !leg.isFormer(client), leg.call.fork.acceptsBranches else {
+        guard let deadline = network.upstream.nextDeadline, deadline <= now.instant else { return }
+        if network.upstream.ownName.isDue(now: now.instant) { lookUpOwnName() }
+        let orders = network.upstream.health.due(now: now.instant) { client in
+            guard let leg = sip.legs.branch(client), !leg.isFormer(client), leg.call.fork.acceptsBranches else {
                 return false
             }
             return !leg.call.fork.branches[leg.branch].wasHeard
@@ -82,7 +82,7 @@ extension ProxyEngine {
 
     /// Why calls of phones fail. `nil` while no failure is known.
     package var upstreamTrouble: String? {
-        let health = upstreamWatch.health
+        let health = network.upstream.health
         guard health.isAway else { return nil }
         guard !health.isNameless else { return "the upstream's name cannot be looked up" }
         let places = health.servers.map { "\($0.hop.endpoint)" }.joined(separator: ", ")
@@ -94,12 +94,12 @@ extension ProxyEngine {
     /// A call's leg got a response, so the server of that leg is up.
     func noteUpstreamHeard(_ leg: BranchLeg, now: Moment) {
         guard leg.call.outgoing != nil, let flow = leg.call.fork.branches[leg.branch].flow else { return }
-        carryOut(upstreamWatch.health.heard(at: flow.remote, now: now.instant), now: now)
+        carryOut(network.upstream.health.heard(at: flow.remote, now: now.instant), now: now)
     }
 
     /// A call got no response, and its server is down. Another server gets the call, or else the caller gets 503.
     private func giveUp(_ client: ClientTransactionID, now: Moment) {
-        guard let leg = legs.branch(client) else { return }
+        guard let leg = sip.legs.branch(client) else { return }
         withTransactions { $0.giveUp(client, now: now.instant, into: &$1) }
         guard !retry(client, leg, .otherServers, now: now) else { return }
         update(leg.call, now: now) { $0.givenUp(leg.branch) }
@@ -111,14 +111,14 @@ extension ProxyEngine {
         guard let hop = settings.upstream else { return }
         if let (transport, endpoint) = hop.numeric {
             let places = withoutOurs([ResolvedHop(transport: transport, endpoint: endpoint)])
-            return carryOut(upstreamWatch.health.found(places, now: now.instant), now: now)
+            return carryOut(network.upstream.health.found(places, now: now.instant), now: now)
         }
         lookUp(hop, for: .upstream)
     }
 
     func upstreamFound(_ hops: [ResolvedHop], now: Moment) {
         noteUpstream(hops)
-        carryOut(upstreamWatch.health.found(withoutOurs(hops), now: now.instant), now: now)
+        carryOut(network.upstream.health.found(withoutOurs(hops), now: now.instant), now: now)
         upstreamDue(now: now)
     }
 
@@ -134,11 +134,11 @@ extension ProxyEngine {
     }
 
     func upstreamAnswered(at place: Endpoint, now: Moment) {
-        carryOut(upstreamWatch.health.heard(at: place, isProbe: true, now: now.instant), now: now)
+        carryOut(network.upstream.health.heard(at: place, isProbe: true, now: now.instant), now: now)
     }
 
     func upstreamIsSilent(at place: Endpoint, wasSent: Bool, now: Moment) {
-        carryOut(upstreamWatch.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
+        carryOut(network.upstream.health.probeEnded(at: place, wasSent: wasSent, now: now.instant), now: now)
     }
 
     /// - Returns: false if no listener can send to the hop, or the transaction table is full.
@@ -176,20 +176,20 @@ extension ProxyEngine {
 
     func ownNameFound(_ hops: [ResolvedHop], now: Moment) {
         guard let name = ownPlace?.name else { return }
-        let (places, isNews) = upstreamWatch.ownName.found(hops.map(\.endpoint))
+        let (places, isNews) = network.upstream.ownName.found(hops.map(\.endpoint))
         tellOfOwnName(isNews: isNews)
         for hop in hops where places.contains(hop.endpoint) && !ask(.ourselves(hop.endpoint), hop, as: name, now: now) {
             ownNameFailed(at: hop.endpoint)
         }
     }
 
-    func ownNameAnswered() { tellOfOwnName(isNews: upstreamWatch.ownName.answered()) }
+    func ownNameAnswered() { tellOfOwnName(isNews: network.upstream.ownName.answered()) }
 
-    func ownNameFailed(at place: Endpoint) { tellOfOwnName(isNews: upstreamWatch.ownName.failed(place)) }
+    func ownNameFailed(at place: Endpoint) { tellOfOwnName(isNews: network.upstream.ownName.failed(place)) }
 
     private func tellOfOwnName(isNews: Bool) {
         guard isNews, let name = ownPlace?.name else { return }
-        switch upstreamWatch.ownName.state {
+        switch network.upstream.ownName.state {
         case .unresolved:
             log.warning(
                 "advertise cannot be looked up here: a PBX that cannot either loses each BYE, since it sends that to this name",

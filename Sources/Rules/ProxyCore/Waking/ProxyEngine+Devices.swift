@@ -25,7 +25,7 @@ extension ProxyEngine {
     /// A REGISTER is no sign of life; only its acceptance releases calls. A program that was just started at the same
     /// address is not proved to be the phone until it has registered.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
-        flows.activity?.noted(on: flow, now: now.instant)
+        network.flows.activity?.noted(on: flow, now: now.instant)
         showedLife(on: flow, now: now)
         guard !wakes.watchesNothing else { return }
         for device in wakes.watched(on: flow) {
@@ -67,14 +67,14 @@ extension ProxyEngine {
         _ device: DeviceID, of aor: AddressOfRecord, because cause: TimelineRecord.End = .signedOut, now: Moment
     ) {
         if let heir = registrar.bindings.takeHeir(of: device) { handOver(from: device, to: heir, of: aor, now: now) }
-        ledger.deviceRemoved(device, of: aor, into: &actions)
+        ledger.deviceRemoved(device, of: aor, into: &output.actions)
         if !messages.isEmpty { messagesLose(device, of: aor, now: now) }
-        counters.count(.bindingRemoved)
+        output.counters.count(.bindingRemoved)
         for call in wakes.removed(device) {
             guard let branch = call.fork.waitingBranch(of: device) else { continue }
-            counters.count(.heldDeviceGone)
-            ledger.drop(branch, of: call, now: now, into: &actions)
-            ledger.ended(branch, of: call, cause, now: now, into: &actions)
+            output.counters.count(.heldDeviceGone)
+            ledger.drop(branch, of: call, now: now, into: &output.actions)
+            ledger.ended(branch, of: call, cause, now: now, into: &output.actions)
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
         }
     }
@@ -82,7 +82,7 @@ extension ProxyEngine {
     /// The binding that gave a device its number was removed, and another binding of the device remains. Everything
     /// that waits for the device, and its missed calls, moves to the number of that binding.
     func handOver(from device: DeviceID, to heir: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        ledger.passOn(from: device, to: [heir], of: aor, into: &actions)
+        ledger.passOn(from: device, to: [heir], of: aor, into: &output.actions)
         let changes = messages.takenOver(by: heir, of: aor) { $0 == device }
         if !changes.isEmpty { act(.record(changes.map { .message($0) })) }
         let calls = wakes.renamed(device, to: heir)
@@ -100,7 +100,7 @@ extension ProxyEngine {
     func armAwayCallers(now: Moment) {
         guard !calls.away.isEmpty || wakes.hasCallers else { return }
         let end = now.instant + settings.call.ringTimeout + settings.call.ringLimit
-        _ = timers.schedule(.awayCallersDue, at: end)
+        _ = output.timers.schedule(.awayCallersDue, at: end)
     }
 
     /// A trusted peer has opened a connection: the responses to its calls go there.
@@ -156,7 +156,7 @@ extension ProxyEngine {
         if flow.isConnection { return act(.expectLife(flow, every: pause)) }
         guard !flow.transport.isReliable else { return }
         for binding in bindings {
-            flows.timers.registered(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
+            network.flows.timers.registered(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
         }
         armFlowTimers()
     }
@@ -164,9 +164,9 @@ extension ProxyEngine {
     /// A keep-alive, a request or a response came on the flow. This check costs nothing while no phone was told a
     /// Flow-Timer.
     func showedLife(on flow: Flow, now: Moment) {
-        guard !flows.timers.isEmpty else { return }
+        guard !network.flows.timers.isEmpty else { return }
         let span = settings.registrar.flowTimer + Self.flowGrace
-        for binding in flows.timers.heard(flow, span: span, now: now.instant) {
+        for binding in network.flows.timers.heard(flow, span: span, now: now.instant) {
             registrar.bindings.flowRevived(binding)
             armFlowTimers()
         }
@@ -176,19 +176,20 @@ extension ProxyEngine {
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {
-        guard !flows.isTimerArmed, let next = flows.timers.nextDeadline else { return }
-        flows.isTimerArmed = true
-        _ = timers.schedule(.flowTimersDue, at: next)
+        guard !network.flows.isTimerArmed, let next = network.flows.timers.nextDeadline else { return }
+        network.flows.isTimerArmed = true
+        _ = output.timers.schedule(.flowTimersDue, at: next)
     }
 
     /// A silent flow is tried last, after the other flows of its phone, or the phone is woken by a push.
     func flowTimersDue(now: Moment) {
-        flows.isTimerArmed = false
+        network.flows.isTimerArmed = false
         let pause = settings.registrar.flowTimer
         // The setting was switched off, so phones are no longer asked to show life.
-        guard pause > .zero else { return flows.timers = FlowTimers() }
+        guard pause > .zero else { return network.flows.timers = FlowTimers() }
         for _ in 0..<Self.flowBatch {
-            let silent = flows.timers.fallenSilent(span: pause + Self.flowGrace, now: now.instant) { binding, flow in
+            let silent = network.flows.timers.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {
+                binding, flow in
                 registrar.bindings.binding(binding)?.flow == flow
             }
             guard let (flow, bindings) = silent else { break }

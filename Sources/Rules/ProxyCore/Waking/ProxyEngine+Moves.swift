@@ -80,11 +80,11 @@ extension ProxyEngine {
     /// again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
-        flows.activity?.forgot(flow)
-        flows.provedNames[flow.connection] = nil
+        network.flows.activity?.forgot(flow)
+        network.flows.provedNames[flow.connection] = nil
         // A closed connection cannot show life any more, even by messages that were read before its end.
         if flow.isConnection { wakes.flowEnded(flow) }
-        for client in transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
+        for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
             withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
         }
     }
@@ -92,18 +92,18 @@ extension ProxyEngine {
     /// A call was in progress on a connection that has ended. The transaction stays, because the phone may answer on
     /// another connection.
     private func goesBackToWaiting(_ client: ClientTransactionID, now: Moment) -> Bool {
-        if let leg = legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
-        guard let leg = legs.branch(client), leg.call.userCall != nil else { return false }
+        if let leg = sip.legs.branch(client), dialogFlowClosed(client, leg, now: now) { return true }
+        guard let leg = sip.legs.branch(client), leg.call.userCall != nil else { return false }
         guard leg.call.fork.acceptsBranches else { return isCancelledLater(client, leg, now: now) }
         // The call has continued without this transaction, and only a late 2xx of it counts.
         if leg.isFormer(client) {
-            transactions.connectionEnded(of: client)
+            sip.transactions.connectionEnded(of: client)
             takeBackAlone(client, of: leg, now: now)
             return true
         }
         let branch = leg.call.fork.branches[leg.branch]
         guard branch.client == client, let target = target(of: leg, now: now) else { return false }
-        transactions.connectionEnded(of: client)
+        sip.transactions.connectionEnded(of: client)
         if goesOn(by: client, leg, now: now) { return true }
         leg.call.fork.recalled(leg.branch)
         // A phone without push parameters may listen at its Contact's address (T9.2). The phone may have the INVITE
@@ -118,7 +118,7 @@ extension ProxyEngine {
     private func isCancelledLater(_ client: ClientTransactionID, _ leg: BranchLeg, now: Moment) -> Bool {
         guard case .cancelled(client, _) = leg.call.fork.branches[leg.branch].state, target(of: leg, now: now) != nil
         else { return false }
-        transactions.connectionEnded(of: client)
+        sip.transactions.connectionEnded(of: client)
         update(leg.call, now: now) { $0.abandoned(leg.branch) }
         return true
     }
@@ -232,7 +232,7 @@ extension ProxyEngine {
     func holdDeadlineReached(_ call: ProxiedRequest, now: Moment) {
         call.deadline = .none
         guard call.fork.isWaiting else { return }
-        counters.count(.heldTimedOut)
+        output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
             log.info(
                 "no device came back in time", [.aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID)])
@@ -240,7 +240,7 @@ extension ProxyEngine {
         for branch in call.fork.branches.indices
         where call.fork.branches[branch].isWaiting && !call.fork.branches[branch].hasMoved {
             let isSilent = call.fork.branches[branch].client != nil
-            ledger.ended(branch, of: call, isSilent ? .noAnswer : .timeOver, now: now, into: &actions)
+            ledger.ended(branch, of: call, isSilent ? .noAnswer : .timeOver, now: now, into: &output.actions)
         }
         update(call, now: now) { $0.deadlineReached() }
     }
@@ -256,7 +256,7 @@ extension ProxyEngine {
     func silenceDue(of call: ProxiedRequest, now: Moment) {
         var goesOn = false
         for branch in call.fork.branches where !branch.wasHeard {
-            guard case .calling(let client) = branch.state, let leg = legs.branch(client) else { continue }
+            guard case .calling(let client) = branch.state, let leg = sip.legs.branch(client) else { continue }
             if self.goesOn(by: client, leg, now: now) { goesOn = true } else { fallsSilent(leg, now: now) }
         }
         guard call.dialogRequest != nil else { return }

@@ -11,7 +11,7 @@ import Timekeeping
 extension ProxyEngine {
     /// The flow on which the device last showed life, even if the device has registered by another flow since.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
-        guard let life = flows.activity, !life.wasAlive(target.flow, now: now.instant),
+        guard let life = network.flows.activity, !life.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
         else { return target }
         return registrar.bindings.flowTargets(of: target.binding, now: now.instant)
@@ -48,12 +48,12 @@ extension ProxyEngine {
         if leg.call.userCall != nil || leg.call.dialogRequest != nil {
             leg.call.fork.recalled(leg.branch)
             // A flow that is only slow may still bring the phone to ring, so the transaction on it is cancelled.
-            if leg.call.fork.isInvite, !transactions.wasLost(client) {
+            if leg.call.fork.isInvite, !sip.transactions.wasLost(client) {
                 withTransactions { $0.cancel(client, reasons: [], now: now.instant, into: &$1) }
             }
             deliver(leg.branch, of: leg.call, to: next, now: now)
         } else if let incoming = revive(leg.call) {
-            legs.end(client)
+            sip.legs.end(client)
             leg.call.delivery?.triedAt = now.instant
             sendToDevice(incoming, for: leg.branch, of: leg.call, to: next, now: now)
         }
@@ -89,7 +89,7 @@ extension ProxyEngine {
     // MARK: The number of a device
 
     func isLive(_ target: ForkTarget, now: Moment) -> Bool {
-        guard let life = flows.activity else { return false }
+        guard let life = network.flows.activity else { return false }
         return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
             || life.wasAlive(target.flow, now: now.instant)
     }
@@ -132,11 +132,11 @@ extension ProxyEngine {
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
-        ledger.drop(branch, of: call, now: now, into: &actions)
+        ledger.drop(branch, of: call, now: now, into: &output.actions)
         let isFirst = !call.fork.branches[branch].hasMoved
         if isFirst {
-            counters.count(.heldDelivered)
-            counters.observe(.delivery, now.date - userCall.receivedAt)
+            output.counters.count(.heldDelivered)
+            output.counters.observe(.delivery, now.date - userCall.receivedAt)
         }
         log.info(
             isFirst ? "call released" : "call follows its phone",
@@ -154,7 +154,7 @@ extension ProxyEngine {
     /// Cancels earlier transactions whose connections have ended. The CANCEL goes to the phone's present flow. A phone
     /// that still rings by an earlier transaction recognises the CANCEL by its branch (RFC 3261 section 9.2).
     func takeBack(_ former: [ClientTransactionID], by target: ForkTarget, now: Moment) {
-        for client in former where transactions.wasLost(client) && target.path.isEmpty {
+        for client in former where sip.transactions.wasLost(client) && target.path.isEmpty {
             takeBack(client, by: target.flow, reasons: [], now: now)
         }
     }
@@ -212,10 +212,10 @@ extension ProxyEngine {
         let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
         if !branch.deviceKnows {
             ledger.callOffered(
-                userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &actions)
+                userCall, from: caller, at: userCall.receivedAt, to: [target.id], into: &output.actions)
         }
-        ledger.ended(index, of: call, .unreachable, now: now, into: &actions)
-        ledger.wake(target, token, for: index, of: call, userCall, caller, now: now, into: &actions)
+        ledger.ended(index, of: call, .unreachable, now: now, into: &output.actions)
+        ledger.wake(target, token, for: index, of: call, userCall, caller, now: now, into: &output.actions)
     }
 }
 
@@ -230,7 +230,7 @@ extension ProxyEngine {
             let domain = registrar.bindings.binding(target.binding)?.aor.host,
             ask(.phone, at: target.requestURI, as: domain, on: target.flow, by: listener, now: now)
         else { return }
-        counters.count(.phoneAsked)
+        output.counters.count(.phoneAsked)
     }
 
     /// Whether the flow may get an OPTIONS. Flows of trusted peers and edges carry many phones and get none.

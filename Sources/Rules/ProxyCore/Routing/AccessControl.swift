@@ -1,0 +1,17 @@
+import Registration
+
+/// Passwords, limits and refusals: it decides who may use the proxy, and how often.
+struct AccessControl {
+    var digest: DigestAuthenticator
+    var sources: SourceLimits
+    /// Decides which refusals operators are told about.
+    var refusals = Refusals()
+    /// Refuses new work under overload.
+    var admission: Admission
+
+    init(_ settings: ProxySettings, _ functions: DigestFunctions) {
+        digest = DigestAuthenticator(settings: settings.digest, functions: functions)
+        sources = SourceLimits(settings.limits)
+        admission = Admission(limit: settings.limits.queueing)
+    }
+}
