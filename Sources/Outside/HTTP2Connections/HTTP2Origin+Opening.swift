@@ -24,7 +24,7 @@ extension HTTP2Origin {
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
-    // MARK: When
+    // MARK: When connections open
 
     /// Opens a connection before the first request, and keeps one open from now on.
     func keepWarm() {
@@ -55,7 +55,7 @@ extension HTTP2Origin {
         }
     }
 
-    // MARK: How
+    // MARK: How they open
 
     private func open(now: Instant) {
         nextWarm = now + warmPause

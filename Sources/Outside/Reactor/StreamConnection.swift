@@ -341,7 +341,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 }
 
-// MARK: From the stream
+// MARK: Events of the loop
 
 extension StreamConnection: LoopEventTarget {
     func fired(_ cause: Int16) {
@@ -444,7 +444,7 @@ extension StreamConnection: LoopEventTarget {
         endIfDone()
     }
 
-    // MARK: Input that waits
+    // MARK: Unprocessed input
 
     private func offer(_ bytes: Span<UInt8>) -> Int {
         guard let handlers, let buffer else { return bytes.count }

@@ -89,7 +89,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     /// could lose.
     func keep(_ changes: [ServiceChange]) async throws(StoreError)
 
-    // MARK: Care
+    // MARK: Start, end, backup
 
     /// Starts the maintenance of the store on the loop: old records are deleted, and other processes are kept out.
     func start() throws(StoreError)

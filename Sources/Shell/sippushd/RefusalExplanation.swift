@@ -7,7 +7,7 @@ extension DeviceExplanation {
         let caller = record.peer.isEmpty ? "" : " from \(record.peer)"
         let got = "the caller got \(status)"
         return switch refusal {
-        case .foreignDomain: "the call\(caller) came; its domain is not one of ours, \(got)"
+        case .foreignDomain: "the call\(caller) came; its domain is not listed under domains, \(got)"
         case .otherIdentity: "the call\(caller) came; its From is not the user whose password was shown, \(got)"
         case .forgedRoute: "the call\(caller) came; its Route was not written by this daemon, \(got)"
         case .needsTrust: "the request\(caller) came; only trusted peers send it outside a dialog, \(got)"

@@ -63,7 +63,7 @@ package final class ProviderSemantics {
         return SandboxAnswer(status: 404, json: .members([("reason", "BadPath")]))
     }
 
-    // MARK: Failing
+    // MARK: Planned failures
 
     /// Why a request is refused, in the words of its provider.
     struct Refusal {

@@ -128,7 +128,7 @@ extension SettingType<Secret> {
     }
 }
 
-// MARK: Choices and texts with a meaning
+// MARK: Choices and parsed texts
 
 extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
     /// One of the raw values of the enum.

@@ -54,7 +54,7 @@ struct TenDartsPayloadTests {
         #expect(custom["calls"]?.array?.count == 2)
     }
 
-    @Test func `the device's code stands in ctm of notifications, beside what the sender says`() throws {
+    @Test func `the device's code is in ctm of notifications, together with the sender's members`() throws {
         func custom(
             _ json: String?, to token: PushToken = android, device: String = "Vb0-_9", text: String = "t"
         ) throws -> String? {
@@ -78,16 +78,16 @@ struct TenDartsPayloadTests {
             #expect(try custom(nil, to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom("{}", to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom(#"{"a":{"device":1}}"#, to: token) == #"{"a":{"device":1},"device":"Vb0-_9"}"#)
-            // The sender's own member is not written twice, nor over.
+            // The sender's own member is neither written twice nor replaced.
             #expect(try custom(#"{"device":7}"#, to: token) == #"{"device":7}"#)
         }
-        // Where there is no room for it, the sender's object goes as it is.
+        // If there is no room for the member, the sender's object is sent unchanged.
         let large = #"{"a":"\#(String(repeating: "x", count: 3700))"}"#
         #expect(try custom(large, to: remote) == #"{"a":"\#(String(repeating: "x", count: 3700))","device":"Vb0-_9"}"#)
         #expect(try custom(large, to: remote, device: String(repeating: "d", count: 400)) == large)
     }
 
-    @Test func `the device's code stands in ctm, but for silent pushes`() throws {
+    @Test func `the device's code is in ctm, except in silent pushes`() throws {
         let device = ByteString("Vb0-_9")
         func body(_ push: PushRequest, _ type: RemotePushType = .alert) throws -> String {
             let app = try #require(PushSettings.sample(.tenDarts, type).app(of: push.token))
@@ -107,7 +107,7 @@ struct TenDartsPayloadTests {
         _ = try JSONValue(Array(list.utf8))
         let silent = try body(push(to: remote, incomingCall()), .background)
         #expect(!silent.contains("Vb0-_9") && !silent.contains("ctm"))
-        // However many calls there are, it fits.
+        // The list fits, even with many calls.
         let long = try body(push(to: remote, missedCalls((0..<200).map { ("0123456789", $0) })))
         #expect(long.utf8.count <= 4096 && long.contains("Vb0-_9"))
         #expect(!PushSettings.sample.isAskedForDeviceCode)
@@ -179,7 +179,7 @@ struct LinphonePayloadTests {
     }
 }
 
-@Suite("Sizes of payloads, for each profile")
+@Suite("Sizes of payloads, by profile")
 struct PayloadSizeTests {
     private static let profiles = PayloadProfile.allCases
     private let long = String(repeating: "\u{1F4DE}\"\u{1}é", count: 2000)
@@ -221,7 +221,7 @@ struct PayloadSizeTests {
 
     /// All byte values, in a name and a caller.
     @Test(arguments: profiles)
-    func `whatever bytes a name holds, the payload reads back`(profile: PayloadProfile) throws {
+    func `a name with any bytes is read back from the payload`(profile: PayloadProfile) throws {
         for start in stride(from: 0, to: 256, by: 4) {
             let bytes = (0..<40).map { UInt8(truncatingIfNeeded: start &+ $0 &* 7) }
             let call = PushMessage.incomingCall(
@@ -239,7 +239,7 @@ struct PayloadSizeTests {
 }
 
 extension JSONValue {
-    /// Whether some string in it is this text, or is JSON that holds it.
+    /// Whether a string in the value is this text, or is JSON that contains it.
     fileprivate func holds(_ text: String) -> Bool {
         switch self {
         case .string(let string):

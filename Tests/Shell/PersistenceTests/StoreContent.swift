@@ -11,7 +11,7 @@ import Timekeeping
 @testable import Persistence
 
 extension StoreFolder {
-    /// Reads as the daemon does.
+    /// Reads the content as the daemon does.
     func read<Answer>(_ body: (Connection) throws -> Answer) throws -> Answer {
         var options = ConnectionOptions()
         options.access = .readOnly
@@ -21,7 +21,7 @@ extension StoreFolder {
     func read() throws -> StoreContent { try read { try StoreContent($0) } }
 }
 
-/// All that the engine finds at a start.
+/// All data that the engine reads at the start.
 struct StoreContent {
     let bindings: [StoredBinding]
     let entries: [CallRef: StoredBucketEntry]
@@ -68,6 +68,6 @@ extension BucketEntry {
 }
 
 extension StoreResult {
-    /// Of the tests' own tickets.
+    /// The numbers of the tests' own tickets.
     var number: UInt64? { if case .service(let number)? = ticket { number } else { nil } }
 }

@@ -4,10 +4,10 @@ import Testing
 @testable import ProxyDaemon
 @testable import Settings
 
-/// What the schema says of each key, when a change of it is taken, is what a reload does.
+/// The schema says for each key when a change takes effect. A reload does exactly that.
 @Suite("Settings that are read again")
 struct SettingsReloadTests {
-    /// Another value than the default for each key.
+    /// For each key, a value that differs from the default.
     private static let changes: [String: String] = [
         "domains": "[example.org]", "listen": "[\"udp:127.0.0.1:5061\"]", "load-balancers": "[192.0.2.20]",
         "advertise": "sip.example.org", "store": "/tmp/x.db", "calls": "/tmp/calls", "control": "/tmp/x.sock",
@@ -70,7 +70,7 @@ struct SettingsReloadTests {
         "limits.wrong-logins-per-source": "7", "limits.wrong-logins-per-user": "7", "shutdown.drain-time": "7s",
     ]
 
-    /// Each key of the schema, and when a change of it is taken. Groups under names are one key.
+    /// Returns each key of the schema, and when its changes take effect. Groups under names count as one key.
     private static func moments(
         of lines: [SettingLine] = DaemonSettings().outline, prefix: String = "", _ moment: ChangeMoment = .atRestart
     ) -> [String: ChangeMoment] {
@@ -86,7 +86,7 @@ struct SettingsReloadTests {
         return moments
     }
 
-    /// The defaults with one key changed. Whether it fits the others does not matter.
+    /// The defaults with one changed key. The value need not fit the other settings.
     private func settings(_ key: String, _ value: String) throws -> DaemonSettings {
         let words = key.split(separator: ".")
         let yaml = words.map { "{\($0): " }.joined() + value + words.map { _ in "}" }.joined()
@@ -95,7 +95,7 @@ struct SettingsReloadTests {
         return DaemonSettings(reading: node, at: node.position, &problems)
     }
 
-    /// What the daemon hands to its parts when settings are read again; the end of the daemon reads its time from the settings.
+    /// The values that a reload passes to the parts of the daemon. The shutdown reads its time from the settings.
     private func handedOver(_ settings: DaemonSettings) -> [String] {
         var text = ""
         dump(settings.engineSettings(with: settings.push, vapidKey: nil), to: &text)
@@ -112,7 +112,7 @@ struct SettingsReloadTests {
     }
 
     @Test(arguments: changes.sorted { $0.key < $1.key })
-    func `a change is taken at once, or told of, as the schema says`(key: String, value: String) throws {
+    func `a change takes effect at once or is reported, as the schema says`(key: String, value: String) throws {
         let wished = try settings(key, value)
         let before = DaemonSettings()
         var after = before
@@ -126,7 +126,7 @@ struct SettingsReloadTests {
             #expect(waiting == [key])
             #expect(handedOver(after) == handedOver(before))
         }
-        // What has been taken is not told of again.
+        // A change that has taken effect is not reported again.
         #expect(after.reload(from: wished) == waiting)
     }
 

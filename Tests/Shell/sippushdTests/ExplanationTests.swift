@@ -39,7 +39,7 @@ private func lines(_ record: TimelineRecord) -> [String] {
 
 @Suite("explain, in words")
 struct ExplanationTests {
-    @Test func `what the app said of the push`() {
+    @Test func `the app's marks of the push`() {
         let record = record {
             $0.tries = 1
             $0.answer = .accepted
@@ -152,7 +152,7 @@ struct ExplanationTests {
             ])
     }
 
-    @Test func `nobody of that name, no such call`() {
+    @Test func `no user with that name, no such call`() {
         #expect(report(isKnown: false).isEmpty)
         #expect(
             Explanation(report(isKnown: false)).lines == [
@@ -164,7 +164,7 @@ struct ExplanationTests {
             ])
     }
 
-    @Test func `a notification for two devices, of which one got none`() {
+    @Test func `a notification for two devices, one of which got none`() {
         let code = PushCode(high: 1, low: 2)
         func notification(_ device: DeviceID, _ omission: TimelineRecord.Omission? = nil) -> TimelineRecord {
             TimelineRecord(
@@ -201,7 +201,7 @@ struct ExplanationTests {
         #expect(lines.first?.hasPrefix("Call a84b4c76e66710@pbx for bob@example.net from 192.0.2.7:5060, ") == true)
         #expect(try #require(lines.dropFirst().first).contains("407"))
         #expect(lines.contains { $0.hasPrefix("  => ") } == (refusal != .draining))
-        #expect(!lines.contains { $0.contains("under way") && $0.contains("still") })
+        #expect(!lines.contains { $0.contains("not finished yet") })
         if refusal == .notTrusted {
             #expect(
                 lines.last
@@ -303,7 +303,7 @@ struct ExplanationTests {
         #expect(try #require(lines.last).hasPrefix("  => Check \(key)"))
     }
 
-    @Test func `tries are told`() {
+    @Test func `attempts are listed`() {
         let twice = lines(
             record {
                 $0.tries = 3
@@ -328,7 +328,7 @@ struct ExplanationTests {
         #expect(lines.contains { $0.hasPrefix("  500 ms") } == (end != .notOffered))
     }
 
-    @Test func `a phone that does not come says where to look`() throws {
+    @Test func `the explanation of a phone that does not come names the next steps`() throws {
         func advice(_ change: (inout TimelineRecord) -> Void) throws -> String {
             let lines = lines(
                 record {
@@ -380,7 +380,7 @@ struct ExplanationTests {
         #expect(try #require(Explanation(report).lines.last).hasPrefix("  => The phone registered 1500 ms too late"))
     }
 
-    @Test func `two phones of one call are told together`() {
+    @Test func `two phones of one call are explained together`() {
         let first = record {
             $0.answer = .accepted
             $0.steps.answered = 80
@@ -405,7 +405,7 @@ struct ExplanationTests {
             ])
     }
 
-    @Test func `what is under way and what was missed`() {
+    @Test func `open calls and missed calls`() {
         var missed = TimelineRecord(
             id: RecordID(rawValue: 3), kind: .missedCalls, user: ByteString("bob"), host: ByteString("example.net"),
             device: 71, callRef: CallRef(rawValue: 1), callID: .empty, calls: 3, requestedAt: start, omission: nil,

@@ -7,11 +7,11 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The stand-in for push providers on a loop; it checks requests as they do.
+/// The push sandbox on a loop. It checks requests as real push providers do.
 package actor Providers {
     package struct Subscription: Sendable {
         package let url: String
-        /// As `pn-param` has them.
+        /// The subscription's keys in the form of `pn-param`.
         package let keys: String
     }
 
@@ -23,7 +23,8 @@ package actor Providers {
 
     package init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Gives the URL, whose authority is the certificate. With `apps`, clients must show that certificate.
+    /// Listens, and returns the URL. The certificate is its own authority. With `apps`, clients must present that
+    /// certificate.
     package func listen(
         _ certificate: SelfSignedCertificate, at address: IPAddress = .loopbackV4, plans: [String: String] = [:],
         apps: SelfSignedCertificate? = nil
@@ -48,7 +49,7 @@ package actor Providers {
         return url
     }
 
-    /// A subscription that takes pushes of one key only, or of any.
+    /// Makes a web push subscription. It accepts pushes of only one key, or of any key without `sender`.
     package func subscribe(_ id: String, sender: String? = nil) throws -> Subscription {
         let body = sender.map { #"{"vapid":"\#($0)"}"# } ?? ""
         let answer = semantics?.answer(

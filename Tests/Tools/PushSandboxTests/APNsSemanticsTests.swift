@@ -3,9 +3,9 @@ import JSON
 import PushSandbox
 import Testing
 
-@Suite("What Apple says")
+@Suite("Answers of Apple, in the sandbox")
 struct APNsSemanticsTests {
-    /// Made at the earliest second that an integer can tell, with a signature of the right length.
+    /// A token whose time is near the largest integer. Its signature has the right length.
     private static let endOfTime =
         "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJ0IiwiaWF0IjotOTIyMzM3MjAzNjg1NDc3NTgwOH0."
         + String(repeating: "A", count: 86)
@@ -56,7 +56,7 @@ struct APNsSemanticsTests {
         ["apns-topic": "a", "apns-push-type": "background", "apns-priority": "5"],
         ["apns-collapse-id": String(repeating: "c", count: 64)],
     ])
-    func `what fits is accepted`(changes: [String: String]) throws {
+    func `a payload within the limit is accepted`(changes: [String: String]) throws {
         #expect(try Provider().apns(changes).status == 200)
     }
 

@@ -326,7 +326,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         try await reader.write { try $0.keep(changes) }
     }
 
-    // MARK: Care
+    // MARK: Start, end, backup
 
     package func start() throws(StoreError) {
         do throws(SystemError) {

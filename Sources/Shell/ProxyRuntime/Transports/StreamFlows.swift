@@ -119,7 +119,7 @@ package final class StreamFlows: @unchecked Sendable {
         return connect(flow, sending: bytes)
     }
 
-    // MARK: Coming and going
+    // MARK: New connections
 
     /// Admits or closes a connection that a listener accepted.
     package func accepted(_ stream: StreamConnection, by listener: UInt16, transport: Transport = .tcp) {

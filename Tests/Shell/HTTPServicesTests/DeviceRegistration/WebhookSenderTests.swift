@@ -14,7 +14,7 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// A sender of webhooks by itself; all names lead to 127.0.0.1.
+/// A sender of webhooks alone. All names have the address 127.0.0.1.
 private actor WebhookBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -39,9 +39,9 @@ private actor WebhookBench {
         sender?.post(.success, to: DeviceCallback(url: url, signature: "s", fields: ""))
     }
 
-    /// Sends and waits for the end.
+    /// Sends the webhook and waits for the end.
     ///
-    /// - Returns: why it was lost, if it was.
+    /// - Returns: the reason for its loss; `nil` if it arrived.
     nonisolated func lose(_ url: String) async throws -> String? {
         await send(to: url)
         while await openWebhooks > 0 {
@@ -54,7 +54,7 @@ private actor WebhookBench {
 
     private var openWebhooks: Int { sender.map { $0.waiting.count + $0.inFlight } ?? 0 }
 
-    /// A receiver over TLS.
+    /// Runs a test with a receiver over TLS.
     func receive(with certificate: SelfSignedCertificate) throws -> UInt16 {
         let semantics = ProviderSemantics { 0 }
         let server = SandboxServer(loop: loop, semantics: semantics)
@@ -119,11 +119,11 @@ struct WebhookSenderTests {
         }
     }
 
-    @Test func `a receiver that says nothing is not waited for without end`() async throws {
+    @Test func `a silent receiver is not waited for without end`() async throws {
         try await withSender(timeout: .milliseconds(50), reply: .silence) { (bench, receiver, url) async throws in
             let reason = try #require(try await bench.lose(url))
             #expect(reason.contains("timeout"))
-            // On a busy machine the time may be over before it was asked.
+            // On a busy machine, the time may be over before the request arrives.
             #expect(await receiver.requestCount() <= 1)
         }
     }
@@ -148,7 +148,7 @@ struct WebhookSenderTests {
         }
     }
 
-    @Test func `over TLS the certificate must be the host's, by an authority of ours`() async throws {
+    @Test func `over TLS the certificate must be the host's, from a trusted authority`() async throws {
         try await withFolder { folder in
             let certificate = try SelfSignedCertificate(hosts: ["hooks.example.net"])
             let file = folder.path + "/ca.pem"

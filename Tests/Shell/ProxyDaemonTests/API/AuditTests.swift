@@ -12,7 +12,7 @@ import TestSupport
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// T35.6: every line "API change" says what was changed, and by whom.
+    /// T35.6: each log line "API change" names the change and the key that made it.
     @Suite("Audit lines", .timeLimit(.minutes(10)))
     struct AuditTests {
         private static let organisation = "/api/v1.0/orgs/org/pushdeviceregistration"
@@ -35,7 +35,7 @@ extension RunningDaemonSuites {
             var body = ""
             var type = "application/json"
             var key: String?
-            /// What the line says.
+            /// The expected contents of the line.
             let object: String
             let actor: String
         }
@@ -46,7 +46,7 @@ extension RunningDaemonSuites {
                 actor: "app:\(Self.appID)")
         }
 
-        /// A request that changes something by that route; `nil` for a route that this test does not know.
+        /// Returns a request that changes something on that route; `nil` for a route that this test does not know.
         private func request(_ route: RunningDaemon.Route, _ daemon: RunningDaemon) -> Request? {
             let hash = String(repeating: "0", count: 64)
             func admin(_ target: String, _ body: String = "", _ object: String) -> Request {
@@ -77,7 +77,7 @@ extension RunningDaemonSuites {
                 return admin("/v1/apps", app, "a1")
             case ("DELETE", "/v1/apps/{}"): return admin("/v1/apps/a1", "", "a1")
             case ("POST", "/v1/feedback/pull"): return admin("/v1/feedback/pull", "", "feedback service")
-            // One that is carried out ends the daemon.
+            // A successful request of this kind would end the daemon.
             case ("POST", "/v1/drain"): return admin("/v1/drain?within=x", "", "the daemon")
             case ("POST", "/pnm2/send"):
                 return Request(
@@ -174,7 +174,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a key that may not do it is named, and what it wanted is not read`() async throws {
+        @Test func `a key without permission is named, and its request is not read`() async throws {
             try await RunningDaemon.with(Self.settings) { daemon async throws in
                 #expect(
                     try await daemon.order("DELETE", "/v1/users/100@example.net", key: RunningDaemon.readerKey).status

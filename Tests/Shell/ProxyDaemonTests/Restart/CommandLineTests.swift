@@ -8,8 +8,8 @@ import Testing
 
 @testable import Control
 
-/// Commands as operators type them: status 0 for done, 64 for a command line that is wrong, 1 for what did not work, and a
-/// sentence for it.
+/// Commands as operators type them. The status is 0 for success, 64 for an invalid command line, and 1 for a failure,
+/// which is explained in one sentence.
 @Suite("The command line", .timeLimit(.minutes(10)), .serialized)
 struct CommandLineTests {
     private let folder: StoreFolder
@@ -43,13 +43,13 @@ struct CommandLineTests {
         let text = status == 0 ? ended.output : ended.complaint
         #expect(text.contains(sentence), "\(arguments): \(ended)", sourceLocation: location)
         #expect(status == 0 || ended.complaint.hasPrefix("sippushd: "), "\(ended)", sourceLocation: location)
-        // One cause, one sentence: no trace, no name of a type.
+        // Each cause has one sentence, without a trace or the name of a type.
         for word in ["Fatal", "Error(", ".swift"] {
             #expect(!ended.complaint.contains(word), "\(ended)", sourceLocation: location)
         }
     }
 
-    @Test func `wrong command lines end with 64 and say why`() async throws {
+    @Test func `wrong command lines end with 64 and a reason`() async throws {
         for (arguments, sentence) in [
             (["bogus"], "unknown command \"bogus"), (["user", "bogus"], "unknown command \"user bogus\""),
             (["user", "add"], "expected one argument: USER[@DOMAIN]"),
@@ -73,7 +73,7 @@ struct CommandLineTests {
             (["device", "remove", "x"], "expected 2 arguments"),
             (["explain", "x", "--limit"], "unknown option"),
         ] {
-            // The last lacks its value, so the configuration is taken for it.
+            // The last option has no value, so the name of the configuration is taken as its value.
             let isLast = arguments.last == "--limit"
             let ended = try await run(arguments)
             #expect(ended.status == 64, "\(arguments): \(ended)")
@@ -89,14 +89,14 @@ struct CommandLineTests {
             let ended = try await DaemonProgram.run(arguments, in: folder)
             #expect(ended.status == 0 && !ended.output.isEmpty && ended.complaint.isEmpty, "\(ended)")
         }
-        // After "--" nothing is an option.
+        // Nothing after "--" is an option.
         let dashed = try await DaemonProgram.run(["apikey", "remove", "--config", file, "--", "--help"], in: folder)
         #expect(dashed.status == 1 && dashed.complaint.contains("no key is called --help"), "\(dashed)")
         let none = try await DaemonProgram.run(["user", "list", "--config", "/none.yaml"], in: folder)
         #expect(none.status == 1 && none.complaint.contains("the configuration cannot be used"), "\(none)")
     }
 
-    @Test func `without a daemon, what needs one says that there is none`() async throws {
+    @Test func `without a daemon, commands that need one report that none runs`() async throws {
         for arguments in [
             ["held", "list"], ["held", "end", "7"], ["bucket", "show", "100@example.net"],
             ["bucket", "empty", "100@example.net"], ["device", "show", "100@example.net"],
@@ -111,7 +111,7 @@ struct CommandLineTests {
         try await keysAndUsers()
     }
 
-    /// The same words with a daemon and without.
+    /// The messages are the same with a running daemon and without.
     private func keysAndUsers() async throws {
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 0, "spd_")
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 1, "a key named shop exists already")
@@ -133,7 +133,7 @@ struct CommandLineTests {
         try await expect(["user", "add", "a/b@example.net", "--password-stdin"], input: "x\n", 1, "without slashes")
         try await expect(
             ["user", "add", "100@example.net", "--password-stdin"], input: "\n", 1, "the password is empty")
-        // Without a domain it is the first.
+        // Without a domain, the first one is meant.
         try await expect(["user", "add", "bob", "--password-stdin"], input: "secret\n", 0, "added")
         try await expect(["user", "list"], 0, "bob@example.net\n")
         try await expect(["user", "passwd", "bob@example.net", "--password-stdin"], input: "other\n", 0, "changed")
@@ -147,7 +147,7 @@ struct CommandLineTests {
         try await expect(["app", "remove", "x"], 1, "no app is called x")
     }
 
-    @Test func `a daemon is asked, whatever the name`() async throws {
+    @Test func `the daemon is asked, with any name of the command`() async throws {
         try await DaemonProgram.with(settings: settings, in: folder) { _ in try await asking() }
     }
 
@@ -219,8 +219,8 @@ struct CommandLineTests {
         try await expect(["app", "remove", app], 0, "removed")
     }
 
-    /// What a list shows, the next command takes: a held call, its device, its reference and its Call-ID.
-    @Test func `what one command shows, the next one takes`() async throws {
+    /// The next command accepts the names that a list shows: the device, the reference and the Call-ID of a held call.
+    @Test func `names from the output of one command are accepted by the next`() async throws {
         try await withLoop { loop in
             let (phone, pbx) = (Outside(loop), Outside(loop))
             let mediator = try await phone.open()
@@ -301,7 +301,7 @@ struct CommandLineTests {
         #expect(try OfflineStore(path: folder.path).keys().map(\.name) == ["shop"])
     }
 
-    /// - `@unchecked Sendable` because the loop alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     private final class Closing: @unchecked Sendable {
         private var listener: StreamListener?
 
