@@ -45,14 +45,15 @@ extension MetricFamily {
     }
 
     static var build: MetricFamily {
-        var family = MetricFamily("sippushd_build_info", .gauge, "The version that runs; the value is always 1.")
+        var family = MetricFamily("sippushd_build_info", .gauge, "The running version; the value is always 1.")
         family.add(1, [.version: Version.current])
         return family
     }
 
     static func certificates(_ ends: [(file: String, date: UnixTime)]) -> MetricFamily {
         var family = MetricFamily(
-            "sippushd_certificate_expiry_timestamp_seconds", .gauge, "When a certificate of the settings expires.")
+            "sippushd_certificate_expiry_timestamp_seconds", .gauge,
+            "When a certificate of the settings expires, in Unix seconds.")
         for (file, date) in ends { family.add(date.seconds, [.file: file]) }
         return family
     }
@@ -60,11 +61,11 @@ extension MetricFamily {
     /// The push metrics of each app.
     static func pushes(_ reports: [(app: PushApp, report: PushAppReport)]) -> [MetricFamily] {
         var sent = MetricFamily("sippushd_pushes_sent_total", .counter, "Pushes sent to a provider, including retries.")
-        var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "Pushes that ended, by outcome.")
-        var retries = MetricFamily("sippushd_push_retries_total", .counter, "Pushes sent to a provider again.")
+        var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "Pushes that have ended, by outcome.")
+        var retries = MetricFamily("sippushd_push_retries_total", .counter, "Retries of pushes to a provider.")
         var breaker = MetricFamily(
             "sippushd_push_breaker_open", .gauge,
-            "1 while a provider cannot be reached and gets only probes; else 0.")
+            "1 while the breaker is open, because the provider was not reached; else 0.")
         for (app, report) in reports {
             let (provider, name) = (app.provider.rawValue, app.name)
             sent.add(report.sent, [.provider: provider, .app: name])
