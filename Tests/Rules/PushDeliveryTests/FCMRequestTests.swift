@@ -11,7 +11,7 @@ private let callDate = UnixTime(seconds: 1_623_753_491)
 
 @Suite("FCM requests (R12, R24, A12, A27)")
 struct FCMRequestTests {
-    private let settings = PushSettings.sample
+    private let settings = PushSettings.sample(.ecss10)
     private let legacy = PushSettings.sample(.ecss10, .alert, .legacy)
 
     private func call(_ seconds: Int64 = 30) -> PushRequest {

@@ -20,7 +20,7 @@ private let everyField = """
     method: PUT
     headers: ["X-Key: k1", "x-push: {{push-id}} {{ type }}"]
     body: '{"to":"{{token}}","app":"{{param}}","kind":"{{type}}","ref":"{{call-ref}}","id":"{{call-id}}",
-      "from":"{{caller}}","name":"{{display-name}}","at":"{{date}}","n":"{{badge}}","ttl":"{{ttl}}",
+      "from":"{{caller}}","name":"{{display-name}}","at":"{{date}}","sent":"{{sent}}","n":"{{badge}}","ttl":"{{ttl}}",
       "calls":"{{calls}}","push":"{{push-id}}","text":"{{display-name}} <{{caller}}>, {{badge}}",
       "fixed":[1.50,true,null,"a\\u0022b",{"x":{}}]}'
     """
@@ -37,7 +37,7 @@ struct HTTPPushRequestTests {
         #expect(request.header("content-type") == "application/json")
         let expected = #"""
             {"to":"tok/1","app":"gateway","kind":"invite","ref":"0000000000000001","id":"a84b4c76e66710@pc33.example.net",
-            "from":"sip:103@example.net","name":"Anna","at":1623753691,"n":10,"ttl":28,"calls":[],"push":"\#(sampleCode)",
+            "from":"sip:103@example.net","name":"Anna","at":1623753691,"sent":1623753691,"n":10,"ttl":28,"calls":[],"push":"\#(sampleCode)",
             "text":"Anna <sip:103@example.net>, 10","fixed":[1.50,true,null,"a\"b",{"x":{}}]}
             """#
         #expect(try JSONValue(request.body) == JSONValue(Array(expected.utf8)))

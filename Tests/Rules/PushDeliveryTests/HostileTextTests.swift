@@ -202,7 +202,7 @@ struct HostileTextTests {
                 #expect(holds(apple["aps"]?["alert"]?["body"]?.string, text))
                 let data =
                     switch profile {
-                    case .ecss10: apple["acme"]?["ctm"]
+                    case .ecss10, .ecss10Extended: apple["acme"]?["ctm"]
                     case .tenDarts: apple["ctm"]
                     case .linphone: apple["customPayload"]
                     }

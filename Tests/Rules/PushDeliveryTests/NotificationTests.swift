@@ -275,7 +275,7 @@ struct AppleNotificationTests {
 
 @Suite("Notifications and how much a provider takes")
 struct NotificationSizeTests {
-    private static let profiles: [PayloadProfile] = [.ecss10, .tenDarts, .linphone]
+    private static let profiles: [PayloadProfile] = PayloadProfile.allCases
 
     /// A custom object that makes the payload as long as it may be, and what its length counts.
     private func filled(

@@ -17,7 +17,7 @@ struct TenDartsPayloadTests {
                 == #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"28s"},"data":{"#
                 + #""id":"\#(code)","message":"Anna","title":"Incoming call","badge":"10","dst":"call","#
                 + #""dsc":"0000000000000001","cfm":"1","sil":"0","org":"10d","#
-                + #""ctm":"{\"type\":\"invite\",\"date\":1623753691,\"number\":\"sip:103@example.net\",\"display_name\":\"Anna\"}"}}}"#
+                + #""ctm":"{\"type\":\"invite\",\"date\":1623753691,\"number\":\"sip:103@example.net\",\"display_name\":\"Anna\",\"call_id\":\"a84b4c76e66710@pc33.example.net\",\"sent\":1623753691}"}}}"#
         )
     }
 
@@ -26,7 +26,8 @@ struct TenDartsPayloadTests {
             PushSettings.sample(.tenDarts).body(push(to: remote, incomingCall()))
                 == #"{"aps":{"alert":{"title":"Incoming call","body":"Anna"},"sound":"default","badge":10},"#
                 + #""id":"\#(code)","title":"Incoming call","dst":"call","dsc":"0000000000000001","cfm":1,"sil":0,"#
-                + #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","display_name":"Anna"}}"#
+                + #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","display_name":"Anna","#
+                + #""call_id":"a84b4c76e66710@pc33.example.net","sent":1623753691}}"#
         )
     }
 
@@ -35,7 +36,7 @@ struct TenDartsPayloadTests {
             PushSettings.sample(.tenDarts, .background).rendered(push(to: remote, incomingCall())))
         #expect(
             request.text
-                == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"call","dsc":"0000000000000001","cfm":1,"sil":1,"org":"10d"}"#
+                == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"call","dsc":"0000000000000001","cfm":1,"sil":1,"org":"10d","ctm":{"call_id":"a84b4c76e66710@pc33.example.net","sent":1623753691}}"#
         )
         #expect(request.header("apns-push-type") == "background")
         #expect(request.header("apns-priority") == "5")

@@ -71,7 +71,8 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "The kind of a token if the device does not name it: remote, or voip for PushKit tokens."),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip)."),
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them."
+        ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
             "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for VoIP tokens and the payload linphone, else none."

@@ -30,7 +30,7 @@ extension PayloadProfile {
     /// that is never reported.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
-        case .ecss10: .list
+        case .ecss10, .ecss10Extended: .list
         case .tenDarts: wish ?? .list
         case .linphone: wish ?? .none
         }

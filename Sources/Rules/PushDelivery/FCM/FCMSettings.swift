@@ -13,7 +13,7 @@ package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
 package struct FCMSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var bodyFormat = FCMBodyFormat.v1
-    package var payload = PayloadProfile.ecss10
+    package var payload: PayloadProfile?
     package var afterEnd: AfterEnd?
     package var params: [String] = []
     package var serviceAccountFile: String?
@@ -34,9 +34,10 @@ package struct FCMSettings: SettingsGroup, Equatable {
         .choice(
             "body-format", \.bodyFormat,
             "The interface to use: v1, or legacy for gateways that accept the legacy messages of ECSS-10."),
-        .choice(
-            "payload", \.payload,
-            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip)."),
+        .value(
+            "payload", \.payload, .choice, example: "ecss10",
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them. Default: ecss10.extended, which says who calls; for legacy, ecss10."
+        ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
             "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for the payload linphone, else none."
@@ -69,6 +70,9 @@ package struct FCMSettings: SettingsGroup, Equatable {
         guard enabled, bodyFormat == .v1, serviceAccountFile == nil else { return [] }
         return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
     }
+
+    /// The payload format. By default a push says who calls, except over the old interface, which ECSS-10 defines.
+    package var profile: PayloadProfile { payload ?? (bodyFormat == .v1 ? .ecss10Extended : .ecss10) }
 
     /// The server's URL, without a slash at its end.
     package var baseURL: String { (endpoint ?? "https://fcm.googleapis.com").withoutTrailingSlash }

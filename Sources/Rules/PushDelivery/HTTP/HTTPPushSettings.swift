@@ -61,8 +61,8 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         .value(
             "body", \.body, bodyType,
             example:
-                "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"at\": \"{{date}}\"}'",
-            "JSON whose strings may contain fields. A string that is only {{date}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it, requests have no body."
+                "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"call\": \"{{call-id}}\", \"sent\": \"{{sent}}\", \"ttl\": \"{{ttl}}\"}'",
+            "JSON whose strings may contain fields. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it, requests have no body."
         ),
         .secret(
             "secret", \.secret,

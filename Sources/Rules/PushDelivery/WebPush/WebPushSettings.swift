@@ -25,7 +25,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip). Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Other devices are woken without a payload."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them. Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Other devices are woken without a payload."
         ),
         .choice(
             "after-end", \.afterEnd,
