@@ -27,6 +27,8 @@ static inline CURLcode easy_set_sink(CURL *easy, CURLoption option, curl_write_c
 static inline CURLcode easy_set_gate(CURL *easy, curl_prereq_callback value) {
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, value);
 }
+/* A macro that Swift does not import. */
+static inline unsigned long auth_basic(void) { return CURLAUTH_BASIC; }
 static inline CURLcode easy_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }

@@ -81,6 +81,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         if let easy = exchange.connection as? EasyHandle { retire(easy) }
     }
 
+    package func delay(of exchange: HTTPExchange) -> HTTPClientError? { (exchange.connection as? EasyHandle)?.delay }
+
     /// Does nothing. Opening HTTP/1.1 connections before the first request would gain too little.
     package func keepWarm(_ request: HTTPClientRequest) {}
 

@@ -65,8 +65,24 @@ extension HTTP2Origin {
         let opening = Opening(
             began: now, timeout: first?.request.connectTimeout ?? HTTPClientRequest.standardConnectTimeout)
         self.opening = opening
+        if let proxy = key.proxy { return resolve(proxy, opening) }
         if let address = key.address { return resolved(opening, .success([Endpoint(address, key.target.port)])) }
         names.resolve(key.target) { [weak self] in self?.resolved(opening, $0) }
+    }
+
+    /// Only the proxy's name is looked up here: the proxy looks up the server's.
+    private func resolve(_ proxy: HTTPProxy, _ opening: Opening) {
+        guard let target = proxy.target else { return failed(proxy.error(.unresolved("it is no host name"))) }
+        names.resolve(target) { [weak self] result in
+            self?.resolved(opening, result.mapError { proxy.error(.unresolved($0.detail)) })
+        }
+    }
+
+    /// Why no connection is open yet, if a proxy is the cause.
+    var openingDelay: HTTPClientError? {
+        guard let proxy = key.proxy, let opening else { return nil }
+        guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }
+        return connection.relayDelay.map { proxy.error(.tunnel($0)) }
     }
 
     private func resolved(_ opening: Opening, _ result: Result<[Endpoint], HTTPClientError>) {
@@ -135,7 +151,7 @@ extension HTTP2Origin {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
         // With an invalid certificate, no other address is tried: it would present the same certificate.
-        if error.code == .tls { failed(error) } else { connectNext(opening, error) }
+        if error.code == .tls || error.code == .proxyRefused { failed(error) } else { connectNext(opening, error) }
     }
 
     private func failed(_ error: HTTPClientError) {

@@ -15,6 +15,7 @@ final class HTTP2Origin: @unchecked Sendable {
     struct Key: Hashable {
         let target: RequestTarget
         let address: IPAddress?
+        let proxy: HTTPProxy?
         let authorityFile: String?
         let certificateFile: String?
         let keyFile: String?
@@ -24,6 +25,7 @@ final class HTTP2Origin: @unchecked Sendable {
             self.target = target
             let route = request.route
             address = route.address
+            proxy = route.proxy
             authorityFile = route.authorityFile
             certificateFile = route.certificateFile
             keyFile = route.keyFile

@@ -20,6 +20,8 @@ package struct HTTPRoute: Hashable, Sendable {
     /// An address, which is used instead of resolving the URL's host. The server name and the expected certificate are
     /// still the URL's.
     package var address: IPAddress?
+    /// The proxy that leads to the server.
+    package var proxy: HTTPProxy?
     /// The group of the request. Requests share connections and limits only within their group.
     package var group = ""
 

@@ -18,6 +18,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
     static let outOfMemory = ENOMEM
     static let protocolError = EPROTO
+    static let timedOut = ETIMEDOUT
 
     /// Whether another socket uses the address.
     package var isAddressInUse: Bool { code == EADDRINUSE }

@@ -43,6 +43,8 @@ package struct PushConnectionSettings: Sendable {
     /// The client certificate for connections to the server.
     package var certificateFile: String?
     package var keyFile: String?
+    /// How requests reach the server; `nil`: as the setting for all providers says.
+    package var proxy: PushProxy?
     /// The secrets that sign each request: the new secret, and the one that it replaces.
     package var secrets: [Secret] = []
 }

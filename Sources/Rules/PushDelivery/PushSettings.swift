@@ -12,6 +12,7 @@ package struct PushSettings: SettingsGroup, Equatable {
     package var requestTimeout: Duration = .seconds(5)
     package var timeline = TimelineSettings()
     package var sourceAddress: IPAddress?
+    package var proxy: PushProxy?
 
     package init() {}
 
@@ -34,6 +35,10 @@ package struct PushSettings: SettingsGroup, Equatable {
             "source-address", \.sourceAddress, .address, example: "192.0.2.20",
             "The source address of pushes, for a firewall or a provider that filters by address. Providers are then reached only over its address family. Default: the system chooses."
         ),
+        .value(
+            "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
+            "The HTTP proxy for all providers, token services included. It must allow CONNECT to them, and looks up their names. User and password may stand in it: http://user:password@host:port, with other characters as %XX. Each provider may have its own proxy. Default: no proxy; environment variables are ignored."
+        ).taken(.atOnce),
         .group(
             "timeline", \.timeline,
             "The timeline: the steps for each phone and call, which `sippushd explain` shows. Kept in the store."),

@@ -41,15 +41,19 @@ struct CredentialMakers {
     private var shared: [AnyHashable: Int] = [:]
 
     let accounts: [String: ServiceAccount]
+    /// The proxy for all providers.
+    let proxy: PushProxy?
     let requestTimeout: Duration
     let http: HTTPSession
     let log: Log
 
     init(
-        _ directory: PushDirectory, accounts: [String: ServiceAccount], requestTimeout: Duration, http: HTTPSession,
+        _ directory: PushDirectory, accounts: [String: ServiceAccount], proxy: PushProxy?, requestTimeout: Duration,
+        http: HTTPSession,
         log: Log
     ) throws(PushSetupError) {
         self.accounts = accounts
+        self.proxy = proxy
         self.requestTimeout = requestTimeout
         self.http = http
         self.log = log

@@ -12,13 +12,15 @@ struct GoogleTokenClient {
         let accountFile: String
         let tokenEndpoint: String?
         let authorityFile: String?
+        let proxy: HTTPProxy?
 
         /// `nil` for FCM's legacy interface, which has a fixed key.
-        init?(_ settings: FCMSettings) {
+        init?(_ settings: FCMSettings, proxy: PushProxy?) {
             guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
             accountFile = file
             tokenEndpoint = settings.tokenEndpoint
             authorityFile = settings.caFile
+            self.proxy = HTTPProxy(settings.proxy, else: proxy)
         }
     }
 
@@ -48,6 +50,7 @@ struct GoogleTokenClient {
         var request = try account.grantRequest(
             endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)
         request.timeout = timeout
+        request.route.proxy = key.proxy
         let url = request.url
         http.send(request) { result in
             let answer = Self.answer(result, of: url)
@@ -85,7 +88,9 @@ struct GoogleTokenClient {
 
 extension FCMApp: CredentialedApp {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
-        guard let key = GoogleTokenClient.Key(settings), let account = makers.accounts[key.accountFile] else {
+        guard let key = GoogleTokenClient.Key(settings, proxy: makers.proxy),
+            let account = makers.accounts[key.accountFile]
+        else {
             return settings.serverKey.map { .fixed("key=" + $0.reveal()) } ?? .none
         }
         let client = GoogleTokenClient(

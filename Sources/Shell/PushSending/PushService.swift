@@ -38,14 +38,15 @@ package final class PushService: @unchecked Sendable {
         let accounts = try ServiceAccount.all(of: &settings)
         self.settings = settings
         let directory = PushDirectory(settings)
-        connections = ProviderConnections(directory)
+        connections = ProviderConnections(directory, proxy: settings.proxy)
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = Self.connectionLimit
         limits.source = settings.sourceAddress
         limits.requests = (directory.apps.map(\.limits.requests).max() ?? 0) + 1
         http = HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
         makers = try CredentialMakers(
-            directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
+            directory, accounts: accounts, proxy: settings.proxy, requestTimeout: settings.requestTimeout, http: http,
+            log: log)
         var setup = DispatchSetup(directory, PushCredentials(makers.sources, kinds: makers.all.map(\.kind)))
         setup.answerTimeout = settings.requestTimeout
         setup.plainLimit = Self.connectionLimit

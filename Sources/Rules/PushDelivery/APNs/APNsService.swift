@@ -58,7 +58,8 @@ package final class APNsApp: PushAppRules {
 
     package var connection: PushConnectionSettings {
         PushConnectionSettings(
-            authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile)
+            authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile,
+            proxy: settings.proxy)
     }
 
     package var limits: ProviderLimits { settings.limits }

@@ -48,6 +48,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var sandboxEndpoint: String?
     package var caFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
     package var feedback = FeedbackSettings()
     package var apps: [String: APNsSettings] = [:]
@@ -101,6 +102,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "A server for tokens of apns.dev. Default: endpoint."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Apple, for each app."),
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(

@@ -6,6 +6,7 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
     package var endpoint = "https://pnm.cloudsoftphone.com"
     package var afterEnd = AfterEnd.push
     package var caFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
 
     package init() {}
@@ -21,6 +22,7 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
             "The message for a phone that was pushed for a call and registers only after the call's end. push: a push about the end, sent immediately, because these apps show a call as soon as its push arrives. invite-cancel: INVITE and CANCEL if it registers within a minute. none: nothing."
         ),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to the mediator."),
     ]
 

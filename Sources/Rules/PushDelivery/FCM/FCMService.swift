@@ -62,7 +62,9 @@ package final class FCMApp: PushAppRules {
     }
 
     package var baseURL: String? { settings.baseURL }
-    package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
+    package var connection: PushConnectionSettings {
+        PushConnectionSettings(authorityFile: settings.caFile, proxy: settings.proxy)
+    }
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.profile == .tenDarts }
 

@@ -22,6 +22,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var tokenEndpoint: String?
     package var caFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
     package var apps: [String: FCMSettings] = [:]
 
@@ -59,6 +60,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "The URL for access tokens. Default: the URL in the service account."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],

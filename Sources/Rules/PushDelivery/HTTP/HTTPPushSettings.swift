@@ -44,6 +44,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var caFile: String?
     package var certFile: String?
     package var certKeyFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
 
     package init() {}
@@ -89,6 +90,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/client-key.pem",
             "The certificate's private key, PEM."),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to that server."),
     ]
 

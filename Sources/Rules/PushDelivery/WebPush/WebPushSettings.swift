@@ -10,6 +10,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package var keyFile: String?
     package var contact: String?
     package var caFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
 
     package init() {}
@@ -39,6 +40,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
             "The contact for push services in case of problems: a mailto: or https: URI."),
         .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to each push service."),
     ]
 

@@ -287,7 +287,7 @@ package final class StreamFlows: @unchecked Sendable {
         case .tls(let text): refused(stream, text)
         case .idle: counters.count(.flowIdle)
         case .outputStalled, .outputOverflow: note(.flowNotReading, of: stream)
-        case .peerClosed, .system, .openTimeout, .inputOverflow, .finished: break
+        case .peerClosed, .system, .tunnel, .openTimeout, .inputOverflow, .finished: break
         }
         ended(stream)
     }
