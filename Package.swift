@@ -116,10 +116,10 @@ let package = Package(
         module("Compression", on: .outside, ["CLZ4", "Bytes"]),
         module("HTTP2", on: .outside, ["CNGHTTP2"]),
         module(
-            "HTTPClient", on: .outside, ["HTTPSemantics", "Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
+            "HTTPClient", on: .outside, ["HTTPSemantics", "Resolver", "Reactor", "Crypto", "Bytes", "Addressing", "Timekeeping"]),
         module(
             "HTTP1Connections", on: .outside,
-            ["HTTPSemantics", "CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
+            ["HTTPSemantics", "CCurl", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module(
             "HTTP2Connections", on: .outside,
             ["HTTPSemantics", "HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),

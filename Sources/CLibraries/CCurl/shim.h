@@ -12,6 +12,10 @@ static inline CURLcode easy_set_string(CURL *easy, CURLoption option, const char
 static inline CURLcode easy_set_bytes(CURL *easy, CURLoption option, const void *value) {
     return curl_easy_setopt(easy, option, value);
 }
+static inline CURLcode easy_set_blob(CURL *easy, CURLoption option, const void *bytes, size_t count) {
+    struct curl_blob blob = {(void *)bytes, count, CURL_BLOB_COPY};
+    return curl_easy_setopt(easy, option, &blob);
+}
 static inline CURLcode easy_set_pointer(CURL *easy, CURLoption option, void *value) {
     return curl_easy_setopt(easy, option, value);
 }

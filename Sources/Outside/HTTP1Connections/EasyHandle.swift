@@ -1,6 +1,7 @@
 import HTTPSemantics
 import Addressing
 import CCurl
+import Crypto
 import Glibc
 import HTTPClient
 import Reactor
@@ -25,6 +26,8 @@ final class EasyHandle {
     private var hasLeft = false
     /// Whether libcurl tried to send the request again.
     private var wasToRepeat = false
+    /// Whether libcurl waits for bytes, and so is connected.
+    private var isReading = false
     /// The current request of the handle.
     var exchange: HTTPExchange?
 
@@ -65,6 +68,7 @@ final class EasyHandle {
         isBodyTooLarge = false
         hasLeft = false
         wasToRepeat = false
+        isReading = false
         head.removeAll(keepingCapacity: true)
         var last = last.take()
         let hasBody = !request.body.isEmpty
@@ -142,13 +146,30 @@ final class EasyHandle {
     }
 
     private func set(_ route: HTTPRoute) -> Bool {
-        if let file = route.authorityFile { guard set(CURLOPT_CAINFO, file) else { return false } }
-        if let file = route.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
-        if let file = route.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        if let authority = route.authority {
+            // Without this, authorities in the system's folder would count as well.
+            guard unsafe easy_set_string(raw, CURLOPT_CAPATH, nil) == CURLE_OK,
+                set(authority, file: CURLOPT_CAINFO, bytes: CURLOPT_CAINFO_BLOB)
+            else { return false }
+        }
+        guard set(route.certificate, file: CURLOPT_SSLCERT, bytes: CURLOPT_SSLCERT_BLOB),
+            set(route.key, file: CURLOPT_SSLKEY, bytes: CURLOPT_SSLKEY_BLOB)
+        else { return false }
         if let path = route.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
         guard set(route.proxy) else { return false }
         if let address = route.address { guard connect(to: address) else { return false } }
         return true
+    }
+
+    private func set(_ pem: PEM?, file: CURLoption, bytes: CURLoption) -> Bool {
+        switch pem {
+        case nil: true
+        case .file(let path): set(file, path)
+        case .bytes(let content):
+            unsafe content.withUnsafeBytes {
+                unsafe easy_set_blob(raw, bytes, $0.baseAddress, $0.count) == CURLE_OK
+            }
+        }
     }
 
     private func setURL(_ text: String) -> Bool {
@@ -245,13 +266,15 @@ final class EasyHandle {
         if code == CURLE_COULDNT_RESOLVE_PROXY { return proxy.error(.unresolved(detail)) }
         let status = long(CURLINFO_HTTP_CONNECTCODE)
         if status != 0, !(200...299).contains(status) { return proxy.error(.tunnel(.refused(status: status))) }
-        guard status == 0, microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
+        guard microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
+        // Before the request, only the proxy's head is written.
+        if code == CURLE_WRITE_ERROR { return proxy.error(.tunnel(.tooLong)) }
+        guard status == 0 else { return nil }
         switch code {
         case CURLE_COULDNT_CONNECT:
             let error = SystemError(call: "connect", code: Int32(long(CURLINFO_OS_ERRNO)))
             return proxy.error(.tunnel(.unreachable(error)))
         case CURLE_OPERATION_TIMEDOUT: return delay
-        case CURLE_WRITE_ERROR: return proxy.error(.tunnel(.tooLong))
         case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_WEIRD_SERVER_REPLY, CURLE_PROXY,
             CURLE_UNSUPPORTED_PROTOCOL:
             return proxy.error(.tunnel(head.isEmpty ? .closed : .garbled))
@@ -264,8 +287,8 @@ final class EasyHandle {
         guard let proxy = exchange?.request.route.proxy, long(CURLINFO_HTTP_CONNECTCODE) == 0,
             microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero
         else { return nil }
-        if microseconds(CURLINFO_CONNECT_TIME_T) > .zero { return proxy.error(.tunnel(.silent)) }
         if microseconds(CURLINFO_NAMELOOKUP_TIME_T) == .zero { return proxy.error(.unresolved("no answer in time")) }
+        if isReading { return proxy.error(.tunnel(.silent)) }
         return proxy.error(.tunnel(.unreachable(SystemError(call: "connect", code: ETIMEDOUT))))
     }
 
@@ -317,6 +340,9 @@ final class EasyHandle {
         hasLeft = true
         return !wasToRepeat
     }
+
+    /// libcurl has begun or ended to wait for bytes.
+    func socketChanged(reads: Bool) { isReading = reads }
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
         // A status line begins the head of a new response. The previous head belonged to an interim response.

@@ -163,6 +163,13 @@ private func socketCallback(
 ) -> Int32 {
     guard let context = unsafe context else { return 0 }
     unsafe Unmanaged<HTTP1Transport>.fromOpaque(context).takeUnretainedValue().socketChanged(descriptor, what)
+    if what != CURL_POLL_REMOVE, let easy = unsafe easy {
+        var owner: UnsafeMutableRawPointer?
+        unsafe easy_private(easy, &owner)
+        guard let owner = unsafe owner else { return 0 }
+        unsafe Unmanaged<EasyHandle>.fromOpaque(owner).takeUnretainedValue().socketChanged(
+            reads: what & CURL_POLL_IN != 0)
+    }
     return 0
 }
 

@@ -120,10 +120,9 @@ extension HTTP2Origin {
             if let context, now < context.made + Self.contextTime {
                 return try context.context.makeClientSession(host: key.target.host)
             }
-            let certificate = key.certificateFile.map { PEM.file($0) }
             let made = try TLSContext.client(
-                authority: key.authorityFile.map { .file($0) }, certificate: certificate,
-                key: key.keyFile.map { .file($0) } ?? certificate, protocols: ["h2", "http/1.1"])
+                authority: key.authority, certificate: key.certificate, key: key.key ?? key.certificate,
+                protocols: ["h2", "http/1.1"])
             context = (now, made)
             return try made.makeClientSession(host: key.target.host)
         } catch {

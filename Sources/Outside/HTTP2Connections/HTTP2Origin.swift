@@ -16,9 +16,9 @@ final class HTTP2Origin: @unchecked Sendable {
         let target: RequestTarget
         let address: IPAddress?
         let proxy: HTTPProxy?
-        let authorityFile: String?
-        let certificateFile: String?
-        let keyFile: String?
+        let authority: PEM?
+        let certificate: PEM?
+        let key: PEM?
 
         init?(_ request: HTTPClientRequest) {
             guard let target = RequestTarget(request.url), target.isSecure, !target.hasUser else { return nil }
@@ -26,9 +26,9 @@ final class HTTP2Origin: @unchecked Sendable {
             let route = request.route
             address = route.address
             proxy = route.proxy
-            authorityFile = route.authorityFile
-            certificateFile = route.certificateFile
-            keyFile = route.keyFile
+            authority = route.authority
+            certificate = route.certificate
+            key = route.key
         }
     }
 

@@ -78,6 +78,12 @@ extension HTTPProxy: CustomStringConvertible, CustomDebugStringConvertible, Cust
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
+extension HTTPProxy.Login: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String { "(secret)" }
+    package var debugDescription: String { "(secret)" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
 // MARK: Errors
 
 extension HTTPProxy {

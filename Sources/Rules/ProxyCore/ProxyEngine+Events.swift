@@ -230,6 +230,12 @@ extension ProxyEngine {
         settlePushes(now: now)
     }
 
+    /// The keys that make credentials for providers were read again.
+    package func credentialsChanged(_ credentials: PushCredentials, now: Moment) {
+        ledger.credentialsChanged(credentials, now: now, into: &output.actions)
+        settlePushes(now: now)
+    }
+
     /// Apple's feedback service has reported these tokens as dead. Tokens have no index, because nothing else needs
     /// one. All bindings are searched, in steps, so that calls are served in between.
     ///

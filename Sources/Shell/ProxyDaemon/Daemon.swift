@@ -269,9 +269,16 @@ package final class Daemon: @unchecked Sendable {
             log.warning("this setting needs a restart", [.setting: .text(key)])
         }
         log.setLevel(settings.log.level)
+        push.reload(settings.push)
+        feedback?.settingsChanged(push.settings)
         let engineSettings = settings.engineSettings(with: push)
-        await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
+        let credentials = push.setup.credentials
+        await door.ask(.everything) { engine, now in
+            engine.settingsChanged(engineSettings)
+            engine.credentialsChanged(credentials, now: now)
+        }
         reloadTLS()
+        services.reloadCertificates()
         certificates?.watch(settings)
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
         api.reloadCertificate()

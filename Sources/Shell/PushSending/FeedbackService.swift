@@ -38,7 +38,9 @@ package final class FeedbackService: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private let search: Search
-    private let sources: [FeedbackSource]
+    private var sources: [FeedbackSource]
+    /// The last TLS context of each server whose files could be used.
+    private var contexts: [FeedbackSource: TLSContext] = [:]
     private let interval: Duration
     private let address: IPAddress?
     private let resolver: DNSResolver
@@ -82,6 +84,13 @@ package final class FeedbackService: @unchecked Sendable {
         }
     }
 
+    /// Takes changed files and proxies, from the next round on.
+    package func settingsChanged(_ settings: PushSettings) {
+        guard let changed = try? FeedbackSource.all(in: settings.apns, proxy: settings.proxy) else { return }
+        sources = changed
+        contexts = contexts.filter { changed.contains($0.key) }
+    }
+
     private func timeCame() {
         timer?.arm(at: loop.now + interval)
         pull { _ in }
@@ -101,7 +110,20 @@ package final class FeedbackService: @unchecked Sendable {
 
     private func next(of round: Round) {
         guard let source = round.rest.popFirst() else { return end(round) }
-        let pull = FeedbackPull(source, from: address, loop: loop, resolver: resolver) { [weak self] result in
+        let context: TLSContext
+        do throws(TLSError) {
+            context = try source.makeContext()
+            contexts[source] = context
+        } catch {
+            guard let former = contexts[source] else {
+                return pulled(FeedbackPull.Result(failure: error.description), from: source, in: round)
+            }
+            log.error(
+                "certificate not reloaded, the old one stays in use",
+                [.target: .described(source.endpoint), .reason: .described(error)])
+            context = former
+        }
+        let pull = FeedbackPull(source, context, from: address, loop: loop, resolver: resolver) { [weak self] result in
             self?.pulled(result, from: source, in: round)
         }
         round.pull = pull
@@ -214,6 +236,7 @@ private final class FeedbackPull {
     }
 
     private let source: FeedbackSource
+    private let context: TLSContext
     private let address: IPAddress?
     private let loop: EventLoop
     private let resolver: DNSResolver
@@ -230,10 +253,12 @@ private final class FeedbackPull {
     private static let patience: Duration = .seconds(30)
 
     init(
-        _ source: FeedbackSource, from address: IPAddress?, loop: EventLoop, resolver: DNSResolver,
+        _ source: FeedbackSource, _ context: TLSContext, from address: IPAddress?, loop: EventLoop,
+        resolver: DNSResolver,
         finished: @escaping (Result) -> Void
     ) {
         self.source = source
+        self.context = context
         self.address = address
         self.loop = loop
         self.resolver = resolver
@@ -264,7 +289,7 @@ private final class FeedbackPull {
         let tunnel = server.flatMap { source.proxy?.tunnel(to: $0) }
         let session: TLSSession
         do throws(TLSError) {
-            session = try source.makeContext().makeClientSession(host: source.endpoint.host)
+            session = try context.makeClientSession(host: source.endpoint.host)
         } catch {
             return end("\(error)")
         }

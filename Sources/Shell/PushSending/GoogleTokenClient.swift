@@ -10,17 +10,20 @@ import Timekeeping
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
+        /// The contents of that file.
+        let account: [UInt8]
         let tokenEndpoint: String?
-        let authorityFile: String?
-        let proxy: HTTPProxy?
+        let connection: AppConnection?
 
         /// `nil` for FCM's legacy interface, which has a fixed key.
-        init?(_ settings: FCMSettings, proxy: PushProxy?) {
-            guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
+        init?(_ settings: FCMSettings, _ makers: CredentialMakers) {
+            guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile,
+                let account = makers.accounts[file]
+            else { return nil }
+            self.account = account.content
+            connection = makers.connection
             accountFile = file
             tokenEndpoint = settings.tokenEndpoint
-            authorityFile = settings.caFile
-            self.proxy = HTTPProxy(settings.proxy, else: proxy)
         }
     }
 
@@ -33,24 +36,21 @@ struct GoogleTokenClient {
 
     private let key: Key
     private let account: ServiceAccount
-    private let http: HTTPSession
     private let timeout: Duration
     private let log: Log
 
-    init(_ key: Key, _ account: ServiceAccount, http: HTTPSession, timeout: Duration, log: Log) {
+    init(_ key: Key, _ account: ServiceAccount, timeout: Duration, log: Log) {
         self.key = key
         self.account = account
-        self.http = http
         self.timeout = timeout
         self.log = log
     }
 
     /// Requests a token. `done` is called once, later, on the loop.
-    func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
+    func ask(over http: HTTPSession, at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
         var request = try account.grantRequest(
-            endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)
+            endpoint: key.tokenEndpoint, route: key.connection?.route(group: "oauth"), now: date)
         request.timeout = timeout
-        request.route.proxy = key.proxy
         let url = request.url
         http.send(request) { result in
             let answer = Self.answer(result, of: url)
@@ -88,13 +88,13 @@ struct GoogleTokenClient {
 
 extension FCMApp: CredentialedApp {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
-        guard let key = GoogleTokenClient.Key(settings, proxy: makers.proxy),
+        guard let key = GoogleTokenClient.Key(settings, makers),
             let account = makers.accounts[key.accountFile]
         else {
             return settings.serverKey.map { .fixed("key=" + $0.reveal()) } ?? .none
         }
         let client = GoogleTokenClient(
-            key, account, http: makers.http, timeout: makers.requestTimeout, log: makers.log)
+            key, account, timeout: makers.requestTimeout, log: makers.log)
         return try makers.made(for: key) { () throws(PushSetupError) in .google(client) }
     }
 }

@@ -2,6 +2,7 @@ import Addressing
 import Crypto
 import Foundation
 import HTTPClient
+import HTTPSemantics
 import LoopTesting
 import ProviderTesting
 import Reactor
@@ -38,7 +39,7 @@ private struct ProxyFixture {
                 try Data(identity.certificate).write(to: URL(fileURLWithPath: file))
                 var request = HTTPClientRequest(
                     method: "POST", url: "https://\(host):\(port)/3/device/a",
-                    headers: [HTTPHeader("authorization", "bearer provider-secret")], body: [1])
+                    headers: [HTTPField("authorization", "bearer provider-secret")], body: [1])
                 request.route.version = version
                 request.route.authorityFile = file
                 request.route.proxy = HTTPProxy(host: "127.0.0.1", port: place, login: login)
@@ -96,7 +97,8 @@ struct ProxyTests {
     func `user and password open it`(version: HTTPRoute.Version) async throws {
         let login = HTTPProxy.Login(user: "daemon", password: "p@ss:word")
         // daemon:p@ss:word
-        try await ProxyFixture.with(version, .wants("ZGFlbW9uOnBAc3M6d29yZA=="), login: login) { (fixture) async throws in
+        try await ProxyFixture.with(version, .wants("ZGFlbW9uOnBAc3M6d29yZA=="), login: login) {
+            (fixture) async throws in
             #expect(try await fixture.session.response(to: fixture.request).status == 200)
         }
     }
@@ -180,7 +182,8 @@ struct ProxyTests {
 
     @Test(arguments: versions)
     func `after a refusal the next request asks again`(version: HTTPRoute.Version) async throws {
-        try await ProxyFixture.with(version, .answers("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")) { (fixture) async throws in
+        try await ProxyFixture.with(version, .answers("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")) {
+            (fixture) async throws in
             #expect(try await fixture.error().code == .proxy)
             await fixture.proxy.behave(.leads)
             #expect(try await fixture.session.response(to: fixture.request).status == 200)

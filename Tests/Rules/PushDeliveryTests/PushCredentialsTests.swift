@@ -54,6 +54,22 @@ struct PushCredentialsTests {
         #expect(credentials.wanted(by: app(0), at: nil, now: at(3401)) == .later(order, isNew: true))
     }
 
+    @Test func `after a reload credentials of the same keys stay, and orders of former keys are for nobody`() {
+        var credentials = PushCredentials([.made(0), .made(1)], kinds: [.apple, .google])
+        for number in 0...1 { _ = credentials.wanted(by: app(number), at: nil, now: at(0)) }
+        credentials.made(order, "bearer 1", life: nil, now: at(0))
+        credentials.changed(to: PushCredentials([.made(0), .made(2)], kinds: [0: .apple, 2: .google]))
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(1)) == .ready("bearer 1"))
+        let former = PushCredentials.Order(number: 1, origin: nil)
+        let next = PushCredentials.Order(number: 2, origin: nil)
+        #expect(!credentials.has(1) && credentials.has(2))
+        credentials.made(former, "Bearer of the former key", life: .seconds(3600), now: at(1))
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(1)) == .later(next, isNew: true))
+        credentials.changed(to: PushCredentials([.fixed("key=1"), .none], kinds: [:]))
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(2)) == .ready("key=1"))
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(2)) == .ready(nil))
+    }
+
     @Test func `web push has a token for each server`() {
         var credentials = PushCredentials([.made(0)], kinds: [.webPush])
         #expect(credentials.wanted(by: app(0), at: nil, now: at(0)) == .ready(nil))

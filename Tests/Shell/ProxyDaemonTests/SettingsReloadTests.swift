@@ -1,4 +1,5 @@
 import ProxyRuntime
+import PushDelivery
 import Testing
 
 @testable import ProxyDaemon
@@ -34,6 +35,9 @@ struct SettingsReloadTests {
         "push.apns.payload": "10d", "push.apns.after-end": "push", "push.apns.remote-push-type": "background",
         "push.apns.badge-type": "number", "push.apns.team-id": "a", "push.apns.key-id": "a",
         "push.apns.key-file": "/tmp/a", "push.apns.cert-file": "/tmp/a", "push.apns.cert-key-file": "/tmp/a",
+        "push.proxy": "\"http://a:1\"",
+        "push.apns.proxy": "\"http://a:1\"", "push.fcm.proxy": "none", "push.webpush.proxy": "none",
+        "push.acrobits.proxy": "\"http://u:p@a:1\"",
         "push.apns.endpoint": "http://a", "push.apns.sandbox-endpoint": "http://a", "push.apns.ca-file": "/tmp/a",
         "push.apns.limits.requests": "7", "push.apns.limits.queue": "7", "push.apns.feedback.endpoint": "a.example:7",
         "push.apns.feedback.cert-file": "/tmp/a", "push.apns.feedback.cert-key-file": "/tmp/a",
@@ -100,6 +104,7 @@ struct SettingsReloadTests {
         var text = ""
         dump(settings.engineSettings(with: settings.push, vapidKey: nil), to: &text)
         dump(settings.flowLimits(descriptors: 1_000_000), to: &text)
+        dump(settings.push, to: &text)
         dump(settings.tls, to: &text)
         dump(settings.log.level, to: &text)
         dump(settings.shutdown, to: &text)
@@ -128,6 +133,38 @@ struct SettingsReloadTests {
         }
         // What has been taken is not told of again.
         #expect(after.reload(from: wished) == waiting)
+    }
+
+    /// Keys and proxies of apps are taken one by one while the apps are the same.
+    @Test(arguments: [
+        (
+            "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: one}}}",
+            "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: two, proxy: none}}}", [] as [String]
+        ),
+        (
+            "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: one}}}",
+            "http: {enabled: true, apps: {a: {url: \"https://g/\", secret: two}}}", ["push.http.apps.a.url"]
+        ),
+        (
+            "fcm: {apps: {b: {params: [c], server-key: d}}}", "fcm: {apps: {b: {params: [e], server-key: f}}}",
+            ["push.fcm.apps.b.params"]
+        ),
+        (
+            "fcm: {apps: {b: {params: [c]}}}", "fcm: {apps: {b: {params: [c]}, g: {params: [h]}}}",
+            ["push.fcm.apps"]
+        ),
+    ])
+    func `apps are compared one by one`(before: String, after: String, waiting: [String]) throws {
+        func settings(_ push: String) throws -> DaemonSettings {
+            let node = try YAMLNode.read(Array("{push: {\(push)}}".utf8), file: "f")
+            var problems = SettingsProblems(file: "f")
+            return DaemonSettings(reading: node, at: node.position, &problems)
+        }
+        var present = try settings(before)
+        let wished = try settings(after)
+        #expect(present.reload(from: wished) == waiting)
+        #expect(present.push.http.apps["a"]?.secret == wished.push.http.apps["a"]?.secret)
+        #expect((present.push == wished.push) == waiting.isEmpty)
     }
 
     @Test func `the list for the README names groups with their exceptions`() {

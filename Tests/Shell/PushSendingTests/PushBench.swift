@@ -26,8 +26,8 @@ actor PushBench {
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    func start(_ settings: PushSettings) throws {
-        let service = try PushService(loop: loop, settings: settings, log: .silent)
+    func start(_ settings: PushSettings, log: Log = .silent) throws {
+        let service = try PushService(loop: loop, settings: settings, log: log)
         service.happened = { [weak self] event in
             self?.assumeIsolated { bench in
                 bench.waiting.append(event)
@@ -37,6 +37,13 @@ actor PushBench {
         timer = try LoopTimer(on: loop) { [weak self] in self?.assumeIsolated { $0.timePassed() } }
         dispatcher = PushDispatcher(service.setup, log: .silent)
         self.service = service
+    }
+
+    /// As a daemon at SIGHUP.
+    func reload(_ settings: PushSettings) {
+        service?.reload(settings)
+        if let service { dispatcher?.credentialsChanged(service.setup.credentials, now: loop.moment) }
+        follow()
     }
 
     private func timePassed() {

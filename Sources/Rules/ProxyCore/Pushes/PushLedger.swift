@@ -82,6 +82,12 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
+    /// The keys that make credentials for providers were read again.
+    mutating func credentialsChanged(_ credentials: PushCredentials, now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.credentialsChanged(credentials, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
     private mutating func carryOut(now: Moment, into actions: inout [ProxyAction]) {
         dispatcher.takeActions(into: &orders)
         // The array is reversed because popping from its end moves each order out instead of copying it.

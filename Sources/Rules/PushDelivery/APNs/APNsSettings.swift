@@ -84,24 +84,28 @@ package struct APNsSettings: SettingsGroup, Equatable {
         ),
         .choice(
             "badge-type", \.badgeType, "The form of the badge: string as in ECSS-10, or number as iOS expects."),
-        .string("team-id", \.teamID, example: "DEF123GHIJ", "The team identifier, ten characters."),
-        .string("key-id", \.keyID, example: "ABC123DEFG", "The identifier of the signing key, ten characters."),
+        .string("team-id", \.teamID, example: "DEF123GHIJ", "The team identifier, ten characters.").taken(.atOnce),
+        .string("key-id", \.keyID, example: "ABC123DEFG", "The identifier of the signing key, ten characters.").taken(
+            .atOnce),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/AuthKey_ABC123DEFG.p8",
-            "The signing key from Apple, a .p8 file. It is valid for all apps of the team."),
+            "The signing key from Apple, a .p8 file. It is valid for all apps of the team."
+        ).taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "The app's push certificate, PEM, instead of a signing key."),
+            "The app's push certificate, PEM, instead of a signing key."
+        ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem", "The certificate's private key, PEM."
-        ),
+        ).taken(.atOnce),
         .string(
             "endpoint", \.endpoint, example: "https://127.0.0.1:8443",
             "A server to use instead of the environment's, for tests."),
         .string(
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "A server for tokens of apns.dev. Default: endpoint."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+            .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Apple, for each app."),
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),

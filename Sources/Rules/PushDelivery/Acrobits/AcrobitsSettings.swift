@@ -21,7 +21,8 @@ package struct AcrobitsSettings: SettingsGroup, Equatable {
             "after-end", \.afterEnd,
             "The message for a phone that was pushed for a call and registers only after the call's end. push: a push about the end, sent immediately, because these apps show a call as soon as its push arrives. invite-cancel: INVITE and CANCEL if it registers within a minute. none: nothing."
         ),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+            .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to the mediator."),
     ]

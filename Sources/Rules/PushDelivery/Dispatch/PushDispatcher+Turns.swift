@@ -110,6 +110,13 @@ extension PushDispatcher {
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
     }
 
+    /// Pushes whose credential will not be made any more ask for another one.
+    func askAgain(now: Moment) {
+        let lost = withoutCredential.filter { !credentials.has($0.order.number) && $0.entry.hasPlace }
+        withoutCredential.removeAll { !credentials.has($0.order.number) }
+        for (entry, _) in lost { begin(entry, now: now) }
+    }
+
     private func takeWaiting(for order: PushCredentials.Order) -> [Entry] {
         let waiting = withoutCredential.filter { $0.order == order && $0.entry.hasPlace }
         withoutCredential.removeAll { $0.order == order }

@@ -174,6 +174,14 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
+    /// The keys that make credentials have changed. Pushes that wait for a credential of a former key wait for the new one.
+    package func credentialsChanged(_ changed: PushCredentials, now: Moment) {
+        credentials.changed(to: changed)
+        askAgain(now: now)
+        renewCredentials(now: now)
+        lookForDeadline()
+    }
+
     package func happened(_ event: Event, now: Moment) {
         switch event {
         case .answered(let transmission, let answer, let time): answered(transmission, answer, after: time, now: now)

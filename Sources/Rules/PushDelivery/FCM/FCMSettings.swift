@@ -49,17 +49,19 @@ package struct FCMSettings: SettingsGroup, Equatable {
         ),
         .path(
             "service-account-file", \.serviceAccountFile, example: "/etc/sippushd/firebase.json",
-            "The service account's JSON file from Google; required for v1."),
+            "The service account's JSON file from Google; required for v1."
+        ).taken(.atOnce),
         .string(
             "project-id", \.projectID, example: "my-project", "The project, if it is not the service account's own."),
-        .secret("server-key", \.serverKey, "The server key, for legacy."),
+        .secret("server-key", \.serverKey, "The server key, for legacy.").taken(.atOnce),
         .string(
             "endpoint", \.endpoint, example: "http://127.0.0.1:8080",
             "A server to use instead of https://fcm.googleapis.com, for gateways and tests."),
         .string(
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "The URL for access tokens. Default: the URL in the service account."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM.")
+            .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(

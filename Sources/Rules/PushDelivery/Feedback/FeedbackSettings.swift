@@ -49,12 +49,15 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
             "The server that lists dead tokens. Without it, no server is asked. Apple switched its own off in 2021."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "The client certificate, PEM. Default: the certificate of apns."),
+            "The client certificate, PEM. Default: the certificate of apns."
+        ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem",
-            "The certificate's private key, PEM. Default: the key of apns."),
+            "The certificate's private key, PEM. Default: the key of apns."
+        ).taken(.atOnce),
         .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."
+        ).taken(.atOnce),
         .duration(
             "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval, "How often the server is asked."),
     ]

@@ -68,10 +68,11 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         .secret(
             "secret", \.secret,
             "The key that signs requests. The header is sippushd-signature: t=SECONDS,v1=HEX with the Unix time and the HMAC-SHA256 of that time, a full stop and the body."
-        ),
+        ).taken(.atOnce),
         .secret(
             "previous-secret", \.previousSecret,
-            "The previous key. It adds a second v1. Set it until the receiver has the new secret."),
+            "The previous key. It adds a second v1. Set it until the receiver has the new secret."
+        ).taken(.atOnce),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
             "The statuses that mean success. Empty: 200 to 299."),
@@ -83,13 +84,16 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
             "after-end", \.afterEnd,
             "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing."
         ),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+            .taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/client-cert.pem",
-            "The client certificate for that server, PEM."),
+            "The client certificate for that server, PEM."
+        ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/client-key.pem",
-            "The certificate's private key, PEM."),
+            "The certificate's private key, PEM."
+        ).taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to that server."),
     ]

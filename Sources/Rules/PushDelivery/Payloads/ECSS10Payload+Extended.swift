@@ -13,10 +13,16 @@ extension ECSS10Payload {
             return fields(context, room: room) + context.callTie
         }
         let number = call.isNameless ? ByteString("anonymous") : call.callerURI
-        return [
-            PayloadField("type", word: "invite"), PayloadField("date", call.receivedAt.seconds),
-            PayloadField("number", number, atMost: numberLimit), name(of: call),
-        ] + context.callTie + [PayloadField("ttl", context.inviteTTL)]
+        // One array, because this is the usual push of a call.
+        var fields: [PayloadField] = []
+        fields.reserveCapacity(7)
+        fields.append(PayloadField("type", word: "invite"))
+        fields.append(PayloadField("date", call.receivedAt.seconds))
+        fields.append(PayloadField("number", number, atMost: numberLimit))
+        fields.append(name(of: call))
+        context.appendCallTie(to: &fields)
+        fields.append(PayloadField("ttl", context.inviteTTL))
+        return fields
     }
 
     static func extendedApple(
@@ -49,15 +55,21 @@ extension PayloadContext {
     /// The members that tie a push about a call to its INVITE, and tell a late push from a fresh one: the Call-ID, and the
     /// time of this try. Empty in other pushes. Payloads whose form is ours have these members.
     var callTie: [PayloadField] {
+        var fields: [PayloadField] = []
+        appendCallTie(to: &fields)
+        return fields
+    }
+
+    func appendCallTie(to fields: inout [PayloadField]) {
         let callID: ByteString
         switch push.message {
         case .incomingCall(let call): callID = call.callID
         case .notification(let notification):
-            guard let end = notification.endedCall else { return [] }
+            guard let end = notification.endedCall else { return }
             callID = end.call.callID
-        case .missedCalls, .silent: return []
+        case .missedCalls, .silent: return
         }
-        let sent = PayloadField("sent", now.seconds)
-        return callID.count > Self.callIDLimit ? [sent] : [PayloadField("call_id", callID, atMost: .max), sent]
+        if callID.count <= Self.callIDLimit { fields.append(PayloadField("call_id", callID, atMost: .max)) }
+        fields.append(PayloadField("sent", now.seconds))
     }
 }

@@ -35,11 +35,13 @@ package struct WebPushSettings: SettingsGroup, Equatable {
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
             "The key that signs requests, PEM, on the curve P-256 (RFC 8292). Apps need its public key to subscribe; the answer to a REGISTER has it as +sip.vapid."
-        ),
+        ).taken(.atOnce),
         .value(
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
-            "The contact for push services in case of problems: a mailto: or https: URI."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
+            "The contact for push services in case of problems: a mailto: or https: URI."
+        ).taken(.atOnce),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM.")
+            .taken(.atOnce),
         .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to each push service."),
     ]

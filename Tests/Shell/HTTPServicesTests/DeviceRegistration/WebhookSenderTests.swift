@@ -54,6 +54,9 @@ private actor WebhookBench {
 
     private var openWebhooks: Int { sender.map { $0.waiting.count + $0.inFlight } ?? 0 }
 
+    /// As a daemon at SIGHUP.
+    func reload() { sender?.readAuthority() }
+
     /// A receiver over TLS.
     func receive(with certificate: SelfSignedCertificate) throws -> UInt16 {
         let semantics = ProviderSemantics { 0 }
@@ -167,6 +170,33 @@ struct WebhookSenderTests {
                     #expect(await bench.received.count == (isDelivered ? 1 : 0))
                     await bench.close()
                 }
+            }
+        }
+    }
+
+    @Test func `the authorities are read again, and broken ones change nothing`() async throws {
+        try await withFolder { folder in
+            let certificate = try SelfSignedCertificate(hosts: ["hooks.example.net"])
+            let file = folder.path + "/ca.pem"
+            func write(_ bytes: [UInt8]) throws { try Data(bytes).write(to: URL(filePath: file)) }
+            try write(try SelfSignedCertificate(hosts: ["hooks.example.net"]).certificate)
+            try await withLoop { loop in
+                let bench = WebhookBench(loop)
+                await bench.start { $0.webhookAuthorityFile = file }
+                let port = try await bench.receive(with: certificate)
+                #expect(try await bench.lose("https://hooks.example.net:\(port)/hook/a") != nil)
+                try write(certificate.certificate)
+                await bench.reload()
+                await bench.send(to: "https://hooks.example.net:\(port)/hook/b")
+                try write(Array("broken".utf8))
+                await bench.reload()
+                #expect(
+                    bench.log.lines.contains {
+                        $0.contains("certificate not reloaded, the old one stays in use") && $0.contains("ca.pem")
+                    })
+                _ = try await bench.lose("https://hooks.example.net:\(port)/hook/c")
+                #expect(await bench.received.count == 2)
+                await bench.close()
             }
         }
     }
