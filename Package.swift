@@ -191,7 +191,7 @@ let package = Package(
         program(
             "sippushd", on: .shell,
             [
-                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery",
+                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery", "Registration",
                 "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping", "JSON", "Bytes",
             ], libraries: [allocator.library]),
         module(
@@ -339,7 +339,10 @@ let package = Package(
         tests("StorageTests", on: .outside, ["TestSupport", "Storage"]),
         tests(
             "sippushdTests", on: .shell,
-            ["TestSupport", "sippushd", "Control", "PushDelivery", "Bytes", "Addressing", "Timekeeping"]),
+            [
+                "TestSupport", "sippushd", "ProxyDaemon", "Control", "PushDelivery", "Settings", "Bytes", "Addressing",
+                "Timekeeping",
+            ]),
         tests("WebSocketTests", on: .outside, ["WebSocket"]),
         tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", on: .values, ["TestSupport", "Timekeeping"]),

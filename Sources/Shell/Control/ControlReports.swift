@@ -187,12 +187,11 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
-    package var ha1SHA256: String
-    /// Without this hash for one user, the daemon offers SHA-512-256 to no user: a challenge must not reveal which
-    /// users exist.
+    /// Without one of these hashes, the daemon offers its function to no user: a challenge must not reveal which users exist.
+    package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
-    package init(name: String, ha1MD5: String, ha1SHA256: String, ha1SHA512_256: String? = nil) {
+    package init(name: String, ha1MD5: String, ha1SHA256: String? = nil, ha1SHA512_256: String? = nil) {
         self.name = name
         self.ha1MD5 = ha1MD5
         self.ha1SHA256 = ha1SHA256

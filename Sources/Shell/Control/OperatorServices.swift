@@ -58,12 +58,13 @@ package struct OperatorServices {
         }
     }
 
-    /// The routes of the control socket: all routes of the admin API, and backups, which are not offered to remote
-    /// callers.
+    /// The routes of the control socket: the routes of the admin API, backups, and users in bulk with their hashes. Remote callers
+    /// may use neither of the last two.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)
         BackupService(store: store, loop: loop, log: log).register(in: &router)
+        UserTransfer(routes: ControlRoutes(door: door, store: store, realms: realms)).register(in: &router)
         return router
     }
 }

@@ -45,6 +45,8 @@ package protocol ProxyStore: AnyObject, Sendable {
 
     // MARK: Questions
 
+    /// The users after the given one, by realm and name, with their hashes.
+    func users(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [DigestUser]
     /// The names of the users after the given one, sorted by realm and name. Each has the form `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [String]
     /// The last records about the first subject in the list that has records, oldest first.

@@ -273,6 +273,9 @@ package final class Daemon: @unchecked Sendable {
         await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
         reloadTLS()
         certificates?.watch(settings)
+        for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {
+            log.notice("systemd renews this certificate at a restart only", [.path: .text(credential)])
+        }
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
         api.reloadCertificate()
         admin.reloadCertificate()

@@ -1,7 +1,7 @@
 /// All subcommands, in the order in which `--help` lists them.
 let commands: [Command] = [
-    serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
-    userPasswordCommand,
+    initCommand, serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
+    userPasswordCommand, userImportCommand, userExportCommand,
     providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
     drainCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,

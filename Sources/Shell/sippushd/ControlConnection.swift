@@ -42,8 +42,12 @@ struct ControlConnection {
     }
 
     func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
+        try await send("PUT", resource, value)
+    }
+
+    func send(_ method: String, _ resource: String, _ value: some Encodable) async throws(Command.Failure) {
         guard let json = try? JSONValue(of: value) else { throw .failed("the request cannot be written") }
-        _ = try exchange("PUT", resource, body: json.bytes)
+        _ = try exchange(method, resource, body: json.bytes)
     }
 
     func delete(_ resource: String) async throws(Command.Failure) { _ = try exchange("DELETE", resource, body: []) }

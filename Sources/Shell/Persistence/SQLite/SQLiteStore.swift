@@ -214,6 +214,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     // Changes without a ticket are written before the read. An operator who has just seen a call asks for its record
     // immediately.
 
+    package func users(
+        after name: ByteString, in realm: ByteString, limit: Int
+    ) async throws(StoreError) -> [DigestUser] {
+        try await reader.read { try $0.users(after: name, in: realm, limit: limit) }
+    }
+
     package func userNames(
         after name: ByteString, in realm: ByteString, limit: Int
     ) async throws(StoreError) -> [String] {

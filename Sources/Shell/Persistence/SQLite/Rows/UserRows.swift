@@ -19,6 +19,13 @@ extension Connection {
         try values(of: try statement("SELECT * FROM user")) { $0.storedUser }
     }
 
+    /// The users after the given one, by realm and name.
+    func users(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [DigestUser] {
+        let rows = try statement(
+            "SELECT * FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
+        return try values(of: rows, limit: limit) { $0.storedUser }
+    }
+
     /// The names of the users after the given one, sorted by realm and name. Each has the form `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
         let rows = try statement(
