@@ -192,7 +192,7 @@ class Daemon:
             # What waits because the machine has other work is served all the same; T30.1 sets a limit of its own.
             "limits": {"queueing": "0s"},
             "log": {"level": "debug"},
-            "push": {"fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,
+            "push": {"try-credentials": False, "fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,
                              "endpoint": f"http://127.0.0.1:{self.suite.provider.port}"}},
             "api": {"listen": f'["{self.host}:{self.api_port}"]'},
             "admin": {"listen": f'["{self.host}:{self.admin_port}"]'},

@@ -26,4 +26,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }
+
+    /// The disk or the quota is used up.
+    package var isDiskFull: Bool { code == ENOSPC || code == EDQUOT }
 }

@@ -12,6 +12,7 @@ package struct PushSettings: SettingsGroup, Equatable {
     package var requestTimeout: Duration = .seconds(5)
     package var timeline = TimelineSettings()
     package var sourceAddress: IPAddress?
+    package var triesCredentials = true
 
     package init() {}
 
@@ -34,6 +35,10 @@ package struct PushSettings: SettingsGroup, Equatable {
             "source-address", \.sourceAddress, .address, example: "192.0.2.20",
             "The source address of pushes, for a firewall or a provider that filters by address. Providers are then reached only over its address family. Default: the system chooses."
         ),
+        .bool(
+            "try-credentials", \.triesCredentials,
+            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and the log each failure. The start does not wait for it."
+        ).taken(.atOnce),
         .group(
             "timeline", \.timeline,
             "The timeline: the steps for each phone and call, which `sippushd explain` shows. Kept in the store."),

@@ -129,6 +129,8 @@ package struct PushAppFigures: Codable, Sendable {
     package var refusal: String?
     /// Unix seconds.
     package var refusedAt: Int64?
+    /// The state of the credentials.
+    package var credentials = CredentialReport()
 }
 
 package struct UserReport: Codable, Sendable {

@@ -7,6 +7,7 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushSending
 import Registration
 import SIPGrammar
 import Timekeeping
@@ -20,6 +21,8 @@ struct ControlRoutes {
     let store: any ProxyStore
     /// The domains of users and the realm of their passwords. Neither can change while the daemon runs.
     let realms: UserRealms
+    /// The state of each app's credentials. Called on the loop.
+    let credentials: @Sendable () -> [String: CredentialStanding]
 
     static let pageLimits = 1...1000
     static let defaultPage = 100
@@ -87,10 +90,15 @@ struct ControlRoutes {
         let (providers, reports) = await door.ask(.everything) { engine, _ in
             (ProviderReport.all(of: engine), engine.pushReports)
         }
+        let standings = credentials()
         let apps = Dictionary(grouping: reports) { $0.app.provider.rawValue }
         return providers.map { provider in
             var provider = provider
-            provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
+            provider.apps = (apps[provider.name] ?? []).map { app, report in
+                var figures = PushAppFigures(name: app.name, report)
+                figures.credentials = CredentialReport(standings[app.name], report)
+                return figures
+            }
             return provider
         }
     }

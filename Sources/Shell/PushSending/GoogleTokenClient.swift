@@ -43,11 +43,41 @@ struct GoogleTokenClient {
         self.log = log
     }
 
-    /// Requests a token. `done` is called once, later, on the loop.
-    func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
+    /// Asks for a token that no push is sent with. `done` gets the token, or why there is none, and the lead of this
+    /// machine's clock. It is called once, later, on the loop. Nothing is logged.
+    func tryAsking(
+        at date: UnixTime, _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
+    ) throws(CryptoError) {
+        let request = try request(at: date)
+        let url = request.url
+        http.send(request) { result in
+            let lead = (try? result.get()).flatMap {
+                ProviderAnswer.clockLead(over: $0.header("date"), now: date)
+            }
+            switch (Self.answer(result, of: url), result) {
+            case (.credential(let value, _), _): done(value, nil, lead)
+            case (.failure(_, let words), .failure(let error)):
+                done(nil, .failed(words, cure: TrialCure.of(error, at: url)), nil)
+            case (.failure(.retry, let words), _):
+                done(nil, .failed(words, cure: "Look at the status page of Google, and try again later."), lead)
+            case (.failure(_, let words), _): done(nil, .refused(words, cure: Self.cure), lead)
+            }
+        }
+    }
+
+    private static let cure =
+        "Google does not take the service account: was its key deleted in the console? A wrong clock has the same effect: timedatectl."
+
+    private func request(at date: UnixTime) throws(CryptoError) -> HTTPClientRequest {
         var request = try account.grantRequest(
             endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)
         request.timeout = timeout
+        return request
+    }
+
+    /// `done` is called once, later, on the loop.
+    func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
+        let request = try request(at: date)
         let url = request.url
         http.send(request) { result in
             let answer = Self.answer(result, of: url)

@@ -23,10 +23,10 @@ package final class PushService: @unchecked Sendable {
     /// The dispatcher's setup: the apps, their credentials, and the limits for sending.
     package let setup: DispatchSetup
 
-    private let loop: EventLoop
-    private let http: HTTPSession
-    private let makers: CredentialMakers
-    private var connections: ProviderConnections
+    let loop: EventLoop
+    let http: HTTPSession
+    let makers: CredentialMakers
+    private(set) var connections: ProviderConnections
 
     /// The maximum number of connections to one provider. With HTTP/2 one connection is enough until its streams are
     /// used up.
@@ -42,7 +42,7 @@ package final class PushService: @unchecked Sendable {
         var limits = HTTPSession.Limits()
         limits.connectionsPerHost = Self.connectionLimit
         limits.source = settings.sourceAddress
-        limits.requests = (directory.apps.map(\.limits.requests).max() ?? 0) + 1
+        limits.requests = (directory.apps.map(\.limits.requests).max() ?? 0) + 2
         http = HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
         makers = try CredentialMakers(
             directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)

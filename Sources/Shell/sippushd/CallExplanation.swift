@@ -41,6 +41,8 @@ struct CallExplanation {
 
     private func heading(_ first: TimelineReport, _ start: Int64) -> String {
         if first.kind == "notification" {
+            // A token of no known device was tested.
+            if first.aor == "@" { return "Test push \(first.code ?? "") to a token, \(Words.date(start))" }
             return "Notification \(first.code ?? "") for \(first.aor), \(Words.date(start))"
         }
         if first.refusal != nil, let source = first.source.isEmpty ? nil : first.source {
@@ -122,7 +124,7 @@ struct DeviceExplanation {
 
     private var beginning: String {
         if isOutgoing { return "the call came from the phone at \(record.source)" }
-        let device = "device \(record.deviceName ?? "")"
+        let device = record.deviceName.map { "device \($0)" } ?? "the token"
         if let refusal { return words(refusal) }
         if record.kind == "notification" { return notificationBeginning(device) }
         return switch omission {
@@ -145,14 +147,15 @@ struct DeviceExplanation {
     }
 
     private func notificationBeginning(_ device: String) -> String {
-        switch omission {
+        let orderer = "ordered by \(record.peer.isEmpty ? "an application server" : record.peer)"
+        return switch omission {
         case nil:
-            "ordered by an application server; push to \(device)" + (record.app.isEmpty ? "" : " by \(record.app)")
-        case .ordinaryContact: "ordered by an application server; \(device) has no push token that is in use"
-        case .notCarried: "ordered by an application server; the token of \(device) carries no such push"
-        case .deviceLimit: "ordered by an application server; \(device) had too many pushes, so none was sent"
+            "\(orderer); push to \(device)" + (record.app.isEmpty ? "" : " by \(record.app)")
+        case .ordinaryContact: "\(orderer); \(device) has no push token that is in use"
+        case .notCarried: "\(orderer); the token of \(device) carries no such push"
+        case .deviceLimit: "\(orderer); \(device) had too many pushes, so none was sent"
         case .unknownUser, .noContact, .tooManyCalls, .providerOff, .justRegistered, .callerLimit:
-            "ordered by an application server; no push was sent to \(device)"
+            "\(orderer); no push was sent to \(device)"
         }
     }
 
@@ -328,6 +331,9 @@ struct DeviceExplanation {
                     + "The contact is gone until the app registers again."
         case .credentialsRefused where record.reason.contains("clock"):
             return "Set this machine's clock and keep it synchronized: timedatectl. The credentials may be correct."
+        case .credentialsRefused where record.reason.contains("TopicDisallowed"):
+            return
+                "Correct \(settings).topics: they are bundle identifiers of apps of the key's team. Check team-id, too."
         case .credentialsRefused where record.reason.contains("InvalidProviderToken"):
             return
                 "Check \(settings)\(credentialKeys): they must belong together, and the key must not be revoked. A wrong clock "

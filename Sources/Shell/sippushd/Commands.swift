@@ -1,8 +1,10 @@
 /// All subcommands, in the order in which `--help` lists them.
 let commands: [Command] = [
-    serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
+    serveCommand, checkConfigCommand, doctorCommand, certCheckCommand, userAddCommand, userRemoveCommand,
+    userListCommand,
     userPasswordCommand,
-    providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
+    providerListCommand, providerDisableCommand, providerEnableCommand, pushTestCommand, heldListCommand,
+    heldEndCommand,
     drainCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
     deviceRemoveCommand, explainCommand,

@@ -41,6 +41,14 @@ struct ControlConnection {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
+    /// An order with a body, whose answer can take long.
+    func post<Value: Decodable>(
+        _ resource: String, _ value: some Encodable, timeout: Duration
+    ) async throws(Command.Failure) -> Value {
+        guard let json = try? JSONValue(of: value) else { throw .failed("the request cannot be written") }
+        return try decode(exchange("POST", resource, body: json.bytes, timeout: timeout))
+    }
+
     func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
         guard let json = try? JSONValue(of: value) else { throw .failed("the request cannot be written") }
         _ = try exchange("PUT", resource, body: json.bytes)

@@ -21,6 +21,7 @@ let providerListCommand = Command(
                 app.accepted, app.failed, app.deadTokens, app.credentialsRefused, app.queued, app.inFlight,
             ]
             table.row([app.name, state] + figures.map { "\($0)" })
+            if let words = app.credentials.words { say("    \(words)") }
             if let problem = app.problem { say("    last error: \(problem)") }
             if let refusal = app.refusal { say("    refuses our credentials: \(refusal)") }
             if app.foreignTokens > 0 {
@@ -28,6 +29,22 @@ let providerListCommand = Command(
                     "    \(app.foreignTokens) pushes were for tokens of another app: compare pn-param with the settings"
                 )
             }
+        }
+    }
+}
+
+extension CredentialReport {
+    /// The state of the credentials in words; `nil` before the first trial.
+    fileprivate var words: String? {
+        let time = since.map { " since \(timeText($0))" } ?? ""
+        let because = reason.map { ": \($0)" } ?? ""
+        let advice = cure.map { " => \($0)" } ?? ""
+        return switch State(rawValue: state) {
+        case .works: "credentials known to work\(time)"
+        case .reached: "server answers\(time)\(because)"
+        case .refused: "credentials refused\(time)\(because)\(advice)"
+        case .failed: "credentials not tried, the provider fails\(time)\(because)\(advice)"
+        case .untried, nil: nil
         }
     }
 }

@@ -45,6 +45,12 @@ let checkConfigCommand = Command(
     arguments: "",
     options: [
         Command.configOption,
+        Command.Option(
+            name: "--as-service", value: nil,
+            help: "Also check whether the service's user can use the files of the settings. Run it as root."),
+        Command.Option(
+            name: "--unit", value: "FILE", help: "The service's unit (default: the system's sippushd.service)."),
+        Command.Option(name: "--user", value: "USER", help: "The service's user (default: as in the unit)."),
         Command.Option(name: "--print-sample", value: nil, help: "Print a sample file with every key and its default."),
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
         Command.Option(
@@ -72,7 +78,17 @@ let checkConfigCommand = Command(
         return
     }
     let settings = try invocation.settings()
-    let problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
+    var problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
+    if invocation.has("--as-service") {
+        for finding in invocation.serviceFindings(settings) {
+            let words = finding.words + (finding.cure.map { " => \($0)" } ?? "")
+            switch finding.level {
+            case .ok: say(words)
+            case .note: complain(["note: \(words)"])
+            case .wrong: problems.append(words)
+            }
+        }
+    }
     guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot serve with these settings"] + problems) }
     let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true
     for note in SetupCheck.notes(of: settings) + (isRunning ? [] : SetupCheck.takenPorts(of: settings)) {

@@ -223,6 +223,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
         case .commit: return "commit"
         case .journal, .record, .refresh, .trace, .flowProved, .expectLife, .reuse, .makeCredential: return nil
         case .dryRunEnded(_, let canBePushed): return "dry run \(canBePushed)"
+        case .testPushEnded(_, let record): return "test push \(record.answer?.rawValue ?? "")"
         case .push(let transmission):
             let request = transmission.push
             switch request.message {

@@ -1,4 +1,5 @@
 import ProxyRuntime
+import PushDelivery
 import Testing
 
 @testable import ProxyDaemon
@@ -29,7 +30,8 @@ struct SettingsReloadTests {
         "messages.max-bytes": "70000", "messages.max-age": "70s", "messages.max-total-bytes": "2000000",
         "messages.show-words": "false", "bucket.max-entries": "7", "bucket.max-age": "70s",
         "missed-calls.after-late-invite": "list", "push.invite-ttl-margin": "7s", "push.missed-calls-ttl": "7s",
-        "push.request-timeout": "7s", "push.source-address": "192.0.2.20", "push.apns.enabled": "true",
+        "push.request-timeout": "7s", "push.source-address": "192.0.2.20",
+        "push.try-credentials": "false", "push.apns.enabled": "true",
         "push.apns.environment": "sandbox", "push.apns.topics": "[a]", "push.apns.token-service": "voip",
         "push.apns.payload": "10d", "push.apns.after-end": "push", "push.apns.remote-push-type": "background",
         "push.apns.badge-type": "number", "push.apns.team-id": "a", "push.apns.key-id": "a",
@@ -102,6 +104,7 @@ struct SettingsReloadTests {
         dump(settings.flowLimits(descriptors: 1_000_000), to: &text)
         dump(settings.tls, to: &text)
         dump(settings.log.level, to: &text)
+        dump(settings.push.triesCredentials, to: &text)
         dump(settings.shutdown, to: &text)
         // Sets have no order.
         return text.split(separator: "\n").map(String.init).sorted()

@@ -26,10 +26,13 @@ package actor Providers {
     /// Gives the URL, whose authority is the certificate. With `apps`, clients must show that certificate.
     package func listen(
         _ certificate: SelfSignedCertificate, at address: IPAddress = .loopbackV4, plans: [String: String] = [:],
-        apps: SelfSignedCertificate? = nil
+        apps: SelfSignedCertificate? = nil, topics: Set<String>? = nil, projects: Set<String>? = nil,
+        clockLead: Duration = .zero
     ) throws -> String {
         let key = try ProviderKey(.bytes(Array(TestKeys.rfc7515P256.utf8)), for: .es256)
-        let semantics = ProviderSemantics(apnsKey: key) { SystemClock.moment.date.milliseconds }
+        let semantics = ProviderSemantics(apnsKey: key) { (SystemClock.moment.date + clockLead).milliseconds }
+        semantics.topics = topics
+        semantics.projects = projects
         for (token, plan) in plans {
             _ = semantics.answer(
                 SandboxRequest(
@@ -37,7 +40,7 @@ package actor Providers {
                     version: "h2",
                     connection: 0))
         }
-        let server = SandboxServer(loop: loop, semantics: semantics)
+        let server = SandboxServer(loop: loop, semantics: semantics, clockLead: clockLead)
         let context = try TLSContext.server(
             certificate: .bytes(certificate.certificate), key: .bytes(certificate.key), protocols: ["h2"],
             clientAuthority: apps.map { .bytes($0.certificate) })
@@ -65,6 +68,7 @@ package actor Providers {
     package var connectionCount: Int { server?.connectionCount ?? 0 }
 
     package var records: [PushRecord] { semantics?.records ?? [] }
+    package var trials: [PushRecord] { semantics?.trials ?? [] }
 
     package func close() {
         server = nil

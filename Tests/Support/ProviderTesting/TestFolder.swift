@@ -7,6 +7,8 @@ import TestSupport
 package struct TestFolder: Sendable {
     package let path: String
 
+    package init(path: String) { self.path = path }
+
     /// Everything switched on and pointed to one server.
     package func settings(_ url: String) throws -> PushSettings {
         try write(TestKeys.rfc7515P256, to: "key.p8")

@@ -247,7 +247,7 @@ package final class SimulatedWorld {
             for case .record(let record) in changes { recorded(record) }
             planCommit()
         case .push(let transmission): pushLeft(transmission)
-        case .makeCredential, .dryRunEnded: break
+        case .makeCredential, .dryRunEnded, .testPushEnded: break
         case .reported: break
         case .flowProved, .expectLife, .reuse: break
         case .resolve(_, let ticket):

@@ -127,3 +127,18 @@ struct APNsSemanticsTests {
         #expect(line.contains(records[0].credential) && !line.contains(token.suffix(20)))
     }
 }
+
+@Suite("Trials of credentials at the providers")
+struct TrialSemanticsTests {
+    private let nobody = String(repeating: "0", count: 64)
+
+    @Test func `a token of no device is refused after all else, and is no push`() throws {
+        let provider = try Provider()
+        let answer = try provider.apns(token: nobody)
+        #expect(answer.status == 400 && answer.reason == "BadDeviceToken")
+        #expect(try provider.apns(["authorization": "bearer a.b"], token: nobody).reason == "InvalidProviderToken")
+        provider.semantics.topics = ["com.example.other"]
+        #expect(try provider.apns(token: nobody).reason == "TopicDisallowed")
+        #expect(provider.semantics.records.isEmpty && provider.semantics.trials.count == 3)
+    }
+}

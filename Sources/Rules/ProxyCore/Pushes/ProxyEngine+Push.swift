@@ -12,6 +12,9 @@ extension ProxyEngine {
     func pushEnded(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         switch push.purpose {
         case .dryRun(let ticket): act(.dryRunEnded(ticket, canBePushed: outcome.showsGoodToken))
+        case .test(let test):
+            _ = noteToken(outcome, of: push.device, aor: push.aor, now: now)
+            act(.testPushEnded(test.ticket, push.testRecord(test, outcome, now: now)))
         case _ where push.isDropped: droppedPushFinished(push, outcome, now: now)
         case .call(let call, let branch): callPushFinished(push, branch, of: call, outcome, now: now)
         case .missedCalls(let refs): missedCallsPushFinished(push, refs, outcome, now: now)

@@ -123,7 +123,11 @@ package struct PushLedger: ~Copyable {
         if case .withdrawn = step, let push = pushes.removeValue(forKey: id) {
             unread.ended(push.code, of: push.device)
         }
-        if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
+        if let record = push.record {
+            let complete = timeline.noted(record, step, now: now.instant)
+            if case .test(let test) = push.purpose { test.record = complete }
+            keep(complete, into: &actions)
+        }
     }
 
     /// Drops the push of a branch that no longer needs the push. A push that was not sent yet is withdrawn. For a
@@ -236,6 +240,8 @@ final class AskedPush {
         case message
         /// Shows whether its provider accepts a token.
         case dryRun(DryRunTicket)
+        /// Shows an operator what the provider says.
+        case test(TestPush)
     }
 
     let purpose: Purpose
@@ -268,17 +274,21 @@ struct PushRates {
     private var notification: SharedRate<DeviceID>
     /// Pushes that one caller may cause, over all devices.
     var caller: RateLimit<Caller>
+    /// Test pushes to tokens, by token.
+    var testedToken: RateLimit<PushToken>
 
     init(_ settings: ProxySettings) {
         device = SharedRate(settings.share(of: settings.call.pushesPerDevice))
         notification = SharedRate(settings.share(of: settings.notificationsPerDevice))
         caller = RateLimit(perMinute: settings.call.pushesPerCaller, capacity: 65_536)
+        testedToken = RateLimit(perMinute: settings.notificationsPerDevice, capacity: 1024)
     }
 
     mutating func changed(_ settings: ProxySettings) {
         device.changed(settings.share(of: settings.call.pushesPerDevice))
         notification.changed(settings.share(of: settings.notificationsPerDevice))
         caller.limit = settings.call.pushesPerCaller
+        testedToken.limit = settings.notificationsPerDevice
     }
 
     /// Whether the device may be woken for one more call of this caller (T11.1, T32.1). An admitted push is counted.

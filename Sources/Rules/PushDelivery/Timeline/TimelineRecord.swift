@@ -298,7 +298,7 @@ package struct TimelineRecord: Hashable, Sendable {
 }
 
 extension TimelineRecord {
-    mutating func noteAnswer(_ outcome: PushOutcome) {
+    package mutating func noteAnswer(_ outcome: PushOutcome) {
         switch outcome {
         case .accepted(let id):
             answer = .accepted

@@ -77,6 +77,8 @@ struct RunningDaemon: Sendable {
         settings.auth = .off
         settings.api.listen = [Endpoint(.loopbackV4, 0)]
         settings.push.acrobits.enabled = true
+        // No test asks a real provider.
+        settings.push.triesCredentials = false
         change(&settings)
         let sink = MemoryLogSink()
         let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }

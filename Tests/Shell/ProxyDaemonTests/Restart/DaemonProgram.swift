@@ -137,6 +137,7 @@ final class DaemonProgram: Sendable {
 
     /// The build puts it beside the program that runs the tests.
     private static func path(of program: String) -> String {
+        guard !program.hasPrefix("/") else { return program }
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return URL(filePath: own).deletingLastPathComponent().appending(path: program).path
     }
