@@ -26,6 +26,7 @@ package final class ProxyEngine {
     let log: Log
 
     package internal(set) var registrar: Registrar
+    var digest: DigestAuthenticator
     var access: AccessControl
     var network: Network
     var sip: TransactionLayer
@@ -53,7 +54,8 @@ package final class ProxyEngine {
         registrar = Registrar(
             settings: settings.registrar, users: stored.users,
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
-        access = AccessControl(settings, functions.digest)
+        digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
+        access = AccessControl(settings)
         network = Network(settings)
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(

@@ -300,10 +300,10 @@ struct Calls: ~Copyable {
     // MARK: For operators
 
     /// The calls for our users that match, in no order.
-    func offered(where isAsked: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
+    func offered(where matches: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
         calls.compactMap { call in
             guard let call, let userCall = call.userCall, !call.request.isEmpty else { return nil }
-            return isAsked(userCall.key, call) ? call : nil
+            return matches(userCall.key, call) ? call : nil
         }
     }
 

@@ -182,7 +182,7 @@ extension ProxyEngine {
     /// The caller gets a 2xx of a phone.
     func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
         guard call.journalling != .off else { return }
-        let dialog = AnsweredCalls.dialog(response.callID, response.to.tag, response.cseq.number)
+        let dialog = AnsweredCalls.dialogKey(response.callID, response.to.tag, response.cseq.number)
         calls.answered.note(call, in: dialog, now: now.instant)
         armJournal()
     }
@@ -191,7 +191,7 @@ extension ProxyEngine {
     func journalACK(_ request: SIPRequest, now: Moment) {
         guard !calls.answered.isEmpty else { return }
         calls.answered.acknowledged(
-            AnsweredCalls.dialog(request.callID, request.to.tag, request.cseq.number), now: now.instant)
+            AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
     /// Keeps a call that was answered in an earlier run.

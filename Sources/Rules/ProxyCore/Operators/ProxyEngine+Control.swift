@@ -196,8 +196,8 @@ extension ProxyEngine {
 
     /// Whether this is the user's password in clear text. The check takes equally long for unknown users.
     package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
-        access.digest.isPassword(
-            password, of: aor.user, realm: access.digest.realm(for: aor.host), users: registrar.users)
+        digest.isPassword(
+            password, of: aor.user, realm: digest.realm(for: aor.host), users: registrar.users)
     }
 }
 

@@ -204,7 +204,7 @@ extension ProxyEngine {
     /// expired lately exists, too.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
-            || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host)) != nil
+            || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
     }
 
     /// Forwards a request other than INVITE to the devices that can be reached now. Sleeping devices do not get the

@@ -10,7 +10,7 @@ import Timekeeping
 struct AnsweredCallsTests {
     private let scene = MachineScene()
     private let start = Instant(nanoseconds: 1_000_000_000)
-    private let dialog = AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1)
+    private let dialog = AnsweredCalls.dialogKey(ByteString("c"), ByteString("t"), 1)
 
     private func call(_ journalling: Journalling = .open) throws -> ProxiedRequest {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
@@ -27,7 +27,7 @@ struct AnsweredCallsTests {
 
     @Test func `with its ACK a call is kept for five seconds, without it for 32`() throws {
         let (talking, waiting) = (try call(), try call())
-        let other = AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1)
+        let other = AnsweredCalls.dialogKey(ByteString("c"), ByteString("u"), 1)
         var calls = AnsweredCalls()
         calls.note(talking, in: dialog, now: start)
         calls.note(waiting, in: other, now: start)
@@ -65,11 +65,11 @@ struct AnsweredCallsTests {
     }
 
     @Test func `what tells an answer from others is its Call-ID, its tag and its CSeq`() {
-        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1) == dialog)
-        #expect(AnsweredCalls.dialog(ByteString("d"), ByteString("t"), 1) != dialog)
-        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1) != dialog)
-        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 2) != dialog)
-        #expect(AnsweredCalls.dialog(ByteString("c"), nil, 1) != dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), ByteString("t"), 1) == dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("d"), ByteString("t"), 1) != dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), ByteString("u"), 1) != dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), ByteString("t"), 2) != dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), nil, 1) != dialog)
     }
 
     @Test func `a copy of an answer counts once, and one that comes after its ACK asks for another`() throws {
@@ -87,7 +87,7 @@ struct AnsweredCallsTests {
 
     @Test func `of two phones that answer at once each has its ACK`() throws {
         let call = try call()
-        let other = AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1)
+        let other = AnsweredCalls.dialogKey(ByteString("c"), ByteString("u"), 1)
         var calls = AnsweredCalls()
         calls.note(call, in: dialog, now: start)
         calls.note(call, in: other, now: start)
