@@ -23,6 +23,7 @@ package struct CallSettings: SettingsGroup {
     /// The maximum number of pushes per minute for one phone, and for all calls of one caller (T11). Zero: no limit.
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
+    package var noWake = NoWakeSettings()
 
     package init() {}
 
@@ -72,5 +73,6 @@ package struct CallSettings: SettingsGroup {
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
             "The same limit for all calls of one untrusted caller, such as a phone. It does not apply to the PBX. 0: no limit."
         ),
+        .group("no-wake", \.noWake, "The treatment of calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]
 }

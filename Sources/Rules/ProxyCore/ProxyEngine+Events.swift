@@ -98,6 +98,8 @@ extension ProxyEngine {
             case .refusalsDue: refusalsDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
+            case .wakeBound(let place, let id):
+                if let call = calls.call(at: place), call.id == id { wakeBoundReached(call, now: now) }
             }
             settle(now: now)
         }
@@ -169,7 +171,7 @@ extension ProxyEngine {
         }
         switch route(of: incoming.request) {
         case .dialog where Breadth.share(of: incoming.request, among: 1) == 0:
-            refuse(incoming, .maxBreadthExceeded, now: now)
+            refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
         case .dialog(let pass, let next): dialogRequestReceived(incoming, pass, next, now: now)
         case .initial(let next): initialRequestReceived(incoming, next, now: now)
         case .forged: refuse(incoming, .forbidden, because: .forgedRoute, now: now)
@@ -277,8 +279,9 @@ extension ProxyEngine {
     }
 
     /// A provider was switched off or on (R8c, R9). The caller has persisted the switch before.
-    package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        switchProvider(provider, on: isOn, now: now)
+    package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
+        switchProvider(provider, to: state, now: now)
+        settlePushes(now: now)
         settle(now: now)
     }
 

@@ -100,10 +100,26 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
 
 package struct ProviderReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Provider"
+    package static let notes: [String: JSONSchema] = [
+        "isEnabled": .words("False if it was switched off with disable."),
+        "isPaused": .words("True while nothing is sent to it."),
+    ]
 
     package var name: String
     package var isEnabled: Bool
+    package var isPaused = false
     package var apps: [PushAppFigures] = []
+}
+
+/// The contacts that switching a provider off ends or changes.
+package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
+    package static let notes: [String: JSONSchema] = [
+        "contactsEnded": .words("Contacts that end, because only a push could reach their phones."),
+        "contactsOrdinary": .words("Contacts whose phones are called without a push until they expire."),
+    ]
+
+    package var contactsEnded: Int
+    package var contactsOrdinary: Int
 }
 
 /// The push statistics of one app since the start.

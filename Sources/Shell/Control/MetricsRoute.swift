@@ -16,11 +16,16 @@ struct MetricsRoute {
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
-            var (figures, servers, reports) = await door.ask(.everything) { engine, _ in
-                (engine.figures, engine.upstreamWatch.health.servers, engine.pushReports)
+            var (figures, servers, reports, providers) = await door.ask(.everything) { engine, _ in
+                (
+                    engine.figures, engine.upstreamWatch.health.servers, engine.pushReports,
+                    ProviderReport.all(of: engine)
+                )
             }
             let families =
-                MetricFamily.pushes(reports) + [.upstream(servers), .build, .certificates(certificates())]
+                MetricFamily.pushes(reports) + [.paused(providers)] + [
+                    .upstream(servers), .build, .certificates(certificates()),
+                ]
                 + MetricFamily.process()
             figures.merge(self.figures())
             call.answer(
@@ -41,6 +46,14 @@ extension MetricFamily {
         for server in servers where server.state != .unknown {
             family.add(server.state == .up ? 1 : 0, [.server: "\(server.hop.endpoint)"])
         }
+        return family
+    }
+
+    /// Which providers are paused.
+    static func paused(_ providers: [ProviderReport]) -> MetricFamily {
+        var family = MetricFamily(
+            "sippushd_push_provider_paused", .gauge, "1 while a push provider is paused and gets nothing; else 0.")
+        for provider in providers { family.add(provider.isPaused ? 1 : 0, [.provider: provider.name]) }
         return family
     }
 

@@ -155,6 +155,9 @@ package struct DaemonSettings: SettingsGroup {
             found.append(SettingComplaint("expected an address under api.listen for api-path", key: "websocket"))
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
+        if upstream == nil, call.noWake.forwards {
+            found.append(SettingComplaint("expected upstream, through which call.no-wake forwards", key: "upstream"))
+        }
         // DNS looks for a server with one of our transports, so a name without a transport needs no check.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })

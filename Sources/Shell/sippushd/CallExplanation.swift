@@ -50,6 +50,7 @@ struct CallExplanation {
         if first.kind == "outgoing" {
             return "Call \(first.callID) of \(first.aor) to \(first.peer), \(Words.date(start))"
         }
+        if first.kind == "contact" { return "Contact of \(first.aor), \(Words.date(start))" }
         guard first.kind == "call" else { return "Missed calls for \(first.aor), \(Words.date(start))" }
         let user = report.isUser ? "" : " for \(first.aor)"
         return "Call \(first.callID)\(user), \(Words.date(start))"
@@ -125,6 +126,7 @@ struct DeviceExplanation {
         let device = "device \(record.deviceName ?? "")"
         if let refusal { return words(refusal) }
         if record.kind == "notification" { return notificationBeginning(device) }
+        if record.kind == "contact" { return "the contact of \(device) ended" }
         return switch omission {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
@@ -134,6 +136,8 @@ struct DeviceExplanation {
         case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
         case .providerOff:
             "the call came; \(record.app) is switched off, so \(device) gets the INVITE without a push"
+        case .providerPaused:
+            "the call came; \(record.app) is paused, so \(device) got no push, and the call waits for it"
         case .justRegistered: "the call came; \(device) had just registered, it gets the INVITE without a push"
         case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
         case .callerLimit:
@@ -151,6 +155,8 @@ struct DeviceExplanation {
         case .ordinaryContact: "ordered by an application server; \(device) has no push token that is in use"
         case .notCarried: "ordered by an application server; the token of \(device) carries no such push"
         case .deviceLimit: "ordered by an application server; \(device) had too many pushes, so none was sent"
+        case .providerPaused:
+            "ordered by an application server; \(record.app) is paused, so \(device) got no push"
         case .unknownUser, .noContact, .tooManyCalls, .providerOff, .justRegistered, .callerLimit:
             "ordered by an application server; no push was sent to \(device)"
         }
@@ -181,6 +187,7 @@ struct DeviceExplanation {
         case .noSuitableToken: return "the phone gave no token for this kind of push"
         case .queueFull: return isDone ? "not sent: too many pushes wait" : "too many pushes wait"
         case .noApp: return "not sent: the token belongs to no app in the settings"
+        case .paused: return "not sent: the provider is paused"
         }
     }
 
@@ -210,6 +217,10 @@ struct DeviceExplanation {
         case .callerGaveUp: "the caller gave up"
         case .endedByOperator: "an operator ended the call"
         case .timeOver: "no phone came in time, the call was given up"
+        case .boundReached:
+            "the phone did not come in the time that its former wakes took, the call no longer waits for it"
+        case .notWaited: "its last ten accepted pushes woke nobody, so the call does not wait for it"
+        case .forwarded: "no phone came in time, the call went to the forward's destination"
         case .signedOut: "the phone signed out, or its contact was replaced"
         case .tokenDead: "the contact was removed"
         case .providerOff: "the provider was switched off"
@@ -228,7 +239,8 @@ struct DeviceExplanation {
         case .noAnswer: "the upstream gave no answer, the caller got 408"
         case .unreachable: "the upstream does not answer or cannot be reached, the caller got an error"
         case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
-            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted:
+            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited,
+            .forwarded:
             words(end)
         }
     }
@@ -249,6 +261,7 @@ struct DeviceExplanation {
         case .noContact: return "The phone must register again: it has signed out, or its push token died."
         case .tooManyCalls: return "limits.calls is the limit of calls that ring or wait at the same time."
         case .providerOff: return "sippushd provider enable \(record.app)"
+        case .providerPaused: return cameBack ? nil : "sippushd provider resume \(record.app)"
         case .deviceLimit where record.kind == "notification":
             return "The limits are api.notifications.per-device and call.pushes-per-device."
         case .deviceLimit where !cameBack:
@@ -266,6 +279,10 @@ struct DeviceExplanation {
         if let sentence = answer.flatMap(providerAdvice) { return sentence }
         switch end {
         case .timeOver: return record.omission == nil ? timeOverAdvice : nil
+        case .boundReached, .notWaited:
+            return "call.no-wake.learn bounds the wait by the phone's own record, until it registers in more time. "
+                + (isAccepted ? timeOverAdvice : "")
+        case .forwarded: return isAccepted ? timeOverAdvice : nil
         case .callerGaveUp:
             guard isAccepted, !cameBack else { return nil }
             return "The caller hung up before the phone woke up."
@@ -278,6 +295,9 @@ struct DeviceExplanation {
             return
                 "A crash, kill -9 or a power failure interrupted the call. The steps before it are not on record: look "
                 + "at the system's log of that time."
+        case .providerOff where record.kind == TimelineRecord.Kind.contact.rawValue:
+            return
+                "The phone must register again to be called. Pushes wake it after sippushd provider enable \(record.app)."
         case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .endedByOperator, .signedOut, .tokenDead,
             .providerOff, .pushFailed, .notOffered, .stopped, nil:
             return nil
@@ -348,6 +368,7 @@ struct DeviceExplanation {
         case .noApp:
             return
                 "Compare pn-prid and pn-param in its contact with the apps under push: docs/Providers.md, What is refused."
+        case .paused: return "sippushd provider resume \(provider)"
         case .failed:
             return "Check the network to the provider and its status page. The log shows each try."
         }

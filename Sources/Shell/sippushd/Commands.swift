@@ -2,7 +2,8 @@
 let commands: [Command] = [
     serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
     userPasswordCommand,
-    providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
+    providerListCommand, providerPauseCommand, providerResumeCommand, providerDisableCommand, providerEnableCommand,
+    heldListCommand, heldEndCommand,
     drainCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
     deviceRemoveCommand, explainCommand,

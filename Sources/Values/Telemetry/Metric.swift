@@ -26,10 +26,10 @@ package enum Counter: Int, CaseIterable, Sendable {
     case loginFailed, loginLimited
     case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
     case shareUsedUp, registerLimited
-    case call, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
+    case call, callForwarded, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
-    case callUpstreamAway, callDraining, callWrongLogins
+    case callUpstreamAway, callDraining, callWrongLogins, callLoop, callUnfit
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported, missedCallNotCarried
@@ -101,6 +101,8 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .registerLimited:
             MetricName("sippushd_limited_registers_total", "REGISTERs refused because their source sends too many.")
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
+        case .callForwarded:
+            MetricName("sippushd_calls_forwarded_total", "Calls that were forwarded because no phone came.")
         case .callResumed:
             MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this run resumed.")
         case .callForeignDomain: Self.refused("foreign-domain")
@@ -119,6 +121,8 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callUpstreamAway: Self.refused("upstream-away")
         case .callDraining: Self.refused("draining")
         case .callWrongLogins: Self.refused("wrong-logins")
+        case .callLoop: Self.refused("loop")
+        case .callUnfit: Self.refused("unfit")
         case .heldDelivered: Self.held("delivered")
         case .heldCancelled: Self.held("cancelled")
         case .heldTimedOut: Self.held("timed-out")

@@ -156,7 +156,7 @@ struct EngineStoryTests {
         bench.register(
             user: "carol", token: "tok9", callID: "r9", from: Endpoint(IPAddress(v4: 0xc000_0209), 9), expires: 60)
         _ = bench.pass(.seconds(120))
-        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
+        bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
         bench.take()
         #expect(story(bench.invite()) == ["100 invite > pbx", "invite > phone"])
         #expect(story(bench.invite(to: "carol", callID: "call2", branch: "i2")) == ["480 invite > pbx"])

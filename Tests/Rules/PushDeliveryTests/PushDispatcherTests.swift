@@ -105,6 +105,11 @@ private final class Desk {
         return pause
     }
 
+    func pause(_ provider: PushProvider) {
+        dispatcher.pause(provider, now: now)
+        run()
+    }
+
     func takeSent() -> [PushDispatcher.Transmission] {
         defer { sent = [] }
         return sent
@@ -515,5 +520,72 @@ struct PushDispatcherTests {
         desk.wait(.seconds(12 * 3600))
         desk.ask(4, to: subscription("fcm.googleapis.com"))
         #expect(desk.takeWanted() == [orders[1]])
+    }
+}
+
+@Suite("Paused providers")
+struct PausedProviderTests {
+    @Test func `nothing is sent to a provider that is paused, until it is resumed`() {
+        let desk = Desk()
+        desk.pause(.apnsDevelopment)
+        desk.ask(1)
+        #expect(desk.takeSent().isEmpty && desk.dispatcher.nextDeadline == nil)
+        #expect(desk.steps(1) == [.refused(.paused), .finished(.retry(after: nil))])
+        #expect(desk.outcomes() == [1: .retry(after: nil)])
+        desk.ask(2, to: token(.acrobits, wellFormed.string, param: "a"))
+        #expect(numbers(desk.takeSent()) == [2])
+        desk.dispatcher.resume(.apnsDevelopment)
+        desk.ask(3)
+        #expect(numbers(desk.takeSent()) == [3])
+    }
+
+    @Test func `pushes that wait for their turn, a credential or another try end`() throws {
+        let desk = Desk(settings(requests: 2))
+        desk.ask(1, to: iPhone)
+        let order = try #require(desk.takeWanted().first)
+        desk.pause(.apns)
+        desk.make(order, "bearer a")
+        #expect(desk.takeSent().isEmpty)
+        #expect(desk.outcomes() == [1: .retry(after: nil)])
+        desk.dispatcher.resume(.apns)
+        desk.ask(2, to: iPhone)
+        desk.failToReach(try #require(desk.takeSent().first))
+        for number in 3...6 { desk.ask(UInt64(number), to: iPhone) }
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [3, 4])
+        desk.pause(.apns)
+        // Two pushes wait, and one pauses before its next try. Two are in flight.
+        #expect(Set(desk.outcomes().keys) == [2, 5, 6])
+        for transmission in sent { desk.answer(transmission, 200) }
+        #expect(desk.takeSent().isEmpty)
+        #expect(desk.outcomes() == [3: .accepted(nil), 4: .accepted(nil)])
+        desk.dispatcher.resume(.apns)
+        desk.ask(7, to: iPhone)
+        #expect(numbers(desk.takeSent()) == [7])
+    }
+
+    @Test func `a request in flight has no further try`() throws {
+        let desk = Desk()
+        desk.ask(1)
+        let sent = desk.takeSent()
+        desk.pause(.apnsDevelopment)
+        desk.failToReach(try #require(sent.first))
+        _ = desk.waitForDeadline()
+        #expect(desk.takeSent().isEmpty)
+        #expect(desk.outcomes() == [1: .retry(after: nil)])
+    }
+
+    @Test func `notifications at the gate end as well, and the gate opens again`() throws {
+        let desk = Desk(settings(requests: 4))
+        for number in 1...3 { desk.ask(UInt64(number), to: iPhone, sampleNotification) }
+        for order in desk.takeWanted() { desk.make(order, "bearer a") }
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [1])
+        desk.pause(.apns)
+        #expect(Set(desk.outcomes().keys) == [2, 3])
+        desk.answer(try #require(sent.first), 200)
+        desk.dispatcher.resume(.apns)
+        desk.ask(4, to: iPhone, sampleNotification)
+        #expect(numbers(desk.takeSent()) == [4])
     }
 }

@@ -27,12 +27,14 @@ struct StoreContent {
     let entries: [CallRef: StoredBucketEntry]
     let users: [DigestUser]
     let disabledProviders: [PushProvider]
+    let pausedProviders: [PushProvider]
 
     init(_ connection: Connection) throws {
         bindings = try connection.bindings(after: nil, limit: .max)
         entries = Dictionary(uniqueKeysWithValues: try connection.bucketEntries().map { ($0.entry.callRef, $0) })
         users = try connection.users()
-        disabledProviders = try connection.disabledProviders()
+        disabledProviders = try connection.providers(.off)
+        pausedProviders = try connection.providers(.paused)
     }
 }
 

@@ -36,7 +36,8 @@ struct StoreWriterTests {
         #expect(await store.write(rows.map { .engine(.binding(.upsert($0))) }) == true)
         #expect(
             await store.write([
-                .bucket(alice, .upsert(entry)), .service(.addUser(user)), .service(.switchProvider(.fcm, isOn: false)),
+                .bucket(alice, .upsert(entry)), .service(.addUser(user)), .service(.switchProvider(.fcm, .off)),
+                .service(.switchProvider(.apns, .paused)),
                 .service(.note(key: "k", value: "v")),
             ]) == true)
         let content = try folder.read()
@@ -44,7 +45,7 @@ struct StoreWriterTests {
         #expect(content.entries[entry.callRef]?.entry == entry)
         #expect(content.entries[entry.callRef]?.aor == alice)
         #expect(content.users == [user])
-        #expect(content.disabledProviders == [.fcm])
+        #expect(content.disabledProviders == [.fcm] && content.pausedProviders == [.apns])
         #expect(try folder.read { try $0.note("k") } == "v")
         store.writer.stop()
     }
@@ -57,8 +58,8 @@ struct StoreWriterTests {
             .engine(.binding(.upsert(.sample(2)))),
             .engine(.binding(.delete(DeviceID(rawValue: 2)))), .bucket(alice, .upsert(.sample(1))),
             .bucket(alice, .delete(CallRef(rawValue: 1))), .service(.addUser(user)),
-            .service(.removeUser(name: user.name, realm: user.realm)), .service(.switchProvider(.apns, isOn: false)),
-            .service(.switchProvider(.apns, isOn: true)),
+            .service(.removeUser(name: user.name, realm: user.realm)), .service(.switchProvider(.apns, .paused)),
+            .service(.switchProvider(.apns, .on)),
         ]
         for (index, change) in changes.enumerated() {
             #expect(store.writer.commit([change], for: .service(UInt64(index))))

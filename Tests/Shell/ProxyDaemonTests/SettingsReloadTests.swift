@@ -19,7 +19,10 @@ struct SettingsReloadTests {
         "call.ring-limit": "200s", "call.skip-push-within": "7s", "call.ring-live-flow-within": "7s",
         "call.ask-connections": "false", "call.ask-udp": "true", "call.dialog-lifetime": "7s",
         "call.wake-in-dialogs": "false", "call.caller-id-format": "uri", "call.pushes-per-device": "7",
-        "call.pushes-per-caller": "7", "registrar.default-expires": "700s", "registrar.min-expires": "70s",
+        "call.pushes-per-caller": "7", "call.no-wake.action": "redirect", "call.no-wake.status": "603",
+        "call.no-wake.to": "sip:vm@a.example", "call.no-wake.ring-after-push": "true", "call.no-wake.learn": "true",
+        "call.no-wake.for": "{bob@example.net: {status: 486}}", "registrar.default-expires": "700s",
+        "registrar.min-expires": "70s",
         "registrar.max-expires": "7000s", "registrar.max-contacts": "7", "registrar.label": "[instance]",
         "registrar.unsupported-push": "ordinary", "registrar.announce-refresh": "700s",
         "registrar.refresh-push": "700s", "registrar.announce-purr": "true", "registrar.flow-timer": "70s",
@@ -62,7 +65,7 @@ struct SettingsReloadTests {
         "api.device-registration.webhook-plain-http": "true", "api.device-registration.webhook-ca-file": "/tmp/a",
         "api.device-registration.webhook-source-address": "192.0.2.20", "api.notifications.enabled": "true",
         "api.notifications.per-device": "7", "admin.listen": "[\"127.0.0.1:7\"]", "admin.cert-file": "/tmp/a",
-        "admin.key-file": "/tmp/a", "log.level": "debug", "log.format": "json", "limits.calls": "7",
+        "admin.key-file": "/tmp/a", "log.level": "debug", "log.format": "json", "log.calls": "all", "limits.calls": "7",
         "limits.calls-per-account": "7", "limits.caller-share": "7", "limits.trusted-share": "7",
         "limits.held-bytes": "2000000", "limits.connections": "7", "limits.connections-per-source": "7",
         "limits.registers-per-source": "7", "limits.handshakes-per-source": "7", "limits.first-request": "7s",
@@ -133,6 +136,6 @@ struct SettingsReloadTests {
     @Test func `the list for the README names groups with their exceptions`() {
         let list = DaemonSettings.keysTakenAtOnce
         #expect(list.hasPrefix("`auth`, `trusted`, "))
-        #expect(list.contains(", `log.level`, `limits` (except `limits.memory`, "))
+        #expect(list.contains(", `log.level`, `log.calls`, `limits` (except `limits.memory`, "))
     }
 }

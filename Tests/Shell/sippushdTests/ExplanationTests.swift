@@ -141,6 +141,35 @@ struct ExplanationTests {
             ])
     }
 
+    @Test func `a paused provider is said of the user, the device and the call, with the cure`() {
+        var report = report([record { $0.delivery = .none }])
+        report.contacts = [
+            ExplainReport.ContactReport(
+                device: 71, deviceName: DeviceID(rawValue: 71).name, token: "fcm:abcd…(152)", switchedOff: nil,
+                paused: "fcm", hasPushParameters: true, isReported: false, registeredAt: report.date,
+                expiresAt: Seconds(milliseconds: report.date.milliseconds + 600_000))
+        ]
+        report.providers = [ProviderReport(name: "fcm", isEnabled: true, isPaused: true)]
+        let lines = Explanation(report).lines
+        #expect(lines.contains { $0.hasPrefix("  device r2rp2 (not pushed: provider fcm is paused): registered") })
+        #expect(lines.contains("Provider fcm is paused: sippushd provider resume fcm"))
+    }
+
+    @Test func `a contact that ended with its provider`() {
+        var ended = TimelineRecord(
+            id: RecordID(rawValue: 1), kind: .contact, user: ByteString("bob"), host: ByteString("example.net"),
+            device: 71, callRef: nil, callID: .empty, calls: 0, requestedAt: start, omission: nil, app: "fcm")
+        ended.delivery = .none
+        ended.end = .providerOff
+        ended.steps.ended = 0
+        #expect(
+            lines(ended) == [
+                "Contact of bob@example.net, 2026-11-21 10:12:03.120 UTC",
+                "  0 ms     the contact of device r2rp2 ended", "  0 ms     the provider was switched off",
+                "  => The phone must register again to be called. Pushes wake it after sippushd provider enable fcm.",
+            ])
+    }
+
     @Test func `a user without a contact`() {
         var report = report()
         report.keepsTimeline = false
@@ -248,6 +277,7 @@ struct ExplanationTests {
             case .tooManyCalls: "too many calls were waiting, the caller got 480"
             case .ordinaryContact: "device r2rp2 is an ordinary contact, it gets the INVITE without a push"
             case .providerOff: "fcm is switched off, so device r2rp2 gets the INVITE without a push"
+            case .providerPaused: "fcm is paused, so device r2rp2 got no push, and the call waits for it"
             case .justRegistered: "device r2rp2 had just registered, it gets the INVITE without a push"
             case .deviceLimit: "device r2rp2 had too many pushes, so none was sent, and the call waits for it"
             case .callerLimit: "its caller woke too many phones, so device r2rp2 got no push, and the call waits"
@@ -270,6 +300,7 @@ struct ExplanationTests {
         (.noSuitableToken, nil, "the phone gave no token for this kind of push"),
         (.queueFull, nil, "not sent: too many pushes wait"),
         (.noApp, nil, "not sent: the token belongs to no app in the settings"),
+        (.paused, nil, "not sent: the provider is paused"),
     ])
     func `every answer has a sentence`(answer: TimelineRecord.Answer, status: Int?, sentence: String) {
         let lines = lines(

@@ -113,7 +113,9 @@ package struct PushLedger: ~Copyable {
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
+        if case .refused(.paused) = step { push.isPaused = true }
         if case .call(let call, let branch) = push.purpose, !push.isDropped {
+            if push.isPaused { call.marks.insert(.pushPaused) }
             switch step {
             case .sent: call.fork.pushLeft(branch)
             case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushRefused(branch)
@@ -150,6 +152,18 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
+    // MARK: Paused providers
+
+    func isPaused(_ provider: PushProvider) -> Bool { dispatcher.paused.contains(provider) }
+
+    /// From now on nothing is sent to the provider.
+    mutating func pause(_ provider: PushProvider, now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.pause(provider, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    mutating func resume(_ provider: PushProvider) { dispatcher.resume(provider) }
+
     // MARK: Waking a phone
 
     /// Sends the incoming-call push for a branch that waits (R11). If an earlier run already asked for this push,
@@ -158,6 +172,11 @@ package struct PushLedger: ~Copyable {
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
         _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout [ProxyAction]
     ) {
+        guard !isPaused(token.provider) else {
+            call.marks.insert(.pushPaused)
+            return began(
+                branch, of: call, userCall, target.id, .providerPaused, app: token.provider.rawValue, now: now)
+        }
         guard old != nil || limits.admits(target.id, for: userCall.caller, now: now.instant) else {
             let isOwn = !limits.device.isUsedUp(target.id, now: now.instant)
             log.warning(
@@ -168,6 +187,7 @@ package struct PushLedger: ~Copyable {
                     .aor: .described(userCall.aor), .device: .described(target.id),
                     .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),
                 ])
+            call.marks.insert(.pushLimited)
             return began(
                 branch, of: call, userCall, target.id, isOwn ? .callerLimit : .deviceLimit,
                 app: token.provider.rawValue,
@@ -182,6 +202,7 @@ package struct PushLedger: ~Copyable {
                 .call(call, branch: branch), code, device: target.id, aor: userCall.aor,
                 record: call.fork.branches[branch].record))
         call.fork.pushAsked(branch, push)
+        call.marks.insert(.pushAsked)
         let badge = unread.asked(code, .call(userCall.ref), by: target.id, at: now.date)
         send(
             PushRequest(
@@ -248,6 +269,8 @@ final class AskedPush {
     var isDropped = false
     /// Whether the push was sent to the provider at least once.
     var hasLeft = false
+    /// The push was not sent, because its provider is paused.
+    var isPaused = false
     /// The end push that the phone gets once the provider has accepted this push. It is set if the call ended before.
     var end: EndedCallNotice?
 

@@ -1,7 +1,10 @@
 import Registration
 
 /// Passwords, limits and refusals: it decides who may use the proxy, and how often.
-struct AccessControl {
+///
+/// It is a class, because `digest` reads the limits in `sources` while it checks a password. In a structure, that access
+/// would be a conflict, and the process would end.
+final class AccessControl {
     var digest: DigestAuthenticator
     var sources: SourceLimits
     /// Decides which refusals operators are told about.

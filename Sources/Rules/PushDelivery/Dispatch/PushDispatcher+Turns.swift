@@ -3,6 +3,7 @@ import Timekeeping
 /// The order of pushes: the gate and the queue of each server, and the credential that a push needs before it is sent.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
+        guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
         if entry.isNotification {
             guard entry.server.gate.arrived(entry.request.id) else { return }
             entry.isInGate = true
@@ -25,6 +26,7 @@ extension PushDispatcher {
     /// The queue released the push, which now needs its credential.
     private func begin(_ entry: Entry, now: Moment) {
         entry.hasPlace = true
+        guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
         switch credentials.wanted(by: entry.server.app.id, at: entry.origin, now: now) {
         case .ready(let value, let renewal):
             if let renewal { actions.append(.makeCredential(renewal)) }

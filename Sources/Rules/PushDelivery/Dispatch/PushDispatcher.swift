@@ -103,6 +103,8 @@ package final class PushDispatcher {
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
+    /// Providers to which nothing is sent now.
+    package internal(set) var paused: Set<PushProvider> = []
     /// Outcomes that are not fetched yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
@@ -144,7 +146,7 @@ package final class PushDispatcher {
 
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
-    private func lookForDeadline() {
+    func lookForDeadline() {
         var deadline = servers.nextProbe
         if let pause = pauses.nextDeadline { deadline = min(deadline, pause) }
         if keepsCredentials, let renewal = credentials.nextRenewal { deadline = min(deadline, renewal) }
@@ -197,6 +199,7 @@ package final class PushDispatcher {
             journal.figures.count(.pushWithoutApp)
             return refuse(request, .noApp)
         }
+        guard !paused.contains(request.token.provider) else { return refuse(request, .paused) }
         guard request.isNotification ? notificationRoom > 0 : entries.count - notifications < servers.limit else {
             servers.server(of: app).standing.report.count(.retry(after: nil), at: now.date)
             return refuse(request, .queueFull)
@@ -215,7 +218,7 @@ package final class PushDispatcher {
         enqueue(entry, now: now)
     }
 
-    private func refuse(_ request: PushRequest, _ refusal: PushRefusal) {
+    func refuse(_ request: PushRequest, _ refusal: PushRefusal) {
         tell(request.id, .refused(refusal))
         tell(request.id, .finished(.retry(after: nil)))
         settled.append((request.id, .retry(after: nil)))

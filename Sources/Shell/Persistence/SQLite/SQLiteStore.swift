@@ -280,7 +280,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             for user in try connection.users() { users.add(user) }
             return StoredState(
                 users: users, bucketEntries: try connection.bucketEntries(),
-                disabledProviders: Set(try connection.disabledProviders()), messages: try connection.messages())
+                disabledProviders: Set(try connection.providers(.off)),
+                pausedProviders: Set(try connection.providers(.paused)), messages: try connection.messages())
         }
     }
 

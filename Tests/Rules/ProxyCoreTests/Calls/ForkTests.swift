@@ -64,6 +64,7 @@ struct ForkTests {
             case .giveUp: "give up"
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
             case .stopWaiting(let branch): "drop \(branch)"
+            case .forward: "forward"
             case .hangUp(let response, let branch): "hang up \(branch) after \(response.status)"
             }
         }
@@ -229,5 +230,95 @@ struct ForkTests {
     @Test func `a non-INVITE that nobody answered gets no 408`() {
         var fork = Self.sent(Self.first, isInvite: false)
         #expect(text(fork.silenced(0)) == ["give up"])
+    }
+
+    // MARK: A forward
+
+    /// Two phones that are waited for, and a forward after them.
+    private func forwarding() -> Fork {
+        var fork = Fork(isInvite: true, branches: (1...2).map { ForkBranch(device: DeviceID(rawValue: $0)) })
+        for branch in 0...1 { fork.waits(branch) }
+        fork.mayForward = true
+        return fork
+    }
+
+    private func forwarded() -> Fork {
+        var fork = forwarding()
+        #expect(text(fork.deadlineReached()) == ["forward"])
+        let branch = fork.forwarded()
+        fork.sent(branch, as: Self.first, on: Self.flow)
+        return fork
+    }
+
+    @Test func `phones are waited for until a forward rings, and then given up`() {
+        var fork = forwarded()
+        #expect(fork.isWaiting && fork.isForwardPending && fork.phase == .proceeding)
+        #expect(text(fork.provisionalReceived(response(180), on: 2)) == ["drop 0", "drop 1", "relay 180"])
+        #expect(!fork.isWaiting && !fork.isForwardPending)
+        #expect(text(fork.successReceived(response(200), on: 2, from: Self.first)) == ["relay 200"])
+        // For the called user it is a missed call.
+        #expect(fork.phase == .ended && fork.wasForwarded && fork.wasAnswered && !fork.isAnswered)
+    }
+
+    @Test func `a forward that answers at once gives the phones up, and nobody hears that another phone answered`() {
+        var fork = forwarded()
+        #expect(
+            text(fork.successReceived(response(200), on: 2, from: Self.first)) == ["drop 0", "drop 1", "relay 200"])
+        #expect(fork.branches[0].end == .gaveUp(.temporarilyUnavailable))
+    }
+
+    @Test(arguments: [Status(404), 486, 500, 603])
+    func `what a forward says in refusing is not for the caller`(status: Status) {
+        var fork = forwarded()
+        #expect(text(fork.failed(2, with: status, response: response(status))) == ["drop 0", "drop 1", "respond 480"])
+        #expect(fork.phase == .ended && fork.foundNobody && !fork.wasForwarded)
+    }
+
+    @Test func `a phone that comes before the forward rings has the call`() {
+        var fork = forwarded()
+        #expect(text(fork.forwardWithdrawn()) == ["cancel 1 moved"])
+        fork.sent(0, as: Self.second, on: Self.flow)
+        #expect(text(fork.provisionalReceived(response(180), on: 2)).isEmpty)
+        #expect(text(fork.failed(2, with: 487, response: response(487))).isEmpty)
+        #expect(text(fork.successReceived(response(200), on: 0, from: Self.second)) == ["relay 200", "drop 1"])
+        #expect(fork.isAnswered && !fork.wasForwarded)
+    }
+
+    @Test func `a forward that is silent is given up with the phones, and is tried once`() {
+        var fork = forwarded()
+        #expect(text(fork.forwardTimedOut()) == ["cancel 1 moved", "drop 0", "drop 1"])
+        #expect(text(fork.failed(2, with: 487, response: response(487))) == ["respond 480"])
+        #expect(fork.phase == .ended)
+        var impossible = forwarding()
+        #expect(text(impossible.deadlineReached()) == ["forward"])
+        #expect(text(impossible.forwardImpossible()) == ["drop 0", "drop 1", "respond 480"])
+    }
+
+    @Test func `a forward follows phones that could not be reached, and none that has refused or rings`() {
+        var gone = forwarding()
+        #expect(text(gone.failed(0, with: .temporarilyUnavailable, response: nil)).isEmpty)
+        #expect(text(gone.failed(1, with: .temporarilyUnavailable, response: nil)) == ["forward"])
+        var busy = forwarding()
+        busy.sent(0, as: Self.first, on: Self.flow)
+        #expect(text(busy.failed(0, with: 486, response: response(486))).isEmpty)
+        #expect(text(busy.deadlineReached()) == ["drop 1", "relay 486"])
+        var ringing = forwarding()
+        ringing.sent(0, as: Self.first, on: Self.flow)
+        #expect(text(ringing.deadlineReached()) == ["drop 1"])
+        #expect(ringing.phase == .proceeding)
+    }
+
+    @Test func `the wait for one phone may end before that for the others`() {
+        var fork = forwarding()
+        #expect(text(fork.waitIsOver(0)) == ["drop 0"])
+        #expect(text(fork.waitIsOver(0)).isEmpty)
+        #expect(text(fork.waitIsOver(1)) == ["forward"])
+        #expect(fork.branches[1].isWaiting)
+    }
+
+    @Test func `the caller cancels a forward like any branch`() {
+        var fork = forwarded()
+        #expect(text(fork.cancelReceived()) == ["drop 0", "drop 1", "cancel 1 callerCancelled"])
+        #expect(text(fork.failed(2, with: 487, response: response(487))) == ["respond 487"])
     }
 }

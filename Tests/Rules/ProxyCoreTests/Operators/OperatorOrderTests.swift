@@ -99,9 +99,9 @@ struct OperatorOrderTests {
         #expect(figures[.requestRegister] == 2 && figures[.requestInvite] == 1 && figures[.registerAccepted] == 2)
         #expect(figures[.bindingCreated] == 2 && figures[.call] == 1 && figures[.missedCallStored] == 1)
         #expect(figures[.response2xx] == 2)
-        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
+        bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
         #expect(bench.engine.figures[.pushBindings] == 0)
-        bench.engine.providerSwitched(.fcm, on: true, now: bench.now)
+        bench.engine.providerSwitched(.fcm, to: .on, now: bench.now)
         #expect(bench.engine.figures[.pushBindings] == 1)
         _ = bench.take()
         let call = bench.engine.heldCalls.first

@@ -139,7 +139,7 @@ struct TimelineStoryTests {
         PhoneStory(
             "its provider is switched off", .register(),
             PhoneStory.Step("fcm is switched off", []) { phone in
-                phone.bench.engine.providerSwitched(.fcm, on: false, now: phone.bench.now)
+                phone.bench.engine.providerSwitched(.fcm, to: .off, now: phone.bench.now)
                 return phone.said(phone.bench.take())
             }, .plainCall, .answer(200, "200 invite > pbx"),
             .records("fcm, provider-off, end answered, invited 0, ended 0")),
@@ -201,8 +201,11 @@ struct TimelineStoryTests {
         bench.register(expires: 60)
         _ = bench.pass(.seconds(100))
         bench.finish(try #require(bench.invite().pushIDs.first))
-        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
-        #expect(bench.take().records.map(\.end) == [.providerOff])
+        bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
+        // The call has a record, and the contact that ended with the provider has one.
+        let records = bench.take().records
+        #expect(records.map(\.end) == [.providerOff, .providerOff])
+        #expect(Set(records.map(\.kind)) == [.call, .contact])
     }
 
     // MARK: Besides

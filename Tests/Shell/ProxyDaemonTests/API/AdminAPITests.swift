@@ -216,6 +216,40 @@ struct AdminAPITests {
         try await daemon.stop()
     }
 
+    @Test func `a pause survives a restart, and is shown wherever an operator looks`() async throws {
+        let folder = try StoreFolder()
+        var daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        #expect(try await daemon.order("GET", "/readyz").body == #"{"status":"ready"}"#)
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/pause").status == 200)
+        try await daemon.stop()
+        daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":true,"isPaused":true"#))
+        #expect(
+            try await daemon.order("GET", "/readyz").body
+                == #"{"status":"degraded","detail":"push provider acrobits is paused"}"#)
+        let paused = "sippushd_push_provider_paused{provider=\"acrobits\"} "
+        #expect(try await daemon.order("GET", "/metrics").body.contains("\(paused)1"))
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/resume").status == 200)
+        #expect(try await daemon.order("GET", "/metrics").body.contains("\(paused)0"))
+        #expect(try await daemon.order("GET", "/readyz").body == #"{"status":"ready"}"#)
+        try await daemon.stop()
+    }
+
+    @Test func `to switch a provider off says what it ends, before and after`() async throws {
+        try await withAdmin { daemon async throws in
+            let disable = "/v1/providers/acrobits/disable"
+            let counts = #"{"contactsEnded":0,"contactsOrdinary":0}"#
+            #expect(try await daemon.order("GET", disable).body == counts)
+            #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":true"#))
+            #expect(try await daemon.order("POST", disable).body == counts)
+            #expect(try await daemon.order("POST", "/v1/providers/acrobits/resume").status == 409)
+            #expect(try await daemon.order("POST", "/v1/providers/acrobits/pause").status == 409)
+            #expect(try await daemon.order("POST", "/v1/providers/acrobits/enable").status == 200)
+            #expect(try await daemon.order("GET", "/v1/providers/apns/disable").status == 409)
+            #expect(try await daemon.order("GET", "/v1/providers/none/disable").status == 404)
+        }
+    }
+
     // MARK: The rest
 
     @Test func `what holds slashes is explained by query`() async throws {

@@ -67,6 +67,8 @@ extension RunningDaemonSuites {
             case ("DELETE", "/v1/messages/{}"): return admin("/v1/messages/7", "", "message 7")
             case ("DELETE", "/v1/held/{}"): return admin("/v1/held/call1", "", "call call1")
             case ("POST", "/v1/providers/{}/disable"): return admin("/v1/providers/acrobits/disable", "", "acrobits")
+            case ("POST", "/v1/providers/{}/pause"): return admin("/v1/providers/acrobits/pause", "", "acrobits")
+            case ("POST", "/v1/providers/{}/resume"): return admin("/v1/providers/acrobits/resume", "", "acrobits")
             case ("POST", "/v1/providers/{}/enable"): return admin("/v1/providers/acrobits/enable", "", "acrobits")
             case ("PUT", "/v1/apikeys"):
                 return admin(

@@ -101,6 +101,8 @@ struct CommandLineTests {
             ["held", "list"], ["held", "end", "7"], ["bucket", "show", "100@example.net"],
             ["bucket", "empty", "100@example.net"], ["device", "show", "100@example.net"],
             ["device", "remove", "100@example.net", "7"], ["provider", "list"], ["provider", "disable", "acrobits"],
+            ["provider", "disable", "acrobits", "--yes"], ["provider", "pause", "acrobits"],
+            ["provider", "resume", "acrobits"],
             ["explain", "100@example.net"], ["metrics"], ["feedback", "pull"],
         ] {
             try await expect(arguments, 1, "no daemon answers on \(folder.folder)/control.sock")
@@ -169,8 +171,16 @@ struct CommandLineTests {
         try await expect(["provider", "disable", "acrobits/shop"], 1, "it is an app of acrobits")
         try await expect(["held", "list"], 0, "SLEEPING")
         try await expect(["held", "end", "7", "--status", "200"], 1, "status is one of 480, 486, 600, 603")
-        try await expect(["provider", "disable", "acrobits"], 0, "acrobits is off")
+        try await expect(["provider", "pause", "acrobits"], 0, "acrobits is paused")
+        try await expect(["provider", "list"], 0, "paused")
+        try await expect(["provider", "resume", "acrobits"], 0, "acrobits is on")
+        try await expect(
+            ["provider", "disable", "acrobits"], 1, "nothing was changed; it would end 0 expired contacts")
+        try await expect(["provider", "list"], 0, "on")
+        try await expect(
+            ["provider", "disable", "acrobits", "--yes"], 0, "acrobits is off; it ended 0 expired contacts")
         try await expect(["provider", "list"], 0, "off")
+        try await expect(["provider", "pause", "acrobits"], 1, "acrobits is off: enable it first")
         try await expect(["provider", "enable", "apns"], 1, "apns is not configured")
         try await expect(["metrics"], 0, "sippushd_bindings 0")
         try await expect(["feedback", "pull"], 1, "push.apns.feedback.endpoint is not set")
