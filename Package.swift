@@ -116,10 +116,11 @@ let package = Package(
         module("Compression", on: .outside, ["CLZ4", "Bytes"]),
         module("HTTP2", on: .outside, ["CNGHTTP2"]),
         module(
-            "HTTPClient", on: .outside, ["HTTPSemantics", "Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
+            "HTTPClient", on: .outside,
+            ["HTTPSemantics", "Resolver", "Reactor", "Crypto", "Bytes", "Addressing", "Timekeeping"]),
         module(
             "HTTP1Connections", on: .outside,
-            ["HTTPSemantics", "CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
+            ["HTTPSemantics", "CCurl", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module(
             "HTTP2Connections", on: .outside,
             ["HTTPSemantics", "HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
@@ -191,7 +192,7 @@ let package = Package(
         program(
             "sippushd", on: .shell,
             [
-                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery",
+                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "PushSending", "PushDelivery", "Registration",
                 "HTTP1Connections", "HTTPClient", "Reactor", "Settings", "Telemetry", "Timekeeping", "JSON", "Bytes",
             ], libraries: [allocator.library]),
         module(
@@ -339,7 +340,10 @@ let package = Package(
         tests("StorageTests", on: .outside, ["TestSupport", "Storage"]),
         tests(
             "sippushdTests", on: .shell,
-            ["TestSupport", "sippushd", "Control", "PushDelivery", "Bytes", "Addressing", "Timekeeping"]),
+            [
+                "TestSupport", "sippushd", "ProxyDaemon", "Control", "PushDelivery", "Settings", "Bytes", "Addressing",
+                "Timekeeping",
+            ]),
         tests("WebSocketTests", on: .outside, ["WebSocket"]),
         tests("TelemetryTests", on: .values, ["TestSupport", "Telemetry", "Bytes", "Timekeeping"]),
         tests("TimekeepingTests", on: .values, ["TestSupport", "Timekeeping"]),

@@ -51,6 +51,7 @@ let package = Package(
         module("SIPGrammar", on: .values, ["Bytes", "Collections", "Addressing"]),
         module("JSON", on: .values, ["Bytes"]),
         module("Timekeeping", on: .values),
+        module("HTTPSemantics", on: .values),
         module("Collections", on: .values),
         module("Telemetry", on: .values, ["Bytes", "Timekeeping"]),
         module("Settings", on: .values, ["CYAML"]),
@@ -58,14 +59,20 @@ let package = Package(
         module("Crypto", on: .outside, ["COpenSSL", "Bytes", "Timekeeping"]),
         module("Reactor", on: .outside, ["CEvent", "Crypto", "Addressing", "Timekeeping", "Telemetry"]),
         module("Resolver", on: .outside, ["CAres", "Reactor", "Addressing", "Timekeeping"]),
-        module("HTTPServer", on: .outside, ["Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
+        module(
+            "HTTPServer", on: .outside,
+            ["HTTPSemantics", "Reactor", "Crypto", "Addressing", "Collections", "Timekeeping"]),
         module("Storage", on: .outside, ["CSQLite"]),
         module("Compression", on: .outside, ["CLZ4", "Bytes"]),
         module("HTTP2", on: .outside, ["CNGHTTP2"]),
-        module("HTTPClient", on: .outside, ["Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
-        module("HTTP1Connections", on: .outside, ["CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
         module(
-            "HTTP2Connections", on: .outside, ["HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
+            "HTTPClient", on: .outside, ["HTTPSemantics", "Resolver", "Reactor", "Bytes", "Addressing", "Timekeeping"]),
+        module(
+            "HTTP1Connections", on: .outside,
+            ["HTTPSemantics", "CCurl", "HTTPClient", "Reactor", "Addressing", "Timekeeping"]),
+        module(
+            "HTTP2Connections", on: .outside,
+            ["HTTPSemantics", "HTTP2", "HTTPClient", "Reactor", "Crypto", "Addressing", "Timekeeping"]),
         module(
             "PushDelivery", on: .rules,
             ["JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings"]),
@@ -95,7 +102,7 @@ let package = Package(
             name: "Benchmarks",
             dependencies: [
                 "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTP2Connections", "HTTPClient",
-                "HTTPServer",
+                "HTTPServer", "HTTPSemantics",
                 "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ], swiftSettings: strict),
         // Not a library, but a malloc that counts allocations. Only the program of the benchmarks may link it.

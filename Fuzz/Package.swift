@@ -42,6 +42,7 @@ let package = Package(
         module("Collections"),
         module("Addressing", ["Collections"]),
         module("Bytes"),
+        module("HTTPSemantics"),
         module("SIPGrammar", ["Bytes", "Collections", "Addressing"]),
         module("SIPMessage", ["COsip2", "SIPGrammar", "Bytes", "Collections", "Addressing"]),
         module("JSON", ["Bytes"]),
@@ -54,7 +55,7 @@ let package = Package(
         fuzzer("FuzzValues", ["SIPMessage", "SIPGrammar", "Bytes"]),
         fuzzer("FuzzFramer", ["SIPMessage", "SIPGrammar", "Bytes", "Addressing"]),
         fuzzer("FuzzEdge", ["WebSocket", "Addressing"]),
-        fuzzer("FuzzHTTP", ["Addressing"]),
+        fuzzer("FuzzHTTP", ["HTTPSemantics", "Addressing"]),
         fuzzer("FuzzJSON", ["JSON"]),
     ]
 )

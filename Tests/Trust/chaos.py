@@ -1,7 +1,7 @@
-"""A day of bad luck from outside: callers, phones and a provider over loopback, and a daemon that is killed again and again.
+"""Random faults from outside: callers, phones and a provider on loopback, and a daemon that is killed again and again.
 
-All parties live in one thread and one loop. They write down what was acknowledged to them: 200 to a REGISTER, a push that
-the provider has taken, a final response. What the daemon owes for it is looked at in the end."""
+All parties run in one thread and one loop. They record everything that was acknowledged to them: 200 to a REGISTER, a push that
+the provider accepted, a final response. At the end they check that the daemon has kept its promises."""
 
 import collections
 import contextlib
@@ -23,19 +23,19 @@ from sip import Message, fresh
 
 RING_TIMEOUT = 5.0
 T1, T2 = 0.5, 4.0
-# How often the daemon is asked how far it is.
+# The interval of questions that show how far the daemon is.
 TICK = 0.02
-# KiB of pages that the daemon's store keeps in memory.
+# The page cache of the daemon's store, in KiB.
 STORE_CACHE = 16384
 
 
 class Loop:
-    """Sockets and times."""
+    """The loop of the sockets and timers."""
 
     def __init__(self):
         self.selector = selectors.DefaultSelector()
         self.times, self.number = [], 0
-        # How often it was asked which sockets have something: what had come before one round is read in that round.
+        # The number of polls. Everything that arrived before a poll is read after it.
         self.round = 0
 
     def at(self, delay, action):
@@ -98,7 +98,7 @@ class Datagrams:
 
 
 class Run:
-    """One life of the daemon: since when it answers, and until when it has handled whatever had come to its sockets."""
+    """One run of the daemon: the time of its first answer, and the time until which it has handled everything on its sockets."""
 
     def __init__(self, begin=None):
         self.begin, self.reached = begin, None
@@ -108,8 +108,8 @@ class Run:
 
 
 class Ticks:
-    """Asks the daemon one thing after the other. Its answer to the second of two says that it has been through all of its sockets since the
-    first left: however slow it is, and nobody has to look at the clock."""
+    """Asks the daemon one question after the other. The second of two answers proves that the daemon has gone through all its
+    sockets since the first question left. This needs no clock, however slow the daemon is."""
 
     transport = "UDP"
 
@@ -137,12 +137,12 @@ class Ticks:
         self.world.loop.at(TICK, self.next)
 
     def killed(self):
-        """What was asked before is of no use in the next run, and an answer of the old one is none of the new."""
+        """Forgets all questions, because an answer of the old run proves nothing about the new one."""
         self.before, self.id = None, None
 
 
 class Connection:
-    """One TCP connection to the daemon; its owner is told when it ends."""
+    """One TCP connection to the daemon. Its owner is called at its end."""
 
     transport = "TCP"
 
@@ -167,7 +167,7 @@ class Connection:
         self.socket.connect(self.world.daemon.address)
 
     def read(self):
-        """What has come; `None` when there is nothing now, and nothing but the end is empty."""
+        """The bytes that have arrived; `None` if there are none now; empty at the end."""
         try:
             return self.socket.recv(65536)
         except BlockingIOError:
@@ -195,7 +195,7 @@ class Connection:
             self.owner.received(message)
 
     def is_there(self):
-        """Whether the other side has not ended it, of which the owner may not have been told yet."""
+        """Whether the other side has not ended it. The owner may not know of the end yet."""
         try:
             return socket.socket.recv(self.socket, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
         except BlockingIOError:
@@ -222,7 +222,7 @@ class Connection:
 
 
 class SecureConnection(Connection):
-    """The same over TLS, with the certificate of its owner where that has one."""
+    """The same over TLS, with the owner's certificate if it has one."""
 
     transport = "TLS"
 
@@ -240,7 +240,7 @@ class SecureConnection(Connection):
             except OSError:
                 some = b""
             if not some:
-                # The end is met again by the next read.
+                # The next read finds the end again.
                 return whole
             whole += some
 
@@ -256,7 +256,7 @@ class SecureConnection(Connection):
 
 
 def connect(world, owner):
-    """A connection of a party that has no datagrams."""
+    """A connection of a party that does not use datagrams."""
     return (SecureConnection if owner.transport == "TLS" else Connection)(world, owner.host, owner)
 
 
@@ -278,7 +278,7 @@ def answer(message, status, tag, more=""):
 
 
 class Call:
-    """A call as its caller sees it, with a story of what happened to it."""
+    """A call as its caller sees it, with a history of its events."""
 
     def tell(self, line):
         self.story.append(f"{time.monotonic() - self.begun:.3f} {line}")
@@ -290,7 +290,8 @@ class Call:
         self.provisional, self.finals, self.cancelled, self.cancel_done = False, [], False, False
         self.pushes, self.story = [], []
         self.invited = set()
-        # Of the INVITEs that phones got before the end: they come again until a phone answers, which may have crashed meanwhile.
+        # The branches of INVITEs that phones got before the end. They are repeated until a phone answers, and the phone may
+        # have crashed.
         self.branches = set()
         self.way = None
 
@@ -317,7 +318,7 @@ class Call:
         if self.over and not self.cancelled or self.cancel_done or attempt > 20:
             return
         if not self.provisional:
-            # A machine that stands still answers late, and the INVITE goes on until then.
+            # On a stalled machine the answer comes late, and the INVITE is repeated until then.
             if time.monotonic() - self.begun < 40:
                 self.world.loop.at(0.2, lambda: self.cancel(attempt))
             return
@@ -352,7 +353,7 @@ class Call:
 
 
 class Caller:
-    """A PBX over UDP, or over TCP or TLS with one connection at a time; trusted by its address, or by the certificate that it shows."""
+    """A PBX over UDP, or with one connection at a time over TCP or TLS. It is trusted by its address, or by its certificate."""
 
     def __init__(self, world, host, transport, pair=None):
         self.world, self.host, self.transport, self.pair = world, host, transport, pair
@@ -364,7 +365,7 @@ class Caller:
         if self.transport != "UDP" and not (self.connection and self.connection.isOpen):
             self.connection = connect(self.world, self)
             if self.connection.isOpen:
-                # It says that it is back, as PBXs do.
+                # It shows that it is back, as PBXs do.
                 self.connection.send(request("OPTIONS", "sip:example.net", self.connection, fresh("z9hG4bK"), "pbx",
                                              "sip:example.net", fresh("o"), 1, fresh("f")))
         return self.connection if self.connection.isOpen else None
@@ -386,7 +387,7 @@ class Caller:
 
 
 class Phone:
-    """One device: sleeps until a push, then registers, rings, and does what the call's kind says."""
+    """One device: it sleeps until a push comes, registers, rings, and behaves according to the kind of the call."""
 
     pair = None
 
@@ -401,7 +402,7 @@ class Phone:
     def ended(self):
         if time.monotonic() - self.woken < RING_TIMEOUT or any(
                 d["final"] is None or not d["acknowledged"] for d in self.dialogs.values()):
-            # It notices, since it rings, or has just been told of a call.
+            # The phone knows of the call, because it rings or has just got a push.
             self.world.loop.at(random.uniform(0.1, 0.6), self.register)
 
     def register(self, attempt=0, number=None):
@@ -450,7 +451,7 @@ class Phone:
                 self.decide(message.call_id, message.branch, 487)
         elif message.method == "ACK":
             dialog = self.dialogs.get(message.call_id)
-            # That of a refusal has the branch of its INVITE, that of a 200 one of its own.
+            # The ACK of a refusal has the branch of its INVITE. The ACK of a 200 has a branch of its own.
             if dialog and message.branch not in dialog["met"]:
                 dialog["acknowledged"] = True
         else:
@@ -466,7 +467,7 @@ class Phone:
                 self.connection.send(dialog["last"])
             return
         if dialog and dialog["final"] is None and self.connection is dialog["way"]:
-            # The same call by another branch while it rings (RFC 3261 section 8.2.2.2).
+            # The same call with another branch while it rings (RFC 3261 section 8.2.2.2).
             self.world.count["482 of a phone"] += 1
             dialog["met"].add(message.branch)
             return self.connection.send(answer(message, 482, "p"))
@@ -489,7 +490,7 @@ class Phone:
 
     def ring(self, message):
         dialog = self.dialogs.get(message.call_id)
-        # After a crash it knows of none.
+        # After a crash the phone knows no calls.
         if dialog and dialog["final"] is None and dialog["branch"] == message.branch:
             dialog["last"] = answer(message, 180, "p")
             self.connection.send(dialog["last"])
@@ -516,7 +517,7 @@ class Phone:
 
 
 class Provider:
-    """Firebase's legacy form over HTTP/1.1, in the same loop."""
+    """Firebase's legacy format over HTTP/1.1, in the same loop."""
 
     def __init__(self, world):
         self.world = world
@@ -529,7 +530,8 @@ class Provider:
         world.loop.watch(self.socket, self.accept)
 
     def accept(self, _):
-        """Each connection belongs to the run that has made it: all of an earlier one are taken before the next is started."""
+        """Accepts connections. Each belongs to the run that made it, because all connections of one run are accepted before the
+        next one starts."""
         while True:
             try:
                 one, _ = self.socket.accept()
@@ -570,7 +572,7 @@ class Provider:
 
 
 class World:
-    # After how long a caller gives up, whatever he has heard; a phone may be gone that rang.
+    # The time after which a caller gives up, independent of responses. A phone that rang may be gone.
     patience = None
     KINDS = ("answered", "answered", "declined", "cancelled", "held", "several", "ringing", "cancelled-ringing")
 
@@ -587,7 +589,7 @@ class World:
         self.daemon, self.contexts = None, {}
 
     def context(self, owner):
-        """How a party speaks TLS. Each handshake is a whole one, as after a restart of a PBX."""
+        """The TLS context of a party. Each handshake is a full one, as after a restart of a PBX."""
         if owner.pair not in self.contexts:
             self.contexts[owner.pair] = edge.context(self.daemon.authority, owner.pair)
         return self.contexts[owner.pair]
@@ -607,7 +609,7 @@ class World:
         after = min((k for k in self.kills if k > instant), default=None)
         return (f"{instant - kill:.3f} s after a kill, " if kill else "") + (f"{after - instant:.3f} s before one" if after else "")
 
-    # The people
+    # People and phones
 
     def populate(self, users):
         certificate = self.daemon.authority.issue("chaos-pbx", "DNS:pbx.example.net")
@@ -651,7 +653,7 @@ class World:
             self.loop.at(random.uniform(1.0, 3.0), call.cancel)
 
     def newcomer(self):
-        """Somebody registers for the first time."""
+        """Registers a new user."""
         if not self.is_calling:
             return
         self.newcomers += 1
@@ -720,7 +722,7 @@ class World:
         probe.close()
 
     def verify_contacts(self, phones):
-        """What was acknowledged with 200 is there."""
+        """Expects that every contact that was acknowledged with 200 is there."""
         connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=60)
         for phone in phones:
             connection.request("GET", f"/v1/users/{phone.user}@example.net/devices", headers={"Authorization": f"Bearer {self.daemon.key}"})
@@ -732,27 +734,28 @@ class World:
         connection.close()
 
     def finish(self):
-        """No new calls: all must end by themselves."""
+        """Makes no new calls, and waits until all calls have ended by themselves."""
         self.is_calling = False
         limit = RING_TIMEOUT + 40
         self.loop.run(limit, lambda: all(c.over or not (c.pushes or c.invited) for c in self.calls.values())
                       and not any(c.cancelled and not c.over for c in self.calls.values()))
-        # What comes twice comes now.
+        # A repeated message would arrive now.
         self.loop.run(3)
 
     def has_no_way(self, call):
-        """Whether a phone has answered, and each of its 200s came while its connection was broken by a kill, or about to be."""
+        """Whether a phone has answered, and each of its 200s was sent while its connection was broken by a kill, or shortly
+        before."""
         for dialog in (phone.dialogs.get(call.id) for phone in self.phones[call.user]):
             if dialog and dialog["final"] == 200 and not any(
                     self.was_heard(instant) and call.over_round > turn + 1 for instant, turn in dialog["said"]):
                 return True
-            # It had no time to make up its mind.
+            # The phone had no time to decide.
             if dialog and not dialog["said"] and call.over_at - dialog["since"] < 1.1:
                 return True
         return False
 
     def was_heard(self, instant):
-        """Whether the daemon has handled what came then, for sure."""
+        """Whether the daemon has certainly handled everything that arrived at that time."""
         return any(run.heard(instant) for run in self.runs)
 
     def judge(self):
@@ -768,14 +771,14 @@ class World:
                     self.count["killed before they were written"] += 1
                 continue
             self.count[f"{name}: {statuses[0]}"] += 1
-            # Who is not reached in time may be unlucky: each of its REGISTERs came while nobody listened.
+            # A phone that is not reached in time may have been unlucky: all its REGISTERs came while no daemon listened.
             if call.kind in ("answered", "several") and statuses[0] != 200 and self.has_no_way(call):
                 self.count["answered while no connection was open"] += 1
             elif call.kind in ("answered", "several") and statuses[0] != 200 and call.invited:
                 self.complain(call, f"was to be answered, and ended with {statuses}; INVITE at {call.invited or 'nobody'}, "
                                     f"pushes {[round(when - call.begun, 2) for _, when, _ in call.pushes]}, ended {self.when(call.over_at)}")
             if len(set(call.finals)) > 1:
-                # A 200 of a second phone that crossed its CANCEL is passed on as well (RFC 3261 section 16.7).
+                # A 200 of a second phone that crossed its CANCEL is forwarded as well (RFC 3261 section 16.7).
                 if statuses.count(200) == len(statuses):
                     self.count["200 of two phones"] += 1
                 elif self.was_heard(call.over_at):
@@ -793,12 +796,12 @@ class World:
 
 
 class Soak(World):
-    """The same people and no kill: hours of calls, phones that crash and move, and an operator who looks at them."""
+    """The same parties without kills: hours of calls, phones that crash and move, and an operator who looks at them."""
 
     patience = 30
 
     def crash(self):
-        """A phone's app dies: it knows nothing of its calls any more, and comes back later, or when it is pushed."""
+        """Ends the app of a phone. The app forgets its calls, and comes back later or after a push."""
         if not self.is_calling:
             return
         phone = random.choice(random.choice(list(self.phones.values())))
@@ -810,7 +813,8 @@ class Soak(World):
         self.loop.at(0.1, self.crash)
 
     def look(self):
-        """Lists, figures and explanations over HTTP; from a thread, since an answer that takes its time must not hold up the calls."""
+        """Requests lists, figures and explanations over HTTP. It runs in a thread, because a slow answer must not delay the
+        calls."""
         users = list(self.phones)
         while self.is_calling:
             connection = http.client.HTTPConnection("127.0.0.1", self.daemon.admin_port, timeout=60)
@@ -823,7 +827,7 @@ class Soak(World):
             time.sleep(0.2)
 
     def forget(self):
-        """Calls that are long over are not kept: it is the daemon's memory that is looked at."""
+        """Forgets old calls, so that only the daemon's memory grows."""
         if not self.is_calling:
             return
         now = time.monotonic()
@@ -841,16 +845,16 @@ class Soak(World):
 
 
 def stored(daemon):
-    """KiB of pages that the store has, written back or not."""
+    """The size of the store's pages in KiB, written back or not."""
     with contextlib.closing(sqlite3.connect(f"file:{daemon.folder}/sippushd.db?mode=ro", uri=True)) as store:
         return store.execute("PRAGMA page_count").fetchone()[0] * store.execute("PRAGMA page_size").fetchone()[0] // 1024
 
 
 def soak(daemon_of, seed, seconds, rate, users=60, say=print):
-    """Plays for so long, and looks at memory and descriptors ten times in each half.
+    """Runs for that many seconds, and measures memory and descriptors ten times in each half.
 
-    The result says whether the second half needs no more of them than the first. The store keeps its pages in a cache of
-    STORE_CACHE KiB; until this is full, memory may grow by as much as the pages."""
+    The result says whether the second half needs no more of them than the first. The store has a page cache of STORE_CACHE KiB.
+    Until this is full, memory may grow by the size of the pages."""
     world = Soak(seed, rate)
     world.daemon = daemon_of(world.settings())
     world.daemon.start()
@@ -882,9 +886,9 @@ def soak(daemon_of, seed, seconds, rate, users=60, say=print):
 
 
 def play(daemon_of, seed, rounds, rate, users=60, say=print):
-    """Plays the rounds.
+    """Runs all rounds.
 
-    `daemon_of(settings)` gives a daemon that has not been started. The result says whether nobody complains."""
+    `daemon_of(settings)` returns a daemon that has not been started. The result says whether there were no complaints."""
     world = World(seed, rate)
     world.daemon = daemon_of(world.settings())
     world.daemon.start()

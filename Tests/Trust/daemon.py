@@ -1,4 +1,4 @@
-"""Starts the program under test and what stands around it: a push provider, a PBX, operators' requests."""
+"""Starts the program under test and its environment: a push provider, a PBX, and operators' requests."""
 
 import http.client
 import http.server
@@ -19,7 +19,7 @@ PUSHES = "provider-key-PLANTED"
 
 
 class QuietServer(http.server.ThreadingHTTPServer):
-    """Says nothing of clients that go away in the middle: daemons are killed here."""
+    """A server that prints no message when a client disappears, because the tests kill daemons."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -29,7 +29,7 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
 
 class Provider:
-    """Takes pushes in Firebase's legacy form and remembers them by token."""
+    """Accepts pushes in Firebase's legacy format, and keeps them by token."""
 
     def __init__(self):
         provider = self
@@ -47,7 +47,7 @@ class Provider:
                     push = json.loads(body)
                 except ValueError:
                     push = {}
-                # A provider that repeats what it got must not bring a token into the log.
+                # A provider that repeats the token must not bring it into the log.
                 if "refused" in str(push.get("to", "")):
                     answer = json.dumps({"success": 0, "failure": 1, "results": [
                         {"error": "MismatchSenderId " + push["to"]}]}).encode()
@@ -76,7 +76,7 @@ class Provider:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def hold(self, token):
-        """Takes pushes for the token and does not answer them until the event is set."""
+        """Accepts pushes for the token, and does not answer them until the event is set."""
         with self.changed:
             return self.held.setdefault(token, threading.Event())
 
@@ -85,7 +85,7 @@ class Provider:
             return [push for _, push, _, _ in self.pushes if push.get("to") == token]
 
     def wait(self, token, count=1, timeout=6.0):
-        """Whether so many pushes for the token have come."""
+        """Whether that many pushes for the token have arrived."""
         limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
@@ -97,19 +97,19 @@ class Provider:
 
 
 class PBX(Phone):
-    """The upstream: UDP and TCP at one address. Requests are taken by their Call-ID."""
+    """The upstream: UDP and TCP at one address. Its requests are found by their Call-ID."""
 
     def __init__(self, host, port, target):
         super().__init__(host, target, port)
         self.tcp = Listener(host, self.port)
         self.probes = 0
-        # Whether it answers those who ask whether it is there, as PBXs do.
+        # Whether it answers OPTIONS, as PBXs do.
         self.answers = True
         for side in (self, self.tcp):
             side.arrived = lambda raw, source, arrived=side.arrived: self.asked(raw, source) or arrived(raw, source)
 
     def asked(self, raw, source):
-        """Takes an OPTIONS for the PBX itself, which no probe of ours looks for."""
+        """Handles an OPTIONS for the PBX itself, which no probe needs."""
         if not raw.startswith(b"OPTIONS sip:" + self.host.encode() + b":"):
             return False
         self.probes += 1
@@ -135,7 +135,8 @@ class Settings:
             self.known.add(".".join(stack))
 
     def write(self, values, indent="", path=""):
-        """YAML of nested dictionaries. A key that the program does not have is left out: its probes then say so."""
+        """YAML of nested dictionaries. Keys that the program does not have are left out, and their probes fail with that
+        reason."""
         text = ""
         for key, value in values.items():
             here = f"{path}.{key}" if path else key
@@ -164,9 +165,9 @@ class Daemon:
         self.lock = threading.Lock()
         self.pbx = None
         self.authority = None
-        # What stands in systemd's place, if anything does.
+        # The stand-in for systemd, if there is one.
         self.manager = None
-        # Called in the new process before the program.
+        # Called in the new process before the program starts.
         self.prepare = None
         if edge:
             self.tls_port, self.ws_port, self.wss_port = (suite.free_port() for _ in range(3))
@@ -189,10 +190,10 @@ class Daemon:
             "auth": "digest",
             "trusted": "[127.2.0.0/16]",
             "call": {"ring-timeout": "8s"},
-            # What waits because the machine has other work is served all the same; T30.1 sets a limit of its own.
+            # Requests that wait because the machine is busy are still served. T30.1 sets a limit of its own.
             "limits": {"queueing": "0s"},
             "log": {"level": "debug"},
-            "push": {"fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,
+            "push": {"try-credentials": False, "fcm": {"enabled": True, "body-format": "legacy", "server-key": PUSHES,
                              "endpoint": f"http://127.0.0.1:{self.suite.provider.port}"}},
             "api": {"listen": f'["{self.host}:{self.api_port}"]'},
             "admin": {"listen": f'["{self.host}:{self.admin_port}"]'},
@@ -217,7 +218,7 @@ class Daemon:
         if self.pbx:
             base["upstream"] = f"sip:{self.pbx.host}:{self.pbx.port}"
         else:
-            # A place that a probe plays itself answers no OPTIONS.
+            # A probe that plays the upstream itself does not answer OPTIONS.
             base["upstream-check"] = {"interval": "0s"}
         merge(base, self.values)
         return base
@@ -234,7 +235,7 @@ class Daemon:
         return self
 
     def words(self):
-        """The program as it is run."""
+        """The command line of the program."""
         return [self.suite.program]
 
     def launch(self):
@@ -297,7 +298,7 @@ class Daemon:
         return status, text
 
     def user(self, name=None, domain="example.net", password=None):
-        """A fresh user; gives name and password."""
+        """Creates a new user. Returns name and password."""
         name, password = name or fresh("u"), password or fresh("pw-PLANTED-")
         status, text = self.admin("PUT", "/v1/users", {"name": f"{name}@{domain}", "password": password})
         if status not in (200, 201, 204):
@@ -315,12 +316,12 @@ class Daemon:
         return total if found else 0.0
 
     def memory(self, what="VmRSS"):
-        """KiB, as the kernel counts them."""
+        """The memory in KiB, as the kernel reports it."""
         with open(f"/proc/{self.process.pid}/status") as file:
             return int(re.search(what + r":\s+(\d+)", file.read()).group(1))
 
     def work(self):
-        """Seconds of processor time that it has used."""
+        """The processor time that it has used, in seconds."""
         total = 0
         for task in os.listdir(f"/proc/{self.process.pid}/task"):
             with open(f"/proc/{self.process.pid}/task/{task}/schedstat") as file:
@@ -329,18 +330,18 @@ class Daemon:
 
 
 class CountedDaemon(Daemon):
-    """A daemon whose instructions valgrind's callgrind counts: the count hardly varies with the machine and what else it does."""
+    """A daemon whose instructions are counted by valgrind's callgrind. The count hardly depends on the machine and its load."""
 
     tools = ("valgrind", "vgdb", "objcopy")
 
     def words(self):
         copy, count = os.path.join(self.folder, "sippushd"), os.path.join(self.folder, "count")
-        # Valgrind cannot read the debug information that Swift's compiler writes.
+        # Valgrind cannot read the debug information of Swift's compiler.
         subprocess.run(["objcopy", "--strip-debug", self.suite.program, copy], check=True)
         return ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={count}", copy]
 
     def instructions(self):
-        """How many it has executed since it was asked last."""
+        """The number of instructions since the last call."""
         before = set(os.listdir(self.folder))
         subprocess.run(["vgdb", f"--pid={self.process.pid}", "dump"], check=True, capture_output=True, timeout=patience(60))
         for name in set(os.listdir(self.folder)) - before:
@@ -360,7 +361,8 @@ def merge(base, more):
 
 
 def http_raw(address, raw, timeout=3.0, source=None, head_only=False):
-    """Sends bytes to an HTTP listener; gives what came until it closed or was silent for long, or the first head alone."""
+    """Sends bytes to an HTTP listener. Returns everything until the connection ends or is silent for long, or only the first
+    head."""
     with socket.create_connection(address, timeout, (source, 0) if source else None) as connection:
         connection.sendall(raw)
         connection.settimeout(timeout)

@@ -1,4 +1,4 @@
-"""TLS and WebSocket as an outsider speaks them: certificates, streams, frames. Nothing here knows the daemon."""
+"""TLS and WebSocket from outside: certificates, streams, frames. Nothing here knows the daemon."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ from sip import Agent, Stream, chance, fresh, hang_up
 
 
 class Authority:
-    """A certificate authority in a folder, by Debian's openssl."""
+    """A certificate authority in a folder, made with Debian's openssl."""
 
     def __init__(self, folder, name="authority"):
         self.folder = folder
@@ -26,7 +26,7 @@ class Authority:
                      "-subj", f"/CN={name}", "-keyout", self.key, "-out", self.file)
 
     def issue(self, name, alternatives, days=30, seconds=None):
-        """A certificate and its key: the paths of both. It lasts for so many seconds, where they are given."""
+        """Issues a certificate and its key. Returns the paths of both. It is valid for that many seconds, if they are given."""
         base = os.path.join(self.folder, name)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ignored",
                      "-keyout", base + "-key.pem", "-out", base + ".csr")
@@ -39,7 +39,7 @@ class Authority:
         return base + ".pem", base + "-key.pem"
 
     def issue_shortly(self, base, seconds):
-        """By `openssl ca`, which takes seconds and wants a book of what it has signed."""
+        """Issues it with `openssl ca`, which takes seconds and needs a list of issued certificates."""
         with open(base + ".index", "w"), open(base + ".ca", "w") as file:
             file.write(f"[ca]\ndefault_ca=it\n[it]\ndatabase={base}.index\nnew_certs_dir={self.folder}\nrand_serial=yes\n"
                        "default_md=sha256\nunique_subject=no\npolicy=any\n[any]\ncommonName=supplied\n")
@@ -57,7 +57,7 @@ class Authority:
 
 
 def context(authority=None, pair=None, protocols=("sip/2",), server=False):
-    """How one speaks TLS: whom one believes, and what one shows."""
+    """A TLS context with its authority and its own certificate."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     if pair:
         made.load_cert_chain(*pair)
@@ -77,7 +77,7 @@ class Sealed:
         plain.settimeout(48)
         self.socket = made.wrap_socket(
             plain, server_hostname=None if server else name, server_side=server, session=session)
-        # Before anybody reads: while tickets come in, the handshake counts as not done.
+        # Before anyone reads: while tickets arrive, OpenSSL does not report the handshake as done.
         self.certificate = self.socket.getpeercert()
         self.protocol = self.socket.selected_alpn_protocol()
         self.is_resumed = self.socket.session_reused
@@ -112,7 +112,7 @@ class Sealed:
             select.select([], [self.socket], [], 1)
 
     def close(self):
-        # Not while the reader is in it: OpenSSL would read what is opened next under the same number.
+        # Not while the reader uses it: OpenSSL would read the next socket that gets the same number.
         with self.lock:
             self.socket.close()
 
@@ -153,7 +153,7 @@ class SecureStream(Stream):
 
 
 class WebSocket(Agent):
-    """SIP over WebSocket, as a browser does it: hosts that nobody can reach (RFC 7118 section 5)."""
+    """SIP over WebSocket, as in a browser: the host names cannot be reached (RFC 7118 section 5)."""
 
     def __init__(self, host, target, made=None, name="sip.example.net", origin="https://phone.example.net",
                  secure=False, protocol="sip", fields=None, path="/"):
@@ -240,7 +240,7 @@ class WebSocket(Agent):
         return bool(first & 128), first & 15, payload
 
     def frame(self, payload, opcode=1, final=True, masked=True, reserved=0, size=None):
-        """One frame, right or wrong; `size` is what its head says."""
+        """One frame, valid or not. `size` is the length in its head."""
         size = len(payload) if size is None else size
         head = bytes([(128 if final else 0) | reserved << 4 | opcode])
         mark = 128 if masked else 0

@@ -1,4 +1,4 @@
-"""What was under way on this machine, for whoever reads why a test failed: load, time that was stolen or waited for, and who worked."""
+"""The load of this machine while a test failed: load average, stolen and waiting time, and the processes that used it."""
 
 import collections
 import os
@@ -18,7 +18,8 @@ def read(path):
 
 
 def crowding():
-    """How many times as long as alone something may take here now, from 1 to 8: by how many want each processor."""
+    """A factor from 1 to 8 for the time of an action on this machine now, compared with an idle one. It depends on the number
+    of threads that want to run on each processor."""
     try:
         wanting = int(read("/proc/loadavg").split()[3].split("/")[0])
         average = float(read("/proc/loadavg").split()[0])
@@ -28,14 +29,14 @@ def crowding():
 
 
 def patience(timeout):
-    """How long to wait for what should come within `timeout` on a machine that has nothing else to do.
+    """The waiting time for an event that comes within `timeout` on an idle machine.
 
-    Short ones are for what must not come, and stay."""
+    Short times are for events that must not come, and are not extended."""
     return timeout if timeout < 1 else min(timeout * crowding(), timeout + 30)
 
 
 class Sample:
-    """Processor time until now: of the machine, and of each process."""
+    """The processor time until now, of the machine and of each process."""
 
     def __init__(self):
         self.time = time.monotonic()
@@ -50,7 +51,7 @@ class Sample:
                     self.processes[int(entry)] = (head.partition("(")[2], int(words[11]) + int(words[12]))
 
     def since(self, former):
-        """What happened between the two, as lines."""
+        """The changes between the two samples, as lines."""
         seconds = max(self.time - former.time, 0.001)
         used = {name: self.machine.get(name, 0) - former.machine.get(name, 0) for name in NAMES}
         whole = max(sum(used.values()), 1)
@@ -64,7 +65,7 @@ class Sample:
 
 
 def state():
-    """This moment, as lines."""
+    """The current state, as lines."""
     lines = [f"load {' '.join(read('/proc/loadavg').split()[:4])}, {os.cpu_count()} processors"]
     memory = dict(line.split(":", 1) for line in read("/proc/meminfo").splitlines() if ":" in line)
     lines[0] += ", memory available " + memory.get("MemAvailable", "?").strip()
@@ -74,7 +75,7 @@ def state():
 
 
 class Watch:
-    """Samples every few seconds, from a thread; `told` says what was under way lately."""
+    """Takes samples every few seconds in a thread. `told` returns the recent load."""
 
     def __init__(self, interval=5.0, kept=12):
         self.samples = collections.deque([Sample()], maxlen=kept)

@@ -1,4 +1,4 @@
-"""What systemd does for a service, as far as the daemon can tell: sockets that it opens, words that it hears."""
+"""The parts of systemd that a service can see: sockets that it opens, and notifications that it receives."""
 
 import array
 import os
@@ -10,7 +10,8 @@ from machine import patience
 
 
 class Manager:
-    """Hears what a service says (sd_notify), keeps descriptors that it leaves, and opens sockets for it (sd_listen_fds)."""
+    """Receives a service's notifications (sd_notify), keeps the descriptors that it leaves, and opens sockets for it
+    (sd_listen_fds)."""
 
     def __init__(self, folder, watchdog=None):
         self.path = os.path.join(folder, "notify")
@@ -47,7 +48,7 @@ class Manager:
                 self.changed.notify_all()
 
     def wait(self, key, value="1", since=0.0, timeout=10.0):
-        """When that word came first after `since`, or None."""
+        """The time of the first such notification after `since`, or None."""
         limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
@@ -64,7 +65,7 @@ class Manager:
             return [then for then, values in self.heard if then >= since and key in values]
 
     def open(self, kind, address, name="sip"):
-        """A socket that belongs to the manager, as that of a .socket unit."""
+        """Opens a socket that belongs to the manager, like that of a .socket unit."""
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         one = socket.socket(family, kind)
         if kind == socket.SOCK_STREAM and family == socket.AF_INET:
@@ -79,7 +80,7 @@ class Manager:
         return one
 
     def launch(self):
-        """What Popen needs to start the service with the sockets and variables of a manager."""
+        """The arguments for Popen that start the service with the manager's sockets and variables."""
         numbers = [one.fileno() for one in self.sockets] + list(self.kept.values())
         names = self.names + list(self.kept)
         variables = dict(os.environ, NOTIFY_SOCKET=self.path)
@@ -87,7 +88,7 @@ class Manager:
             variables["WATCHDOG_USEC"] = str(int(self.watchdog * 1e6))
         if not numbers:
             return {"env": variables}
-        # They begin at 3, whatever their numbers are here; those of the way between stand above all of them.
+        # In the child they begin at 3, whatever their numbers are here. The temporary numbers are above all of them.
         above = max(numbers) + 64
 
         def arrange():
@@ -98,7 +99,7 @@ class Manager:
 
         variables["LISTEN_FDS"] = str(len(numbers))
         variables["LISTEN_FDNAMES"] = ":".join(names)
-        # The shell's number becomes the service's.
+        # The shell's process number becomes the number of the service.
         return {"env": variables, "preexec_fn": arrange, "close_fds": False,
                 "before": ["/bin/sh", "-c", "LISTEN_PID=$$; export LISTEN_PID; exec \"$@\"", "sh"]}
 

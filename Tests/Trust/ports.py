@@ -1,18 +1,19 @@
-"""Ports for programs that come and go: each is reserved until the end of this process.
+"""Ports for programs that stop and start again. Each is reserved until the end of this process.
 
-The numbers lie below those that the kernel gives to whoever asks for any. Two sockets keep each of them: one for UDP at an address
-that serves nothing else, so that of two who want a port one gets it; and one for TCP at all addresses, which nobody connects to. The
-program that the port is for can bind it beside them, again and again, and nobody else is given it meanwhile."""
+The numbers are below the range from which the kernel chooses free ports. Two sockets keep each of them. The UDP socket is bound
+to an address that serves nothing else, so that only one process can reserve the port. The TCP socket is bound to all addresses,
+and nobody connects to it. The program that needs the port can bind it as often as it likes, and no other program gets it in
+between."""
 
 import socket
 
-# No program but this one and its Swift sister (`ScenarioReplay/ReservedPort.swift`) binds anything there.
+# Only this program and its counterpart in Swift (`ScenarioReplay/ReservedPort.swift`) bind anything there.
 KEEPER = "127.255.255.254"
 RANGE = range(20000, 32000)
 
 
 class NoPort(Exception):
-    """All are taken."""
+    """All ports are taken."""
 
 
 class Ports:
@@ -30,12 +31,12 @@ class Ports:
 
 
 def reserve(port):
-    """The sockets that keep the port, or None where somebody has it."""
+    """The sockets that keep the port, or None if another process has it."""
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     stream = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         datagrams.bind((KEEPER, port))
-        # A program can listen beside a socket of this kind that does not listen itself.
+        # A program can listen on the same port as a socket of this kind that does not listen itself.
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         stream.bind(("0.0.0.0", port))
         if port not in datagram_ports():
@@ -48,14 +49,15 @@ def reserve(port):
 
 
 def datagram_ports():
-    """The local UDP ports of all but the keepers, from the kernel's tables: the second word of a line is address and port in hex."""
+    """The local UDP ports of all sockets except the keepers, from the kernel's tables. The second word of a line is the address
+    and the port in hexadecimal digits."""
     keeper, used = socket.inet_aton(KEEPER)[::-1].hex().upper(), set()
     for table in ("udp", "udp6"):
         try:
             with open(f"/proc/net/{table}") as file:
                 places = [line.split(None, 2)[1].rsplit(":", 1) for line in file.readlines()[1:]]
         except FileNotFoundError:
-            # A machine without IPv6.
+            # This machine has no IPv6.
             continue
         used |= {int(port, 16) for address, port in places if address != keeper}
     return used

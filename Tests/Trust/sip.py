@@ -1,4 +1,4 @@
-"""SIP as an outsider speaks it: messages as text, agents over UDP and TCP. Nothing here knows the daemon."""
+"""SIP from outside: messages as text, agents over UDP and TCP. Nothing here knows the daemon."""
 
 import hashlib
 import itertools
@@ -16,17 +16,17 @@ COMPACT = {
 }
 
 _numbers = itertools.count(1)
-# What agents draw. The frame seeds it; which of several threads draws first is chance.
+# The random numbers of the agents. The frame sets the seed. The order of the threads is not fixed.
 chance = random.Random(1)
 
 
 def fresh(prefix):
-    """A text that nobody else uses in this run."""
+    """A text that is used only once in this run."""
     return f"{prefix}{next(_numbers)}x{chance.getrandbits(40):010x}"
 
 
 class Message:
-    """A message as it was received. `raw` has its bytes, for whoever looks for what a parser may overlook."""
+    """A received message. `raw` has its bytes, for checks of text that a parser may overlook."""
 
     def __init__(self, raw, source=None):
         self.raw = raw
@@ -77,7 +77,7 @@ class Message:
         return [part.strip() for value in self.all(name) for part in re.split(r",(?=\s*<)", value)]
 
     def head_lines(self):
-        """Lines as the most lenient reader would cut them: at any carriage return or line feed."""
+        """The lines as the most lenient reader would cut them, at any carriage return or line feed."""
         return re.split(rb"[\r\n]+", self.raw.partition(b"\r\n\r\n")[0])
 
     def __repr__(self):
@@ -85,7 +85,7 @@ class Message:
 
 
 class Request:
-    """A request to be sent. `fields` may be changed at will; `lines` are written as they are, after the fields."""
+    """A request to be sent. `fields` may be changed at will. `lines` are written unchanged after the fields."""
 
     def __init__(self, method, uri, fields, body=b"", lines=()):
         self.method, self.uri, self.fields, self.lines = method, uri, list(fields), list(lines)
@@ -118,7 +118,7 @@ class Request:
         return Request(self.method, self.uri, self.fields, self.body, self.lines)
 
     def renewed(self):
-        """The same request as a new transaction: another branch, the next CSeq."""
+        """The same request as a new transaction, with another branch and the next CSeq."""
         copy = self.copy()
         number, method = self.get("CSeq").split()
         copy.set("CSeq", f"{int(number) + 1} {method}")
@@ -140,7 +140,7 @@ def uri_of(user, host):
 
 
 def hang_up(connection, how=socket.SHUT_RDWR):
-    """Closes it also when a reader waits in the kernel, who would keep the port."""
+    """Closes the connection. A reader that waits in the kernel would otherwise keep the port."""
     try:
         connection.shutdown(how)
     except OSError:
@@ -149,7 +149,7 @@ def hang_up(connection, how=socket.SHUT_RDWR):
 
 
 class Inbox:
-    """What an agent received. Repetitions of a message (RFC 3261 timers) are kept aside."""
+    """The messages that an agent received. Repetitions of a message (RFC 3261 timers) are kept separately."""
 
     def __init__(self):
         self.changed = threading.Condition()
@@ -179,7 +179,7 @@ class Inbox:
             self.changed.notify_all()
 
     def take(self, want=lambda message: True, timeout=6.0):
-        """The first message that is wanted, or None after the timeout."""
+        """The first message that meets the condition, or None after the timeout."""
         limit = time.monotonic() + patience(timeout)
         with self.changed:
             while True:
@@ -208,7 +208,7 @@ class Inbox:
 
 
 class Agent(Inbox):
-    """A party of its own address; `target` is where its requests go."""
+    """A party with an address of its own. Its requests go to `target`."""
 
     transport = None
 
@@ -239,7 +239,7 @@ class Agent(Inbox):
         return "" if self.transport == "UDP" else ";transport=tcp"
 
     def exchange(self, request, timeout=6.0):
-        """Sends and waits for the final response; over UDP the request is repeated after a while."""
+        """Sends the request and waits for the final response. Over UDP, the request is repeated after a while."""
         limit = time.monotonic() + patience(timeout)
         wait = 1.0
         while True:
@@ -277,7 +277,7 @@ class Agent(Inbox):
         return cancel
 
     def with_credentials(self, request, user, password, timeout=6.0, nc=1, uri=None):
-        """Sends, answers a challenge, and gives the final response with the request that got it."""
+        """Sends the request and answers a challenge. Returns the final response, and the request that got it."""
         answer = self.exchange(request, timeout)
         if answer is None or answer.status not in (401, 407):
             return answer, request
@@ -288,7 +288,7 @@ class Agent(Inbox):
 
     def register(self, user, password=None, contact=None, domain="example.net", expires=600, params="", fields=(),
                  registrar=None, timeout=6.0, call_id=None, cseq=1):
-        """A REGISTER with `params` in the Contact's URI; gives the final response."""
+        """Sends a REGISTER with `params` in the Contact's URI. Returns the final response."""
         contact = contact or f"<sip:{user}@{self.local()}{self.uri_transport()}{params}>"
         request = self.make("REGISTER", f"sip:{registrar or domain}", user, domain, to=f"sip:{user}@{domain}",
                             contact=contact, call_id=call_id, cseq=cseq)
@@ -299,7 +299,7 @@ class Agent(Inbox):
         return answer
 
     def respond(self, request, status, reason="Whatever", tag=None, contact=True, fields=(), body=b"", lines=()):
-        """Answers a request that came in, to where it came from."""
+        """Answers a received request at the address that it came from."""
         text = [f"SIP/2.0 {status} {reason}"]
         for name, value in request.fields:
             if name in ("via", "from", "call-id", "cseq") or (name == "record-route" and status < 300):
@@ -354,7 +354,7 @@ class Phone(Agent):
 
 
 class Stream(Agent):
-    """TCP, one connection: one that we open, or one that a listener took."""
+    """One TCP connection, opened by us or accepted by a listener."""
 
     transport = "TCP"
 
@@ -419,13 +419,13 @@ class Stream(Agent):
         hang_up(self.socket)
 
     def reset(self):
-        """Ends as a network that breaks: RST."""
+        """Ends the connection with an RST, like a broken network."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         hang_up(self.socket, socket.SHUT_RD)
 
 
 class Listener(Inbox):
-    """Takes TCP connections; `take` sees the messages of all of them."""
+    """Accepts TCP connections. `take` returns the messages of all of them."""
 
     def __init__(self, host, port):
         super().__init__()
@@ -480,7 +480,7 @@ class Trap:
         self.host, self.port = host, self.udp.port
 
     def caught(self):
-        """What came: datagrams and connections."""
+        """The datagrams and connections that arrived."""
         found = [f"{m.start} by UDP" for m in self.udp.history]
         found += [f"a TCP connection from {s.target}" for s in self.tcp.streams]
         return found
@@ -491,7 +491,7 @@ class Trap:
 
 
 class Dialog:
-    """One side's view of a dialog: sends requests inside it."""
+    """One side's view of a dialog. It sends requests inside it."""
 
     def __init__(self, agent, call_id, local, remote, target, routes, cseq=100):
         self.agent, self.call_id, self.local, self.remote = agent, call_id, local, remote
@@ -524,7 +524,7 @@ class Dialog:
 
 
 def challenges(answer):
-    """The challenges of a 401 or 407, each as a dictionary with the name of the field to answer in."""
+    """The challenges of a 401 or 407, each as a dictionary with the name of the field for the answer."""
     found = []
     for name, answer_name in (("www-authenticate", "Authorization"), ("proxy-authenticate", "Proxy-Authorization")):
         for value in answer.all(name):
@@ -542,7 +542,7 @@ HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256, "SHA-512-256": lambda t
 
 
 def credentials(answer, user, password, method, uri, nc=1, cnonce=None, response=None, realm=None, pick=None):
-    """The field and value that answer a challenge, with the first algorithm that we know."""
+    """The field and value that answer a challenge, with the first known algorithm."""
     known = [c for c in challenges(answer) if c.get("algorithm", "MD5").upper() in HASHES and (not pick or pick(c))]
     if not known:
         raise ValueError(f"no challenge that can be answered in {answer.start}: {answer.fields}")

@@ -1,4 +1,4 @@
-"""The probes' frame: each is a function with a rule and a name; independent ones run at the same time."""
+"""The frame of the probes: each is a function with a rule and a name. Independent ones run at the same time."""
 
 import concurrent.futures
 import itertools
@@ -16,21 +16,21 @@ from sip import Phone, Stream, Trap
 
 PROBES, TIMINGS = [], []
 
-# Rules that are written down and not built: their probes say "open" instead of FAIL.
+# Rules that are written down and not implemented: their probes print "open" instead of FAIL.
 OPEN = {}
 
 
 class Failed(Exception):
-    """What was seen instead of what the rule says."""
+    """The observation that breaks the rule."""
 
 
 class Skipped(Exception):
-    """What this machine lacks."""
+    """A requirement that this machine does not meet."""
 
 
 def probe(rule, name, stage=None, alone=False, timing=False):
-    """Registers a probe of `rule`. `stage` is the daemon that it wants; without one it starts its own. One that compares times is for
-    a machine that has nothing else to do (`etc/trust --timing`)."""
+    """Registers a probe of `rule`. `stage` is the daemon that it needs; without one it starts its own. A probe that compares
+    times needs an idle machine (`etc/trust --timing`)."""
 
     def add(function):
         (TIMINGS if timing else PROBES).append((rule, name, stage, function, alone))
@@ -45,11 +45,12 @@ def check(truth, text):
 
 
 class Test:
-    """What a probe works with: its daemon, addresses of its own, and what must be closed afterwards."""
+    """The environment of a probe: its daemon, addresses of its own, and a list of things to close afterwards."""
 
     def __init__(self, suite, daemon, name):
         self.suite, self.daemon, self.name = suite, daemon, name
-        # What the probe draws: from the seed of the run and the probe's name, so that it draws the same alone and beside others.
+        # The random numbers of the probe. The seed is that of the run with the probe's name, so that they are the same with and
+        # without other probes.
         self.random = random.Random(f"{suite.seed} {name}")
         self.closing = []
 
@@ -74,7 +75,7 @@ class Test:
         check(not missing, f"there is no setting {', '.join(missing)}")
 
     def registered(self, phone, params="", contact=None, **options):
-        """Registers a fresh user on the phone; gives name and password."""
+        """Registers a new user on the phone. Returns name and password."""
         name, password = self.daemon.user()
         answer = phone.register(name, password, contact=contact and contact.replace("USER", name), params=params, **options)
         check(answer and answer.status == 200, f"control: REGISTER got {answer}")
@@ -102,7 +103,7 @@ class Suite:
         self.counts = {"ok": 0, "FAIL": 0, "open": 0, "skipped": 0}
 
     def free_port(self):
-        """A port for a daemon, or for somebody who comes later: it is nobody else's until this process ends."""
+        """A port for a daemon, or for a party that comes later. It is reserved until this process ends."""
         with self.lock:
             return self.ports.take()
 
@@ -113,7 +114,7 @@ class Suite:
     def start(self, wanted):
         def begin(name):
             settings = self.stages[name]
-            # Known before it starts, so that it is ended whatever becomes of that.
+            # It is listed before it starts, so that it is ended in any case.
             self.daemons[name] = Daemon(name, self, settings.get("settings", {}), settings.get("pbx"),
                                         edge=settings.get("edge", False))
             self.daemons[name].start()

@@ -32,7 +32,7 @@ enum APIBenchmark {
             costs.append((after.cpu - before.cpu).seconds * 1e6 / Double(max(result.count, 1)))
             latency = result.latency
         }
-        let name = "reports, \(options.connections) under way"
+        let name = "reports, \(options.connections) at a time"
         report.add("api", name, "/s", rates)
         report.add("api", name + ", daemon's CPU", "µs", costs)
         report.add("api", name + ", answer", latency)

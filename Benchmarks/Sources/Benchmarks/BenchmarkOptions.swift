@@ -90,50 +90,51 @@ package struct BenchmarkOptions: Sendable {
     package static let help = """
         Usage: etc/benchmarks [NAME ...] [options]
 
-        Measures the daemon on this machine and prints what it found. Without names everything is measured, in some
-        minutes. The daemon is a process of its own with a store in a temporary folder (TMPDIR); its load comes over
-        loopback UDP from this program, which takes its share of the machine.
+        Measures the daemon on this machine and prints the results. Without names, everything is measured, which takes
+        some minutes. The daemon runs as a process of its own, with a store in a temporary folder (TMPDIR). Its load comes
+        from this program over loopback UDP, and uses a part of the same machine.
 
         Names:
-          register     REGISTERs per second, first ones (on disk before the 200) and refreshes, and the daemon's CPU time
-          hold         calls held at once, and how fast pushes leave and woken phones get their calls
-          slow         pushes at 1000 calls a second, what the daemon adds to a relay that does nothing but send them, and
+          register     REGISTERs per second, new ones (on disk before the 200) and refreshes, and the daemon's CPU time
+          hold         calls that wait at the same time, the speed of their pushes, and the time until woken phones get
+                       their calls
+          slow         pushes at 1000 calls a second, the daemon's delay compared with a plain relay of the same pushes, and
                        pushes beside an app whose provider takes 5 s to answer
-          api          token reports over HTTP per second, on disk before the 200, and whether calls feel them
+          api          token reports over HTTP per second, on disk before the 200, and their effect on calls
           tls          TLS handshakes, full and resumed, and TCP connections a second; REGISTERs over many TLS connections
-          idle         memory per idle connection, by TCP and by TLS
-          storm        whether calls feel it when all phones connect together by TLS, beside the same at another daemon
-          overload     what is still served when ten times the usual REGISTERs or calls come, and how soon all is as before
-          memory       memory per binding and per held call
-          allocations  heap allocations per message, within this process; they do not vary
-          instructions  what the daemon executes in user space for each step, counted by valgrind; hardly varies; only
-                       when it is named
+          idle         memory per idle connection, over TCP and over TLS
+          storm        the delay of calls while all phones connect at once over TLS, compared with a storm at another daemon
+          overload     the share of REGISTERs and calls that is served at ten times the usual load, and the time until the
+                       daemon has recovered
+          memory       memory per binding and per waiting call
+          allocations  heap allocations per message, within this process; the numbers do not vary
+          instructions  instructions in user space for each step, counted by valgrind; they hardly vary; only if named
           push         pushes per second over one HTTP/2 connection to the server of --url, and this process's CPU time
-          days         simulated days, within this process: what happened on them, and whatever must never happen; only
-                       when it is named. The digest of two builds is the same when the same happened to every call
+          days         simulated days, within this process: statistics of their events, and all violations of the rules;
+                       only if named. Two builds print the same digest if every call had the same events in both
 
         Options:
           --requests N    register, tls: REGISTERs of each kind in a round (default 30000)
-          --window N      register, tls: how many of them are under way (default 256)
-          --rounds N      register, tls, storm, push: rounds, of which the median is shown (default 3)
-          --calls N       hold, memory: calls held at once (default 10000); each phone that is woken has a socket of its own, as
-                          far as the system's limit of descriptors allows
-          --rate N        hold, memory: calls, then wake-ups, a second (default 2000); overload: ten times as many REGISTERs and
-                          half as many calls are the usual load
-          --low-rate N    hold: the same for a second look without haste (default 100)
-          --bindings N    memory: contacts registered (default 300000)
-          --connections N  api: connections, each with one report under way (default 64)
+          --window N      register, tls: REGISTERs that wait for their responses at the same time (default 256)
+          --rounds N      register, tls, storm, push: number of rounds; the median is shown (default 3)
+          --calls N       hold, memory: calls that wait at the same time (default 10000); each woken phone has a socket of its
+                          own, as far as the system's limit of descriptors allows
+          --rate N        hold, memory: calls, then wake-ups, a second (default 2000); overload: the usual load is ten times
+                          as many REGISTERs and half as many calls
+          --low-rate N    hold: the rate of a second, slower measurement (default 100)
+          --bindings N    memory: registered contacts (default 300000)
+          --connections N  api: connections, each with one report at a time (default 64)
           --phones N      tls, idle, storm: connections that are open at once, and handshakes in a round (default 5000)
-          --url URL       push: an https server that answers POST with 200; the device token is put behind it
+          --url URL       push: an https server that answers POST with 200; the device token is appended to the URL
           --authority FILE  push: the authority of its certificate (default: the system's)
           --pushes N      push: pushes in a round (default 100000)
-          --seeds A-B     days: the first and the last one (default 0-999)
-          --story         days: a line for each message and push, to see what happened on a day
-          --limits FILE   allocations, instructions, idle: fail when there are more than the file allows
+          --seeds A-B     days: the first and the last seed (default 0-999)
+          --story         days: prints a line for each message and push
+          --limits FILE   allocations, instructions, idle: fails if a number is larger than the file allows
           --daemon FILE   the program to measure (default: the daemon of this folder)
-          --json          lines of JSON instead of a table
+          --json          prints lines of JSON instead of a table
 
-        It ends with 1 when a call was lost, a limit is exceeded or a day shows what must never happen.
+        The status is 1 if a call was lost, a limit is exceeded, or a day violates a rule.
 
         """
 

@@ -38,7 +38,7 @@ enum PushBenchmark {
                 allocations.append(Double(allocationCount() - memory) / Double(count))
                 latency = load.latency
             }
-            let name = "\(outstanding) under way"
+            let name = "\(outstanding) in flight"
             report.add("push", name, "/s", rates)
             report.add("push", name + ", our CPU", "µs", costs)
             report.add("push", name + ", allocations", "each", allocations)

@@ -1,3 +1,5 @@
+import HTTPSemantics
+
 /// Checks that HTTP requests do not depend on the pieces in which a stream arrives, that nothing traps, and that each
 /// request matches its head. The reader's files are links here, because they are not a module of their own.
 @_cdecl("LLVMFuzzerTestOneInput")

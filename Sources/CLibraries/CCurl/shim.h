@@ -12,6 +12,10 @@ static inline CURLcode easy_set_string(CURL *easy, CURLoption option, const char
 static inline CURLcode easy_set_bytes(CURL *easy, CURLoption option, const void *value) {
     return curl_easy_setopt(easy, option, value);
 }
+static inline CURLcode easy_set_blob(CURL *easy, CURLoption option, const void *bytes, size_t count) {
+    struct curl_blob blob = {(void *)bytes, count, CURL_BLOB_COPY};
+    return curl_easy_setopt(easy, option, &blob);
+}
 static inline CURLcode easy_set_pointer(CURL *easy, CURLoption option, void *value) {
     return curl_easy_setopt(easy, option, value);
 }
@@ -27,6 +31,8 @@ static inline CURLcode easy_set_sink(CURL *easy, CURLoption option, curl_write_c
 static inline CURLcode easy_set_gate(CURL *easy, curl_prereq_callback value) {
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, value);
 }
+/* A macro that Swift does not import. */
+static inline unsigned long auth_basic(void) { return CURLAUTH_BASIC; }
 static inline CURLcode easy_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }

@@ -9,17 +9,21 @@
 #include <event2/listener.h>
 #include <event2/thread.h>
 #include <linux/sockios.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,6 +54,34 @@ static inline long thread_set_turn(uint64_t nanoseconds) {
 /* prctl takes a variable number of arguments, which Swift cannot pass. */
 static inline int process_set_dumpable(int is_dumpable) { return prctl(PR_SET_DUMPABLE, is_dumpable, 0, 0, 0); }
 static inline int process_is_dumpable(void) { return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0); }
+
+/* Whether another user may do that with a file: the kernel judges, with its lists of access. The identity for files belongs to
+   the calling thread, and is the old one again at the end. glibc's setgroups changes all threads, the system call one.
+   Returns 0, an error number, or -1 if this process may not take the identity. */
+static inline int access_as(
+    uint32_t user, uint32_t group, const uint32_t *groups, size_t count, const char *path, int mode)
+{
+    uint32_t old_groups[256];
+    long old_count = syscall(SYS_getgroups, 256, old_groups);
+    if (old_count < 0 || syscall(SYS_setgroups, count, groups) != 0) return -1;
+    int old_group = setfsgid(group), old_user = setfsuid(user), result = -1;
+    if ((uint32_t)setfsuid(-1) == user && (uint32_t)setfsgid(-1) == group)
+        result = syscall(SYS_faccessat2, AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
+    setfsuid(old_user);
+    setfsgid(old_group);
+    syscall(SYS_setgroups, old_count, old_groups);
+    return result;
+}
+static inline int access_as_self(const char *path, int mode) {
+    return syscall(SYS_faccessat2, AT_FDCWD, path, mode, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+static inline long access_list_of(const char *path, void *list, size_t length) {
+    return getxattr(path, "system.posix_acl_access", list, length);
+}
+
+/* A file without a name, which nobody else can open and which ends with its descriptor: O_TMPFILE, in the kernel's number. */
+static inline int open_unnamed(const char *folder) { return open(folder, 020000000 | O_DIRECTORY | O_WRONLY | O_CLOEXEC, 0600); }
 
 /* Sends one datagram to a Unix-domain socket, with a descriptor unless that is negative: the macros for control messages
    cannot be called from Swift. A name that begins with "@" is one of the abstract namespace. */

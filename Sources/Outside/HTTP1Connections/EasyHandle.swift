@@ -1,7 +1,10 @@
 import HTTPSemantics
 import Addressing
 import CCurl
+import Crypto
+import Glibc
 import HTTPClient
+import Reactor
 
 /// Sole owner of one libcurl easy handle and of the buffers to which it points. It carries one request after another.
 ///
@@ -23,6 +26,8 @@ final class EasyHandle {
     private var hasLeft = false
     /// Whether libcurl tried to send the request again.
     private var wasToRepeat = false
+    /// Whether libcurl waits for bytes, and so is connected.
+    private var isReading = false
     /// The current request of the handle.
     var exchange: HTTPExchange?
 
@@ -63,6 +68,7 @@ final class EasyHandle {
         isBodyTooLarge = false
         hasLeft = false
         wasToRepeat = false
+        isReading = false
         head.removeAll(keepingCapacity: true)
         var last = last.take()
         let hasBody = !request.body.isEmpty
@@ -109,8 +115,19 @@ final class EasyHandle {
             && set(CURLOPT_TCP_KEEPALIVE, 1)
             && set(CURLOPT_TCP_KEEPIDLE, Self.keepAliveIdle) && set(CURLOPT_MAXAGE_CONN, HTTPSession.idleSeconds)
             && set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
-            // Proxies in environment variables are meant for interactive tools, so they are not used.
-            && set(CURLOPT_NOPROXY, "*")
+    }
+
+    private func set(_ proxy: HTTPProxy?) -> Bool {
+        // Proxies from environment variables are meant for interactive tools.
+        guard let proxy else { return set(CURLOPT_NOPROXY, "*") }
+        guard
+            set(CURLOPT_NOPROXY, "") && set(CURLOPT_PROXY, proxy.url) && set(CURLOPT_HTTPPROXYTUNNEL, 1)
+                // Header fields of requests, such as our credentials, are not for the proxy.
+                && set(CURLOPT_HEADEROPT, Int(CURLHEADER_SEPARATE))
+        else { return false }
+        guard let login = proxy.login else { return true }
+        return set(CURLOPT_PROXYUSERNAME, login.user) && set(CURLOPT_PROXYPASSWORD, login.password)
+            && set(CURLOPT_PROXYAUTH, Int(auth_basic()))
     }
 
     private func setSource() -> Bool {
@@ -129,12 +146,30 @@ final class EasyHandle {
     }
 
     private func set(_ route: HTTPRoute) -> Bool {
-        if let file = route.authorityFile { guard set(CURLOPT_CAINFO, file) else { return false } }
-        if let file = route.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
-        if let file = route.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
+        if let authority = route.authority {
+            // Without this, authorities in the system's folder would count as well.
+            guard unsafe easy_set_string(raw, CURLOPT_CAPATH, nil) == CURLE_OK,
+                set(authority, file: CURLOPT_CAINFO, bytes: CURLOPT_CAINFO_BLOB)
+            else { return false }
+        }
+        guard set(route.certificate, file: CURLOPT_SSLCERT, bytes: CURLOPT_SSLCERT_BLOB),
+            set(route.key, file: CURLOPT_SSLKEY, bytes: CURLOPT_SSLKEY_BLOB)
+        else { return false }
         if let path = route.unixSocketPath { guard set(CURLOPT_UNIX_SOCKET_PATH, path) else { return false } }
+        guard set(route.proxy) else { return false }
         if let address = route.address { guard connect(to: address) else { return false } }
         return true
+    }
+
+    private func set(_ pem: PEM?, file: CURLoption, bytes: CURLoption) -> Bool {
+        switch pem {
+        case nil: true
+        case .file(let path): set(file, path)
+        case .bytes(let content):
+            unsafe content.withUnsafeBytes {
+                unsafe easy_set_blob(raw, bytes, $0.baseAddress, $0.count) == CURLE_OK
+            }
+        }
     }
 
     private func setURL(_ text: String) -> Bool {
@@ -213,6 +248,7 @@ final class EasyHandle {
             if wasToRepeat {
                 return .failure(HTTPClientError(.reset, detail: "the kept connection was closed without an answer"))
             }
+            if let error = proxyError(code) { return .failure(error) }
             let wasSent = microseconds(CURLINFO_PRETRANSFER_TIME_T) > .zero
             let detail = unsafe String(cString: curl_easy_strerror(code))
             return .failure(HTTPClientError(errorCode(code, wasSent: wasSent), detail: detail))
@@ -221,6 +257,39 @@ final class EasyHandle {
             HTTPClientResponse(
                 status: long(CURLINFO_RESPONSE_CODE), version: .http1, head: head, body: body,
                 duration: microseconds(CURLINFO_TOTAL_TIME_T), isNewConnection: long(CURLINFO_NUM_CONNECTS) > 0))
+    }
+
+    /// The failure, if the proxy is its cause.
+    private func proxyError(_ code: CURLcode) -> HTTPClientError? {
+        guard let proxy = exchange?.request.route.proxy else { return nil }
+        let detail = unsafe String(cString: curl_easy_strerror(code))
+        if code == CURLE_COULDNT_RESOLVE_PROXY { return proxy.error(.unresolved(detail)) }
+        let status = long(CURLINFO_HTTP_CONNECTCODE)
+        if status != 0, !(200...299).contains(status) { return proxy.error(.tunnel(.refused(status: status))) }
+        guard microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero else { return nil }
+        // Before the request, only the proxy's head is written.
+        if code == CURLE_WRITE_ERROR { return proxy.error(.tunnel(.tooLong)) }
+        guard status == 0 else { return nil }
+        switch code {
+        case CURLE_COULDNT_CONNECT:
+            let error = SystemError(call: "connect", code: Int32(long(CURLINFO_OS_ERRNO)))
+            return proxy.error(.tunnel(.unreachable(error)))
+        case CURLE_OPERATION_TIMEDOUT: return delay
+        case CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING, CURLE_WEIRD_SERVER_REPLY, CURLE_PROXY,
+            CURLE_UNSUPPORTED_PROTOCOL:
+            return proxy.error(.tunnel(head.isEmpty ? .closed : .garbled))
+        default: return nil
+        }
+    }
+
+    /// The failure of the request at its deadline, if it waits for the proxy.
+    var delay: HTTPClientError? {
+        guard let proxy = exchange?.request.route.proxy, long(CURLINFO_HTTP_CONNECTCODE) == 0,
+            microseconds(CURLINFO_PRETRANSFER_TIME_T) == .zero
+        else { return nil }
+        if microseconds(CURLINFO_NAMELOOKUP_TIME_T) == .zero { return proxy.error(.unresolved("no answer in time")) }
+        if isReading { return proxy.error(.tunnel(.silent)) }
+        return proxy.error(.tunnel(.unreachable(SystemError(call: "connect", code: ETIMEDOUT))))
     }
 
     private func errorCode(_ code: CURLcode, wasSent: Bool) -> HTTPClientError.Code {
@@ -271,6 +340,9 @@ final class EasyHandle {
         hasLeft = true
         return !wasToRepeat
     }
+
+    /// libcurl has begun or ended to wait for bytes.
+    func socketChanged(reads: Bool) { isReading = reads }
 
     fileprivate func appendHead(_ line: UnsafeRawBufferPointer) -> Int {
         // A status line begins the head of a new response. The previous head belonged to an interim response.

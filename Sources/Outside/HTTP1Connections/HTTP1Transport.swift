@@ -81,6 +81,8 @@ package final class HTTP1Transport: HTTPTransport, @unchecked Sendable {
         if let easy = exchange.connection as? EasyHandle { retire(easy) }
     }
 
+    package func delay(of exchange: HTTPExchange) -> HTTPClientError? { (exchange.connection as? EasyHandle)?.delay }
+
     /// Does nothing. Opening HTTP/1.1 connections before the first request would gain too little.
     package func keepWarm(_ request: HTTPClientRequest) {}
 
@@ -161,6 +163,13 @@ private func socketCallback(
 ) -> Int32 {
     guard let context = unsafe context else { return 0 }
     unsafe Unmanaged<HTTP1Transport>.fromOpaque(context).takeUnretainedValue().socketChanged(descriptor, what)
+    if what != CURL_POLL_REMOVE, let easy = unsafe easy {
+        var owner: UnsafeMutableRawPointer?
+        unsafe easy_private(easy, &owner)
+        guard let owner = unsafe owner else { return 0 }
+        unsafe Unmanaged<EasyHandle>.fromOpaque(owner).takeUnretainedValue().socketChanged(
+            reads: what & CURL_POLL_IN != 0)
+    }
     return 0
 }
 

@@ -72,7 +72,8 @@ final class HTTP2Connection: @unchecked Sendable {
         // The connection has the first turn: its output is sent before further requests are accepted.
         streamLimits.turn = .first
         stream = try StreamConnection.connect(
-            to: endpoint, from: limits.source, on: loop, tls: tls, limits: streamLimits,
+            to: endpoint, from: limits.source, on: loop, through: origin.key.proxy?.tunnel(to: origin.key.target),
+            tls: tls, limits: streamLimits,
             handlers: StreamConnection.Handlers(
                 connected: { [weak self] _ in self?.connected() },
                 received: { [weak self] _, bytes in
@@ -82,6 +83,9 @@ final class HTTP2Connection: @unchecked Sendable {
     }
 
     // MARK: State
+
+    /// How the connection fails if its proxy stays as it is; `nil` if it waits for no proxy.
+    var relayDelay: StreamTunnel.Failure? { stream?.relayDelay }
 
     var isOpen: Bool { state == .open }
 
@@ -225,7 +229,12 @@ final class HTTP2Connection: @unchecked Sendable {
 
     private func closed(_ reason: StreamCloseReason) {
         guard state != .closed, let origin else { return }
-        let error = HTTPClientError(reason, whileOpening: state == .opening || !hasWorked)
+        let error =
+            if case .tunnel(let failure) = reason, let proxy = origin.key.proxy {
+                proxy.error(.tunnel(failure))
+            } else {
+                HTTPClientError(reason, whileOpening: state == .opening || !hasWorked)
+            }
         if state == .opening {
             state = .closed
             origin.openingFailed(self, error)
@@ -288,6 +297,7 @@ extension HTTPClientError {
         case .system(let error): self.init(whileOpening ? .connect : .reset, detail: error.reason)
         // With TLS 1.3 this can happen after the handshake: only then does the server check our certificate.
         case .tls(let text): self.init(whileOpening ? .tls : .reset, detail: text)
+        case .tunnel(let failure): self.init(.proxy, detail: "\(failure)")
         case .openTimeout: self.init(.timeout, detail: "no connection in time")
         case .idle, .outputStalled, .outputOverflow, .inputOverflow, .finished: self.init(.reset, detail: "\(reason)")
         }

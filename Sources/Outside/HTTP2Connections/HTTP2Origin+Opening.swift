@@ -24,7 +24,7 @@ extension HTTP2Origin {
     private static let sparePause: Duration = .seconds(1)
     private static let addressLimit = 8
 
-    // MARK: When
+    // MARK: When connections open
 
     /// Opens a connection before the first request, and keeps one open from now on.
     func keepWarm() {
@@ -55,7 +55,7 @@ extension HTTP2Origin {
         }
     }
 
-    // MARK: How
+    // MARK: How they open
 
     private func open(now: Instant) {
         nextWarm = now + warmPause
@@ -65,8 +65,24 @@ extension HTTP2Origin {
         let opening = Opening(
             began: now, timeout: first?.request.connectTimeout ?? HTTPClientRequest.standardConnectTimeout)
         self.opening = opening
+        if let proxy = key.proxy { return resolve(proxy, opening) }
         if let address = key.address { return resolved(opening, .success([Endpoint(address, key.target.port)])) }
         names.resolve(key.target) { [weak self] in self?.resolved(opening, $0) }
+    }
+
+    /// Only the proxy's name is looked up here: the proxy looks up the server's.
+    private func resolve(_ proxy: HTTPProxy, _ opening: Opening) {
+        guard let target = proxy.target else { return failed(proxy.error(.unresolved("it is no host name"))) }
+        names.resolve(target) { [weak self] result in
+            self?.resolved(opening, result.mapError { proxy.error(.unresolved($0.detail)) })
+        }
+    }
+
+    /// Why no connection is open yet, if a proxy is the cause.
+    var openingDelay: HTTPClientError? {
+        guard let proxy = key.proxy, let opening else { return nil }
+        guard let connection = opening.connection else { return proxy.error(.unresolved("no answer in time")) }
+        return connection.relayDelay.map { proxy.error(.tunnel($0)) }
     }
 
     private func resolved(_ opening: Opening, _ result: Result<[Endpoint], HTTPClientError>) {
@@ -104,10 +120,9 @@ extension HTTP2Origin {
             if let context, now < context.made + Self.contextTime {
                 return try context.context.makeClientSession(host: key.target.host)
             }
-            let certificate = key.certificateFile.map { PEM.file($0) }
             let made = try TLSContext.client(
-                authority: key.authorityFile.map { .file($0) }, certificate: certificate,
-                key: key.keyFile.map { .file($0) } ?? certificate, protocols: ["h2", "http/1.1"])
+                authority: key.authority, certificate: key.certificate, key: key.key ?? key.certificate,
+                protocols: ["h2", "http/1.1"])
             context = (now, made)
             return try made.makeClientSession(host: key.target.host)
         } catch {
@@ -135,7 +150,7 @@ extension HTTP2Origin {
         guard let opening, opening.connection === connection else { return }
         opening.connection = nil
         // With an invalid certificate, no other address is tried: it would present the same certificate.
-        if error.code == .tls { failed(error) } else { connectNext(opening, error) }
+        if error.code == .tls || error.code == .proxyRefused { failed(error) } else { connectNext(opening, error) }
     }
 
     private func failed(_ error: HTTPClientError) {

@@ -15,18 +15,20 @@ final class HTTP2Origin: @unchecked Sendable {
     struct Key: Hashable {
         let target: RequestTarget
         let address: IPAddress?
-        let authorityFile: String?
-        let certificateFile: String?
-        let keyFile: String?
+        let proxy: HTTPProxy?
+        let authority: PEM?
+        let certificate: PEM?
+        let key: PEM?
 
         init?(_ request: HTTPClientRequest) {
             guard let target = RequestTarget(request.url), target.isSecure, !target.hasUser else { return nil }
             self.target = target
             let route = request.route
             address = route.address
-            authorityFile = route.authorityFile
-            certificateFile = route.certificateFile
-            keyFile = route.keyFile
+            proxy = route.proxy
+            authority = route.authority
+            certificate = route.certificate
+            key = route.key
         }
     }
 

@@ -27,6 +27,11 @@ package final class HTTP2Transport: HTTPTransport {
         origins[key]?.takeBack(exchange)
     }
 
+    package func delay(of exchange: HTTPExchange) -> HTTPClientError? {
+        guard exchange.connection == nil, let key = HTTP2Origin.Key(exchange.request) else { return nil }
+        return origins[key]?.openingDelay
+    }
+
     package func keepWarm(_ request: HTTPClientRequest) { origin(for: request)?.keepWarm() }
 
     package func close() -> [HTTPExchange] {

@@ -7,6 +7,10 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
         case connect
         /// The handshake failed, or the server's certificate was refused.
         case tls
+        /// The proxy did not lead to the server. It may do so later.
+        case proxy
+        /// The proxy refuses us, or this server.
+        case proxyRefused
         case timeout
         /// The connection broke, or the server ended the connection or the stream (reset, GOAWAY).
         case reset
@@ -34,6 +38,8 @@ package struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertib
             case .invalidRequest: "the request cannot be sent"
             case .resolve: "the host name cannot be resolved"
             case .connect: "the connection failed"
+            // The detail names the proxy.
+            case .proxy, .proxyRefused: detail
             case .tls: "the TLS handshake failed"
             case .timeout: "no answer in time"
             case .reset: "the connection broke"

@@ -1,4 +1,5 @@
 package import Addressing
+package import Crypto
 package import HTTPSemantics
 
 /// The route of requests and the identity of the client. The requests of one group share these values.
@@ -10,20 +11,49 @@ package struct HTTPRoute: Hashable, Sendable {
     }
 
     package var version = Version.http2
-    /// A PEM file with certificate authorities, which replace the system's authorities.
-    package var authorityFile: String?
-    /// The PEM file of the client certificate. The key is in its own file.
-    package var certificateFile: String?
-    package var keyFile: String?
+    /// Certificate authorities, instead of the system's.
+    package var authority: PEM?
+    /// The client certificate and its key.
+    package var certificate: PEM?
+    package var key: PEM?
     /// A Unix-domain socket, which is used instead of the URL's host.
     package var unixSocketPath: String?
     /// An address, which is used instead of resolving the URL's host. The server name and the expected certificate are
     /// still the URL's.
     package var address: IPAddress?
+    /// The proxy that leads to the server.
+    package var proxy: HTTPProxy?
     /// The group of the request. Requests share connections and limits only within their group.
     package var group = ""
 
     package init() {}
+}
+
+extension HTTPRoute {
+    /// The same as files, which are read for each connection.
+    package var authorityFile: String? {
+        get { authority?.path }
+        set { authority = newValue.map { .file($0) } }
+    }
+
+    package var certificateFile: String? {
+        get { certificate?.path }
+        set { certificate = newValue.map { .file($0) } }
+    }
+
+    package var keyFile: String? {
+        get { key?.path }
+        set { key = newValue.map { .file($0) } }
+    }
+}
+
+extension PEM {
+    fileprivate var path: String? {
+        switch self {
+        case .file(let path): path
+        case .bytes: nil
+        }
+    }
 }
 
 /// An HTTP request with all its options.

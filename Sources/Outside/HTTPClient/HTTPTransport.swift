@@ -14,6 +14,9 @@ package protocol HTTPTransport: AnyObject {
     /// Drops the request, because its answer is not needed any more.
     func takeBack(_ exchange: HTTPExchange)
 
+    /// The failure of the request at its deadline, if it waits for a proxy and not for the server's answer.
+    func delay(of exchange: HTTPExchange) -> HTTPClientError?
+
     /// From now on keeps a connection open for requests like this one.
     func keepWarm(_ request: HTTPClientRequest)
 

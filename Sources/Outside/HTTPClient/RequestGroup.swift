@@ -73,8 +73,9 @@ final class RequestGroup {
     private func deadlineCame() {
         let now = loop.now
         while let exchange = deadlines.popExpired(now: now) {
+            let delay = transports[exchange.transport].delay(of: exchange)
             takeBack(exchange)
-            exchange.finish(.failure(HTTPClientError(.timeout, detail: "no answer in time")))
+            exchange.finish(.failure(delay ?? HTTPClientError(.timeout, detail: "no answer in time")))
         }
         if let next = deadlines.nextDeadline { timer?.arm(at: next) }
     }

@@ -229,7 +229,10 @@ package final class HTTPListener: @unchecked Sendable {
         waiting.removeValue(forKey: number)?.upgrade(fields, at: date, on: loop, take)
     }
 
-    var date: UnixTime { loop.moment.date }
+    /// How far the clock of this server is ahead. A stand-in for another server can have a wrong clock.
+    package var clockLead: Duration = .zero
+
+    var date: UnixTime { loop.moment.date + clockLead }
 
     /// The number of connections, including connections that are being opened.
     package var connectionCount: Int { connections.count }

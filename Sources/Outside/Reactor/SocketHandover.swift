@@ -83,7 +83,7 @@ package final class SocketHandover: @unchecked Sendable {
     /// The sockets for which no part of the daemon has asked. They are closed with this object.
     package var unclaimed: [Unclaimed] { waiting.map { Unclaimed(place: $0.place, name: $0.name) } }
 
-    // MARK: For those who bind
+    // MARK: Taking sockets
 
     /// The socket for an address: the passed one, or a new one.
     func socket(_ kind: Int32, boundTo endpoint: Endpoint) throws(SystemError) -> Descriptor {

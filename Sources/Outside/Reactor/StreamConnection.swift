@@ -22,6 +22,12 @@ package final class StreamConnection: @unchecked Sendable {
         case closed
     }
 
+    /// An exchange on the socket before the peers speak: a load balancer names the peer, or a relay opens the way.
+    private enum Preface {
+        case proxyHeader(ProxyHeaderWait)
+        case tunnel(TunnelOpening)
+    }
+
     /// The number of the connection, unique in this process and never 0.
     package let id: UInt64
     /// The address of the peer. Behind a load balancer it is the address that the balancer names. On a Unix-domain
@@ -47,7 +53,7 @@ package final class StreamConnection: @unchecked Sendable {
     private var state: State
     private var handlers: Handlers?
     private var connecting: FileWatch?
-    private var proxyHeader: ProxyHeaderWait?
+    private var preface: Preface?
     private var pendingDescriptor: Descriptor?
     private var buffer: StreamBuffer?
     private var openTimer: LoopTimer?
@@ -112,17 +118,18 @@ package final class StreamConnection: @unchecked Sendable {
 
     /// Starts to connect. Success and failure are reported to the handlers. Only immediate failures are thrown: lack of
     /// resources, or a `source` that is not an address of this machine. Without a source, or with the unspecified
-    /// address, the kernel chooses one.
+    /// address, the kernel chooses one. With a `tunnel`, the target is a relay, and TLS is with the server behind it.
     package static func connect(
-        to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, tls: TLSSession? = nil,
-        limits: Limits = Limits(), handlers: Handlers
+        to target: Endpoint, from source: IPAddress? = nil, on loop: EventLoop, through tunnel: StreamTunnel? = nil,
+        tls: TLSSession? = nil, limits: Limits = Limits(), handlers: Handlers
     ) throws(SystemError) -> StreamConnection {
         loop.checkThread()
         let descriptor = try System.connectingSocket(to: target, from: source)
         let failure = System.connect(descriptor.number, to: target)
         let connection = StreamConnection(descriptor, connectingTo: target, on: loop, tls: tls, limits: limits)
+        connection.preface = tunnel.map { .tunnel(TunnelOpening($0)) }
         try connection.start(handlers)
-        if let failure { connection.failLater(.system(failure)) }
+        if let failure { connection.failLater(connection.unreachable(failure)) }
         return connection
     }
 
@@ -132,7 +139,7 @@ package final class StreamConnection: @unchecked Sendable {
         precondition(self.handlers == nil, "a connection is started once")
         self.handlers = handlers
         if state == .connecting || tls != nil {
-            let timer = try LoopTimer(on: loop, turn: turn) { [weak self] in self?.fail(.openTimeout) }
+            let timer = try LoopTimer(on: loop, turn: turn) { [weak self] in self?.openTimedOut() }
             timer.arm(at: SystemClock.now + limits.openTimeout)
             openTimer = timer
         }
@@ -155,26 +162,56 @@ package final class StreamConnection: @unchecked Sendable {
     /// - Throws: if the system lacks the resources to wait.
     func readProxyHeader(_ done: @escaping (ProxyHeaderWait.End) -> Void) throws(SystemError) {
         guard let descriptor = pendingDescriptor?.number else { return }
-        proxyHeader = try ProxyHeaderWait(descriptor, on: loop, turn: turn, until: SystemClock.now + limits.openTimeout)
-        {
+        let wait = try ProxyHeaderWait(descriptor, on: loop, turn: turn, until: SystemClock.now + limits.openTimeout) {
             [weak self] end in
-            self?.proxyHeader = nil
+            self?.preface = nil
             if case .header(let source?) = end { self?.remote = source }
             done(end)
         }
+        preface = .proxyHeader(wait)
     }
 
     private func connectFinished() {
         guard state == .connecting, let descriptor = pendingDescriptor?.number else { return }
         connecting = nil
-        if let failure = System.pendingError(descriptor) { return fail(.system(failure)) }
+        if let failure = System.pendingError(descriptor) { return fail(unreachable(failure)) }
         local = System.localEndpoint(descriptor) ?? local
+        do {
+            if case .tunnel(let opening)? = preface {
+                try opening.begin(descriptor, on: loop, turn: turn, until: openTimer) { [weak self] failure in
+                    self?.tunnelEnded(failure)
+                }
+            } else {
+                state = .handshaking
+                try established()
+            }
+        } catch {
+            fail(.system(error))
+        }
+    }
+
+    private func tunnelEnded(_ failure: StreamTunnel.Failure?) {
+        guard state == .connecting else { return }
+        if let failure { return fail(.tunnel(failure)) }
+        preface = nil
         state = .handshaking
         do {
             try established()
         } catch {
             fail(.system(error))
         }
+    }
+
+    /// How a connection fails that has waited too long for its relay; `nil` if it does not wait for one.
+    package var relayDelay: StreamTunnel.Failure? {
+        guard case .tunnel(let opening)? = preface else { return nil }
+        return opening.isAsking ? .silent : .unreachable(SystemError(call: "connect", code: SystemError.timedOut))
+    }
+
+    private func openTimedOut() { fail(relayDelay.map { .tunnel($0) } ?? .openTimeout) }
+
+    private func unreachable(_ error: SystemError) -> StreamCloseReason {
+        relayDelay == nil ? .system(error) : .tunnel(.unreachable(error))
     }
 
     private func established() throws(SystemError) {
@@ -328,7 +365,7 @@ package final class StreamConnection: @unchecked Sendable {
         state = .closed
         handlers = nil
         connecting = nil
-        proxyHeader = nil
+        preface = nil
         openTimer = nil
         handshake = nil
         buffer = nil
@@ -341,7 +378,7 @@ package final class StreamConnection: @unchecked Sendable {
     }
 }
 
-// MARK: From the stream
+// MARK: Events of the loop
 
 extension StreamConnection: LoopEventTarget {
     func fired(_ cause: Int16) {
@@ -444,7 +481,7 @@ extension StreamConnection: LoopEventTarget {
         endIfDone()
     }
 
-    // MARK: Input that waits
+    // MARK: Unprocessed input
 
     private func offer(_ bytes: Span<UInt8>) -> Int {
         guard let handlers, let buffer else { return bytes.count }

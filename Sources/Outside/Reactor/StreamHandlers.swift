@@ -5,6 +5,8 @@ package enum StreamCloseReason: Hashable, Sendable {
     case system(SystemError)
     /// The handshake failed, or a record was invalid. The text is OpenSSL's.
     case tls(String)
+    /// The relay on the way to the server did not lead there.
+    case tunnel(StreamTunnel.Failure)
     /// TCP and TLS were not established in time.
     case openTimeout
     /// No input arrived within the time limit.

@@ -18,6 +18,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
 
     static let outOfMemory = ENOMEM
     static let protocolError = EPROTO
+    static let timedOut = ETIMEDOUT
 
     /// Whether another socket uses the address.
     package var isAddressInUse: Bool { code == EADDRINUSE }
@@ -26,4 +27,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     package var isAddressUnknown: Bool { code == EADDRNOTAVAIL }
 
     package var isPermissionDenied: Bool { code == EACCES || code == EPERM }
+
+    /// The disk or the quota is used up.
+    package var isDiskFull: Bool { code == ENOSPC || code == EDQUOT }
 }

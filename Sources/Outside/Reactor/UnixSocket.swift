@@ -17,3 +17,23 @@ package enum UnixSocket {
         }
     }
 }
+
+extension UnixSocket {
+    /// The process that listens at the path; `nil` if none does.
+    package static func listener(at path: String) -> Int32? {
+        guard let socket = try? System.connectedUnixSocket(to: path) else { return nil }
+        var found = Credentials()
+        var length = socklen_t(MemoryLayout<Credentials>.size)
+        guard unsafe getsockopt(socket.number, SOL_SOCKET, SO_PEERCRED, &found, &length) == 0, found.process > 0 else {
+            return nil
+        }
+        return found.process
+    }
+
+    /// The kernel's `struct ucred`, which glibc shows only to `_GNU_SOURCE`.
+    private struct Credentials {
+        var process: Int32 = 0
+        var user: UInt32 = 0
+        var group: UInt32 = 0
+    }
+}

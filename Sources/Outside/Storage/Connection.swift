@@ -82,7 +82,7 @@ import CSQLite
     package var changes: Int { unsafe Int(sqlite3_changes64(handle.raw)) }
 }
 
-// MARK: Care
+// MARK: Maintenance
 
 extension Connection {
     package enum CheckpointMode: Hashable, Sendable {

@@ -23,54 +23,54 @@ package struct CallSettings: SettingsGroup {
     /// The maximum number of pushes per minute for one phone, and for all calls of one caller (T11). Zero: no limit.
     package var pushesPerDevice = 20
     package var pushesPerCaller = 60
+    package var noWake = NoWakeSettings()
 
     package init() {}
 
     package static let schema: [Setting<CallSettings>] = [
         .duration(
             "ring-timeout", in: .seconds(1) ... .seconds(180), \.ringTimeout,
-            "How long an INVITE waits for a woken phone before the caller gets 480. The INVITE's own Expires lowers it."
+            "How long an INVITE waits for a woken phone before the caller gets 480. A shorter Expires in the INVITE takes precedence."
         ),
         .duration(
             "ring-limit", in: .seconds(181) ... .seconds(3600), \.ringLimit,
             "How long a phone may ring without an answer (Timer C, more than three minutes)."),
         .duration(
             "skip-push-within", in: .zero ... .seconds(3600), \.skipPushWithin,
-            "A phone that registered within this time gets the INVITE immediately, without a push. 0s: always push, because "
-                + "the app may sleep although its registration is fresh."),
+            "A phone that registered within this time gets the INVITE immediately, without a push. 0s: the daemon always sends a push, because the app may sleep although it has just registered."
+        ),
         .duration(
             "ring-live-flow-within", in: .zero ... .seconds(3600), \.ringLiveFlowWithin,
-            "A phone that sent anything on its flow within this time, even a keep-alive, gets the INVITE immediately, with the "
-                + "push in parallel. If it does not answer for three seconds, the call waits as for a sleeping phone. 0s: only the "
-                + "push, and the INVITE when the phone registers or sends something on its flow."),
+            "A phone that sent anything on its flow within this time, even a keep-alive, gets the INVITE immediately, and the push in parallel. If the phone does not answer the INVITE for three seconds, the call is held as for a sleeping phone. 0s: the daemon sends the push, and holds the INVITE until the phone registers or sends something on its flow."
+        ),
         .bool(
             "ask-connections", \.asksConnections,
-            "Send an OPTIONS with the push to a phone whose TCP, TLS or WebSocket connection is open. A phone that answers is "
-                + "awake and gets the INVITE immediately; for any other the call waits. Connections of trusted peers and edges are not asked."
+            "Send an OPTIONS with the push to a phone whose TCP, TLS or WebSocket connection is open. A phone that answers the OPTIONS is awake and gets the INVITE immediately. If the phone does not answer, the INVITE is held. The daemon sends no such OPTIONS on connections of trusted peers and edges."
         ),
         .bool(
             "ask-udp", \.asksDatagrams,
-            "Send the OPTIONS of ask-connections to phones on UDP too. Requires ask-connections. A sleeping phone then gets "
-                + "up to eleven datagrams for each call, which may wake its radio."),
+            "Send the OPTIONS of ask-connections to phones on UDP too. This requires ask-connections. A sleeping phone then gets up to eleven datagrams for each call, and each may wake the phone's radio."
+        ),
         .duration(
             "dialog-lifetime", in: .seconds(1) ... .seconds(2_592_000), \.dialogLifetime,
-            "How long requests inside a call are accepted after its start. Each request in the second half of that time extends it by as "
-                + "much again. Set it to more than twice the session timer of your phones."),
+            "How long requests inside a call are accepted after its start. A request in the second half of this time starts the time again. Set dialog-lifetime to more than twice the session timer of your phones."
+        ),
         .bool(
             "wake-in-dialogs", \.wakesInDialogs,
-            "Wake a phone by a silent push for a request inside an active call (BYE, re-INVITE, REFER ...), if its "
-                + "connection is closed or it does not answer for three seconds. The request waits for it."),
+            "Wake a phone by a silent push for a request inside an active call (BYE, re-INVITE, REFER ...), if the phone's connection is closed or the phone does not answer for three seconds. The request is held until the phone registers."
+        ),
         .choice(
             "caller-id-format", \.callerIDFormat,
             "The form of the caller in pushes: ecss10 (the URI for a call, the user part in missed calls), uri or user for "
                 + "both."),
         .integer(
             "pushes-per-device", in: 0...10_000, \.pushesPerDevice,
-            "The maximum number of pushes for calls to one phone in a minute. A call beyond that waits, but sends no push. "
-                + "0: no limit."),
+            "The maximum number of pushes for calls to one phone in a minute. A call beyond this limit is held, but sends no push. 0: no limit."
+        ),
         .integer(
             "pushes-per-caller", in: 0...1_000_000, \.pushesPerCaller,
-            "The same limit for all calls of one untrusted caller, such as a phone. It does not apply to the PBX. 0: no limit."
+            "The maximum number of pushes in a minute for the calls of one caller that is not trusted, such as a phone. The limit does not apply to the PBX. 0: no limit."
         ),
+        .group("no-wake", \.noWake, "The treatment of calls for which no phone wakes (docs/pbx/Nobody-wakes.md)."),
     ]
 }

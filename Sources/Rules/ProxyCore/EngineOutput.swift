@@ -6,4 +6,6 @@ struct EngineOutput {
     var actions: [ProxyAction] = []
     var counters = CounterSet()
     var timers = DeadlineQueue<EngineTimer>()
+    /// The limit of log lines about failed calls.
+    var callLines = CallLines()
 }

@@ -34,6 +34,8 @@ package enum ProxyAction: Sendable {
     case makeCredential(PushCredentials.Order)
     /// Report to the client of a dry run whether its token can be pushed.
     case dryRunEnded(DryRunTicket, canBePushed: Bool)
+    /// Report to the operator what became of a test push.
+    indirect case testPushEnded(TestPushTicket, TimelineRecord)
     /// Look a host name up. Report the addresses to ``ProxyEngine/resolved(_:to:now:)``.
     case resolve(NextHop, ResolutionTicket)
 }

@@ -98,6 +98,8 @@ extension ProxyEngine {
             case .refusalsDue: refusalsDue(now: now)
             case .silence(let place, let id):
                 if let call = calls.call(at: place), call.id == id { silenceDue(of: call, now: now) }
+            case .wakeBound(let place, let id):
+                if let call = calls.call(at: place), call.id == id { wakeBoundReached(call, now: now) }
             }
             settle(now: now)
         }
@@ -169,7 +171,7 @@ extension ProxyEngine {
         }
         switch route(of: incoming.request) {
         case .dialog where Breadth.share(of: incoming.request, among: 1) == 0:
-            refuse(incoming, .maxBreadthExceeded, now: now)
+            refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
         case .dialog(let pass, let next): dialogRequestReceived(incoming, pass, next, now: now)
         case .initial(let next): initialRequestReceived(incoming, next, now: now)
         case .forged: refuse(incoming, .forbidden, because: .forgedRoute, now: now)
@@ -230,6 +232,12 @@ extension ProxyEngine {
         settlePushes(now: now)
     }
 
+    /// The keys that make credentials for providers were read again.
+    package func credentialsChanged(_ credentials: PushCredentials, now: Moment) {
+        ledger.credentialsChanged(credentials, now: now, into: &output.actions)
+        settlePushes(now: now)
+    }
+
     /// Apple's feedback service has reported these tokens as dead. Tokens have no index, because nothing else needs
     /// one. All bindings are searched, in steps, so that calls are served in between.
     ///
@@ -277,8 +285,9 @@ extension ProxyEngine {
     }
 
     /// A provider was switched off or on (R8c, R9). The caller has persisted the switch before.
-    package func providerSwitched(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        switchProvider(provider, on: isOn, now: now)
+    package func providerSwitched(_ provider: PushProvider, to state: ProviderState, now: Moment) {
+        switchProvider(provider, to: state, now: now)
+        settlePushes(now: now)
         settle(now: now)
     }
 

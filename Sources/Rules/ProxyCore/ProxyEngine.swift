@@ -26,6 +26,7 @@ package final class ProxyEngine {
     let log: Log
 
     package internal(set) var registrar: Registrar
+    var digest: DigestAuthenticator
     var access: AccessControl
     var network: Network
     var sip: TransactionLayer
@@ -53,7 +54,8 @@ package final class ProxyEngine {
         registrar = Registrar(
             settings: settings.registrar, users: stored.users,
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
-        access = AccessControl(settings, functions.digest)
+        digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
+        access = AccessControl(settings)
         network = Network(settings)
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
@@ -65,6 +67,9 @@ package final class ProxyEngine {
         calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
         dialogs = Dialogs(run: UInt32(truncatingIfNeeded: functions.random()))
         registrar.answers = dialogs.run
+        for provider in stored.pausedProviders {
+            ledger.pause(provider, now: Moment(instant: .distantPast, date: date), into: &output.actions)
+        }
     }
 
     package var counters: CounterSet { output.counters }
@@ -135,6 +140,9 @@ enum EngineTimer: Sendable {
     /// The request of the call at that place may have got no response. The ``ForkID`` guards against another call at
     /// that place.
     case silence(place: UInt32, ForkID)
+    /// By the record of a phone, the call at that place need not wait for the phone any longer. The id tells whether the
+    /// place still has the same call.
+    case wakeBound(place: UInt32, ForkID)
 }
 
 private func earlier(_ left: Instant?, _ right: Instant?) -> Instant? {

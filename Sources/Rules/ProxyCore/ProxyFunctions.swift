@@ -50,15 +50,18 @@ package struct StoredState: Sendable {
     package var users: UserDirectory
     package var bucketEntries: [StoredBucketEntry]
     package var disabledProviders: Set<PushProvider>
+    package var pausedProviders: Set<PushProvider>
     package var messages: [StoredMessage]
 
     package init(
         users: UserDirectory = UserDirectory(), bucketEntries: [StoredBucketEntry] = [],
-        disabledProviders: Set<PushProvider> = [], messages: [StoredMessage] = []
+        disabledProviders: Set<PushProvider> = [], pausedProviders: Set<PushProvider> = [],
+        messages: [StoredMessage] = []
     ) {
         self.users = users
         self.bucketEntries = bucketEntries
         self.disabledProviders = disabledProviders
+        self.pausedProviders = pausedProviders
         self.messages = messages
     }
 }

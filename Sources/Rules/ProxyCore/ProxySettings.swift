@@ -95,6 +95,7 @@ package struct ProxySettings: Sendable {
     package var digest = DigestSettings()
     package var registrar = RegistrarSettings()
     package var call = CallSettings()
+    package var callLogging = CallLogging.failed
     package var limits = LimitSettings()
     package var bucket = BucketSettings()
     package var missedCalls = MissedCallSettings()

@@ -10,6 +10,11 @@ package protocol PushAppRules: AnyObject, Sendable {
     /// The outcome that an answer means, see ``PushApp/outcome(of:isProven:now:)``.
     func outcome(of answer: ProviderAnswer, _ retryAfter: Duration?, isProven: Bool) -> PushOutcome
 
+    /// Requests that show whether the provider takes our credentials, and that reach no phone.
+    var trials: [CredentialTrial] { get }
+    /// The verdict on the answer to a trial.
+    func verdict(onTrial answer: ProviderAnswer) -> TrialVerdict
+
     /// The scheme, host and port of the server for all requests; `nil` if each token names its own server.
     var baseURL: String? { get }
     /// The server that this token names, if the app has no ``baseURL``; `nil` for a token that cannot be pushed.
@@ -43,6 +48,8 @@ package struct PushConnectionSettings: Sendable {
     /// The client certificate for connections to the server.
     package var certificateFile: String?
     package var keyFile: String?
+    /// How requests reach the server; `nil`: as the setting for all providers says.
+    package var proxy: PushProxy?
     /// The secrets that sign each request: the new secret, and the one that it replaces.
     package var secrets: [Secret] = []
 }

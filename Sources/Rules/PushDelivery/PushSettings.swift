@@ -12,6 +12,8 @@ package struct PushSettings: SettingsGroup, Equatable {
     package var requestTimeout: Duration = .seconds(5)
     package var timeline = TimelineSettings()
     package var sourceAddress: IPAddress?
+    package var proxy: PushProxy?
+    package var triesCredentials = true
 
     package init() {}
 
@@ -23,17 +25,25 @@ package struct PushSettings: SettingsGroup, Equatable {
         .group("http", \.http, "Your own servers, which get pushes as requests in a form that you define."),
         .duration(
             "invite-ttl-margin", in: .zero ... .seconds(60), \.payload.inviteMargin,
-            "The margin between an incoming-call push's time_to_live and the rest of the ring timeout."),
+            "How much earlier than the end of the ring timeout the push for a call expires (time_to_live)."),
         .duration(
             "missed-calls-ttl", in: .zero ... .seconds(2_419_200), \.payload.missedCallsTTL,
-            "How long Apple keeps a missed-calls push for a device that is offline; also its time_to_live."),
+            "How long the provider keeps a push with missed calls for a device that is offline (time_to_live)."),
         .duration(
             "request-timeout", in: .milliseconds(100) ... .seconds(60), \.requestTimeout,
             "The time limit for a provider's answer to one request."),
         .value(
             "source-address", \.sourceAddress, .address, example: "192.0.2.20",
-            "The source address of pushes, for a firewall or a provider that filters by address. Providers are then reached only over its address family. Default: the system chooses."
+            "The source address of pushes, for a firewall or a provider that filters by address. The daemon then reaches providers only over IPv4 or only over IPv6, as this address is. Default: the system chooses."
         ),
+        .value(
+            "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
+            "The HTTP proxy for all providers, token services included. It must allow CONNECT to them, and looks up their names. User and password may stand in it: http://user:password@host:port, with other characters as %XX. Each provider may have its own proxy. Default: no proxy; environment variables are ignored."
+        ).taken(.atOnce),
+        .bool(
+            "try-credentials", \.triesCredentials,
+            "Try the credentials of each app at the start and at SIGHUP, with a request that reaches no phone. `sippushd provider list` shows the result, and the log each failure. The start does not wait for it."
+        ).taken(.atOnce),
         .group(
             "timeline", \.timeline,
             "The timeline: the steps for each phone and call, which `sippushd explain` shows. Kept in the store."),
@@ -82,9 +92,12 @@ package struct ProviderLimits: SettingsGroup, Hashable {
     package init() {}
 
     package static let schema: [Setting<ProviderLimits>] = [
-        .integer("requests", in: 1...100_000, \.requests, "The maximum number of parallel requests."),
         .integer(
-            "queue", in: 0...10_000_000, \.queue, "The maximum number of pushes in the queue. Further ones are refused."
+            "requests", in: 1...100_000, \.requests,
+            "The maximum number of requests that wait for the server's answer at the same time."),
+        .integer(
+            "queue", in: 0...10_000_000, \.queue,
+            "The maximum number of pushes that wait in the queue until a request may be sent. A push beyond this limit fails."
         ),
     ]
 }
@@ -93,7 +106,7 @@ extension BucketSettings: SettingsGroup {
     package static let schema: [Setting<BucketSettings>] = [
         .integer(
             "max-entries", in: 1...10_000, \.maximumEntries,
-            "The maximum number of missed calls for one device. Beyond it, the oldest call of the most frequent caller is dropped."
+            "The maximum number of missed calls for one device. If there are more, the oldest call of the most frequent caller is dropped."
         ),
         .duration(
             "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge,

@@ -30,6 +30,28 @@ extension BindingTable {
         return ended
     }
 
+    /// The contacts that switching a provider off ends or changes.
+    package struct SwitchOff: Hashable, Sendable {
+        /// Contacts that end, because only a push could reach them.
+        package var ending = 0
+        /// Contacts that become ordinary ones, until their granted time is over.
+        package var ordinary = 0
+    }
+
+    /// What ``providerDisabled(_:now:)`` would do now. This examines every binding of the table.
+    package func switchOff(of provider: PushProvider, now: Instant) -> SwitchOff {
+        var result = SwitchOff()
+        guard enabled.contains(provider) else { return result }
+        for slot in slots where self[slot].provider == provider.number && !self[slot].isVacant {
+            if endsWithProvider(slot, now: now) { result.ending += 1 } else { result.ordinary += 1 }
+        }
+        return result
+    }
+
+    private func endsWithProvider(_ slot: UInt32, now: Instant) -> Bool {
+        self[slot].freshUntil <= now && !self[slot].marks.contains(.isBusy)
+    }
+
     /// Ends the push contacts of a provider that was switched off (rules R8c, R9).
     ///
     /// Contacts whose granted time is over end immediately. A device that may be online keeps an ordinary contact. The
@@ -39,7 +61,7 @@ extension BindingTable {
         enabled.set(provider, on: false)
         var ended: [Ended] = []
         for slot in slots where self[slot].provider == provider.number && !self[slot].isVacant {
-            if self[slot].freshUntil <= now, !self[slot].marks.contains(.isBusy) {
+            if endsWithProvider(slot, now: now) {
                 ended.append(Ended(id: self[slot].id, aor: aor(at: slot)))
                 remove(slot: slot)
             } else {

@@ -47,49 +47,44 @@ package struct RegistrarSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<RegistrarSettings>] = [
         .duration(
             "default-expires", in: .seconds(60)...maxDuration, \.defaultExpiry,
-            "The lifetime of a contact whose phone does not ask for one."),
+            "The lifetime of a contact if its REGISTER names no expiry."),
         .duration(
             "min-expires", in: .seconds(1)...(.seconds(3600)), \.minExpiry,
-            "The minimum lifetime. A REGISTER for less gets 423. Raise it if phones register too often."),
+            "The minimum lifetime of a contact. A REGISTER with a shorter Expires gets 423. Raise min-expires if phones register too often."
+        ),
         .duration(
             "max-expires", in: .seconds(60)...maxDuration, \.maxExpiry,
-            "The longest lifetime granted. Contacts with push parameters stay when it is over, until their phone signs "
-                + "out."),
+            "The maximum lifetime of a contact. A contact with push parameters is kept after its lifetime, until its phone signs out."
+        ),
         .integer(
             "max-contacts", in: 1...100, \.maxContacts,
-            "The maximum number of contacts of one user. A REGISTER beyond it gets 403."),
+            "The maximum number of contacts of one user. A REGISTER for a further contact gets 403."),
         .list(
             "label", of: .choice, \.labelSources,
             "How a phone with a new push token is recognised: by the Contact parameter label, or by its instance "
-                + "(+sip.instance). The new contact then replaces the old one. The first source in the list that the Contact has is used."
+                + "(+sip.instance). The new contact then replaces the old one. The daemon uses the first entry of the list that the Contact has."
         ),
         .choice(
             "unsupported-push", \.unsupportedPush,
-            "The treatment of a contact whose push service is unknown or switched off, or whose token cannot belong to one of your "
-                + "apps (docs/Providers.md): answer 555 with a Warning that gives the reason, or accept it as an ordinary "
-                + "contact that expires."),
+            "The treatment of a contact whose push service is unknown or switched off, or whose token cannot belong to one of your apps (docs/Providers.md). reject-555: the REGISTER gets 555 with a Warning that gives the reason. ordinary: the contact is accepted without pushes, and expires."
+        ),
         .duration(
             "announce-refresh", in: .zero...maxDuration, \.announcedRefresh,
             "Ask phones that can wake up by themselves (+sip.pnsreg) to register again at least this long before their contact "
-                + "expires; more than 120 s (RFC 8599). 0s: do not ask; contacts with push parameters stay "
-                + "anyway."),
+                + "expires; more than 120 s (RFC 8599). 0s: do not ask phones. Contacts with push parameters are kept after they expire in any case."
+        ),
         .duration(
             "refresh-push", in: .zero...maxDuration, \.refreshPushLead,
-            "Wake a phone by a silent push if its registration ends within this time and it has not refreshed it: at "
-                + "least 180s (RFC 8599 section 5.5), and less than default-expires. A phone with push parameters that asks for "
-                + "a shorter time gets 423. 0s: never; contacts with push parameters stay when their time is "
-                + "over, and calls wake them anyway."),
+            "Wake a phone by a silent push if its registration expires within this time and the phone has not refreshed it. At least 180s (RFC 8599 section 5.5), and less than default-expires. A REGISTER with push parameters and a shorter Expires gets 423. 0s: no such pushes. Calls wake a phone with push parameters even if its registration has expired."
+        ),
         .bool(
             "announce-purr", \.announcesPURR,
-            "Give phones with push parameters a reference for their Contacts (+sip.pnspurr, pn-purr; RFC 8599). With it, "
-                + "requests from outside a call reach the phone that is in the call. Inside calls phones are woken without "
-                + "it. It makes each REGISTER slower."),
+            "Give phones with push parameters a reference for their Contacts (+sip.pnspurr, pn-purr; RFC 8599). With this reference, requests from outside a call reach the phone that is in the call. Requests inside a call wake the phone without the reference too. The reference makes each REGISTER slower."
+        ),
         .duration(
             "flow-timer", in: .zero...(.seconds(86_400)), \.flowTimer,
-            "The Flow-Timer for phones with several flows (RFC 5626): they must send something on each at least this often. A "
-                + "connection that is silent for ten seconds more is closed; a silent flow over UDP is tried last. "
-                + "When none is left, the phone is woken by a push. 0s: do not tell them, and wait for the connection to "
-                + "end."),
+            "The Flow-Timer for phones with several flows (RFC 5626): a phone must send something on each flow at least this often. A connection that is silent for ten seconds more is closed. A silent flow over UDP is tried after the other flows. If the phone has no other flow, a push wakes it. 0s: the daemon sends no Flow-Timer, and keeps silent connections."
+        ),
     ]
 
     package func complaints() -> [SettingComplaint] {

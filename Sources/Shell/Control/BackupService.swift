@@ -47,4 +47,8 @@ struct BackupService {
 package struct BackupReport: Codable, Sendable {
     package var file: String
     package var bytes: Int
+
+    package init(file: String, bytes: Int) {
+        (self.file, self.bytes) = (file, bytes)
+    }
 }

@@ -75,9 +75,30 @@ extension RouteDescription {
     .answer(200, "The configured providers", [ProviderReport].self)
 
     static func providerSwitch(_ word: String) -> RouteDescription {
-        RouteDescription("\(word)Provider", "Switch a push provider \(word == "enable" ? "on" : "off")")
-            .path("name", "apns, fcm and so on.").done("It is switched.").problem(404, "There is no such provider.")
-            .problem(409, "It is not configured.").notStored()
+        let summary =
+            switch word {
+            case "pause": "Pause a push provider: its devices stay, and nothing is sent to it"
+            case "resume": "Send pushes to a paused provider again"
+            default: "Switch a push provider on"
+            }
+        return RouteDescription("\(word)Provider", summary).provider().done("It is switched.")
+            .problem(409, "It is not configured, or it is off and must be enabled first.")
+    }
+
+    static let previewDisable = RouteDescription(
+        "previewDisableProvider", "How many contacts would end if a push provider were switched off",
+        detail: "Nothing is changed."
+    ).path("name", "apns, fcm and so on.").problem(404, "There is no such provider.").answer(
+        200, "The numbers", ProviderDisableReport.self
+    ).problem(409, "It is not configured.")
+
+    static let disableProvider = RouteDescription(
+        "disableProvider", "Switch a push provider off",
+        detail: "Contacts that only a push could reach end. `GET` of this path says beforehand how many."
+    ).provider().answer(200, "It is switched", ProviderDisableReport.self).problem(409, "It is not configured.")
+
+    private func provider() -> RouteDescription {
+        path("name", "apns, fcm and so on.").problem(404, "There is no such provider.").notStored()
     }
 
     package static let feedback = RouteDescription("pullFeedback", "Ask Apple's feedback service for dead tokens now")

@@ -100,10 +100,26 @@ package struct BindingReport: Codable, Sendable, DescribedBody {
 
 package struct ProviderReport: Codable, Sendable, DescribedBody {
     package static let schemaName: String? = "Provider"
+    package static let notes: [String: JSONSchema] = [
+        "isEnabled": .words("False if it was switched off with disable."),
+        "isPaused": .words("True while nothing is sent to it."),
+    ]
 
     package var name: String
     package var isEnabled: Bool
+    package var isPaused = false
     package var apps: [PushAppFigures] = []
+}
+
+/// The contacts that switching a provider off ends or changes.
+package struct ProviderDisableReport: Codable, Sendable, DescribedBody {
+    package static let notes: [String: JSONSchema] = [
+        "contactsEnded": .words("Contacts that end, because only a push could reach their phones."),
+        "contactsOrdinary": .words("Contacts whose phones are called without a push until they expire."),
+    ]
+
+    package var contactsEnded: Int
+    package var contactsOrdinary: Int
 }
 
 /// The push statistics of one app since the start.
@@ -129,6 +145,8 @@ package struct PushAppFigures: Codable, Sendable {
     package var refusal: String?
     /// Unix seconds.
     package var refusedAt: Int64?
+    /// The state of the credentials.
+    package var credentials = CredentialReport()
 }
 
 package struct UserReport: Codable, Sendable {
@@ -187,12 +205,11 @@ package struct UserRequest: Codable, Sendable, DescribedBody {
 package struct UserCredentials: Codable, Sendable {
     package var name: String
     package var ha1MD5: String
-    package var ha1SHA256: String
-    /// Without this hash for one user, the daemon offers SHA-512-256 to no user: a challenge must not reveal which
-    /// users exist.
+    /// Without one of these hashes, the daemon offers its function to no user: a challenge must not reveal which users exist.
+    package var ha1SHA256: String?
     package var ha1SHA512_256: String?
 
-    package init(name: String, ha1MD5: String, ha1SHA256: String, ha1SHA512_256: String? = nil) {
+    package init(name: String, ha1MD5: String, ha1SHA256: String? = nil, ha1SHA512_256: String? = nil) {
         self.name = name
         self.ha1MD5 = ha1MD5
         self.ha1SHA256 = ha1SHA256

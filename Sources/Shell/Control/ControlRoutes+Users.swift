@@ -5,7 +5,7 @@ import JSON
 import Persistence
 import ProxyCore
 import ProxyRuntime
-import Registration
+package import Registration
 
 /// The operators' routes for users with digest authentication. Lists of users come from the store, because the engine
 /// does not keep users in order.
@@ -31,7 +31,7 @@ extension ControlRoutes {
         let limit = wantsLines ? Self.pageLimits.upperBound : try call.pageLimit()
         var last: (name: ByteString, realm: ByteString) = (.empty, .empty)
         if let after = call.request.query("after") {
-            guard let user = Self.user(after) else { throw ServiceProblem(400, "after is not a user@domain") }
+            guard let user = UserBatch.parts(of: after) else { throw ServiceProblem(400, "after is not a user@domain") }
             last = user
         }
         if wantsLines { return streamUsers(call, after: last, limit) }
@@ -55,7 +55,7 @@ extension ControlRoutes {
         call.askStore { [store] in
             var names = try await store.userNames(after: last.name, in: last.realm, limit: limit)
             let body = call.stream(HTTPResponse(type: Self.linesType, body: Self.lines(names)))
-            while names.count == limit, let last = names.last.flatMap(Self.user) {
+            while names.count == limit, let last = names.last.flatMap(UserBatch.parts) {
                 // A read error closes the connection. Otherwise a client could take a part of the list for the whole
                 // list.
                 guard let more = try? await store.userNames(after: last.name, in: last.realm, limit: limit),
@@ -94,31 +94,33 @@ extension ControlRoutes {
 
     /// The stored user whom the path names.
     private func known(_ call: ServiceCall) async throws(ServiceProblem) -> (name: ByteString, realm: ByteString) {
-        guard let user = Self.user(call.parameter()),
+        guard let user = UserBatch.parts(of: call.parameter()),
             await door.ask(
                 .everything, { engine, _ in engine.users.user(named: user.name, realm: user.realm) != nil })
         else { throw ServiceProblem(404, "no user is called \(call.parameter())") }
         return user
     }
-
-    private static func user(_ text: String) -> (name: ByteString, realm: ByteString)? {
-        guard let at = text.lastIndex(of: "@") else { return nil }
-        return (ByteString(String(text[..<at])), ByteString(String(text[text.index(after: at)...])))
-    }
 }
 
 extension UserCredentials {
-    private static let nameLimit = 512
+    package static let nameLimit = 512
+
+    package var isWellFormed: Bool { digestUser != nil }
+
+    /// Whether the text is a hash of that function in hexadecimal.
+    package static func isHash(_ text: String, _ algorithm: DigestAlgorithm) -> Bool {
+        text.utf8.count == algorithm.digitCount && text.utf8.allSatisfy { $0.hexValue != nil }
+    }
 
     /// `nil` if the name or a hash is not well-formed, or the name cannot be part of a path.
     var digestUser: DigestUser? {
         guard name.isPlain(allowingSlash: false), name.utf8.count <= Self.nameLimit,
             let at = name.lastIndex(of: "@"), at != name.startIndex,
-            ha1MD5.utf8.count == 32, ha1SHA256.utf8.count == 64,
-            ha1SHA512_256.map({ $0.utf8.count == 64 }) ?? true,
-            (ha1MD5 + ha1SHA256 + (ha1SHA512_256 ?? "")).utf8.allSatisfy({ $0.hexValue != nil })
+            Self.isHash(ha1MD5, .md5), ha1SHA256.map({ Self.isHash($0, .sha256) }) ?? true,
+            ha1SHA512_256.map({ Self.isHash($0, .sha512_256) }) ?? true
         else { return nil }
-        var ha1 = [DigestAlgorithm.md5: ha1MD5, .sha256: ha1SHA256]
+        var ha1 = [DigestAlgorithm.md5: ha1MD5]
+        ha1[.sha256] = ha1SHA256
         ha1[.sha512_256] = ha1SHA512_256
         return DigestUser(
             name: ByteString(String(name[..<at])), realm: ByteString(String(name[name.index(after: at)...])),

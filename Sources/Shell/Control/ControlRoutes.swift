@@ -7,12 +7,13 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushSending
 import Registration
 import SIPGrammar
 import Timekeeping
 
-/// Operations for operators, over the control socket and the admin API. Calls and providers are here, the rest in
-/// `ControlRoutes+Users`, `+Devices` and `+Messages`.
+/// Operations for operators, over the control socket and the admin API: calls here, others in `ControlRoutes+Users`,
+/// `+Devices`, `+Messages` and `+Providers`.
 ///
 /// No operation walks through all contacts or users on the loop: long lists are read in pages.
 struct ControlRoutes {
@@ -20,6 +21,8 @@ struct ControlRoutes {
     let store: any ProxyStore
     /// The domains of users and the realm of their passwords. Neither can change while the daemon runs.
     let realms: UserRealms
+    /// The state of each app's credentials. Called on the loop.
+    let credentials: @Sendable () -> [String: CredentialStanding]
 
     static let pageLimits = 1...1000
     static let defaultPage = 100
@@ -34,16 +37,7 @@ struct ControlRoutes {
         router.add("DELETE", "/v1/held/{}", scope: .admin, described: .endCall) { call throws(ServiceProblem) in
             try await endCall(call)
         }
-        router.add("GET", "/v1/providers", scope: .admin, described: .providers) { call throws(ServiceProblem) in
-            call.answer(await providers())
-        }
-        for (word, isOn) in [("disable", false), ("enable", true)] {
-            router.add(
-                "POST", "/v1/providers/{}/\(word)", scope: .admin, described: .providerSwitch(word)
-            ) { call throws(ServiceProblem) in
-                try await switchProvider(call, on: isOn)
-            }
-        }
+        registerProviders(in: &router)
     }
 
     // MARK: Calls
@@ -80,37 +74,6 @@ struct ControlRoutes {
     /// The statuses with which an operator can end a call. Each one has at least the priority of the responses of
     /// cancelled phones (RFC 3261 section 16.7). With a weaker status, the caller would get a phone's response instead.
     static let endings: [String: Status] = ["480": 480, "486": 486, "600": 600, "603": 603]
-
-    // MARK: Providers
-
-    private func providers() async -> [ProviderReport] {
-        let (providers, reports) = await door.ask(.everything) { engine, _ in
-            (ProviderReport.all(of: engine), engine.pushReports)
-        }
-        let apps = Dictionary(grouping: reports) { $0.app.provider.rawValue }
-        return providers.map { provider in
-            var provider = provider
-            provider.apps = (apps[provider.name] ?? []).map { PushAppFigures(name: $0.app.name, $0.report) }
-            return provider
-        }
-    }
-
-    private func switchProvider(_ call: ServiceCall, on isOn: Bool) async throws(ServiceProblem) {
-        let name = call.parameter()
-        call.changes(name)
-        guard let provider = PushProvider(rawValue: name) else {
-            let app = name.split(separator: "/", maxSplits: 1).first.flatMap { PushProvider(rawValue: String($0)) }
-            throw ServiceProblem(
-                404, "no provider is called \(name)",
-                detail: app.map { "it is an app of \($0.rawValue), which is switched with all its apps" })
-        }
-        guard await door.ask(.everything, { engine, _ in engine.configuredProviders.contains(provider) }) else {
-            throw ServiceProblem(409, "\(name) is not configured")
-        }
-        try await write([.switchProvider(provider, isOn: isOn)])
-        await door.ask(.everything) { engine, now in engine.providerSwitched(provider, on: isOn, now: now) }
-        call.answerDone()
-    }
 
     // MARK: Helpers
 
@@ -159,24 +122,5 @@ extension HeldCallReport {
             receivedAt: call.receivedAt.seconds, sleeping: call.waiting.count,
             ringing: call.ringing.count, sleepingDevices: call.waiting.map(\.name),
             ringingDevices: call.ringing.map(\.name))
-    }
-}
-
-extension PushAppFigures {
-    init(name: String, _ report: PushAppReport) {
-        self.init(
-            name: name, isReachable: report.isReachable, accepted: report.accepted, failed: report.failed,
-            deadTokens: report.deadTokens, credentialsRefused: report.credentialsRefused,
-            foreignTokens: report.foreignTokens, queued: report.queued,
-            inFlight: report.inFlight, problem: report.problem, refusal: report.refusal,
-            refusedAt: report.refusedAt?.seconds)
-    }
-}
-
-extension ProviderReport {
-    static func all(of engine: ProxyEngine) -> [ProviderReport] {
-        engine.configuredProviders.map(\.rawValue).sorted().map { name in
-            ProviderReport(name: name, isEnabled: engine.enabledProviders.contains { $0.rawValue == name })
-        }
     }
 }

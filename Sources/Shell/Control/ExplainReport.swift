@@ -43,6 +43,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
         package var token: String?
         /// The provider of the contact's push parameters, if that provider is switched off.
         package var switchedOff: String?
+        /// The provider of its token, if that provider is paused.
+        package var paused: String?
         /// Whether the contact has push parameters, valid or not.
         package var hasPushParameters: Bool
         /// Whether an app or its server reported the device over HTTP, and the device has not registered since. The

@@ -97,6 +97,7 @@ final class Explainer: Sendable {
                 device: binding.id.rawValue, deviceName: binding.id.name,
                 token: engine.bindings.pushToken(of: binding.id)?.description,
                 switchedOff: engine.bindings.switchedOffProvider(of: binding.id)?.rawValue,
+                paused: engine.pausedProvider(of: binding.id)?.rawValue,
                 hasPushParameters: binding.contact.string.contains("pn-"),
                 isReported: engine.bindings.forkTarget(binding.id, now: now.instant)?.isReachable == false,
                 registeredAt: Seconds(binding.registeredAt),

@@ -16,11 +16,16 @@ struct MetricsRoute {
 
     func register(in router: inout ServiceRouter) {
         router.add("GET", "/metrics", scope: .metrics, described: .metrics) { call throws(ServiceProblem) in
-            var (figures, servers, reports) = await door.ask(.everything) { engine, _ in
-                (engine.figures, engine.upstreamWatch.health.servers, engine.pushReports)
+            var (figures, servers, reports, providers) = await door.ask(.everything) { engine, _ in
+                (
+                    engine.figures, engine.upstreamWatch.health.servers, engine.pushReports,
+                    ProviderReport.all(of: engine)
+                )
             }
             let families =
-                MetricFamily.pushes(reports) + [.upstream(servers), .build, .certificates(certificates())]
+                MetricFamily.pushes(reports) + [.paused(providers)] + [
+                    .upstream(servers), .build, .certificates(certificates()),
+                ]
                 + MetricFamily.process()
             figures.merge(self.figures())
             call.answer(
@@ -44,15 +49,24 @@ extension MetricFamily {
         return family
     }
 
+    /// Which providers are paused.
+    static func paused(_ providers: [ProviderReport]) -> MetricFamily {
+        var family = MetricFamily(
+            "sippushd_push_provider_paused", .gauge, "1 while a push provider is paused and gets nothing; else 0.")
+        for provider in providers { family.add(provider.isPaused ? 1 : 0, [.provider: provider.name]) }
+        return family
+    }
+
     static var build: MetricFamily {
-        var family = MetricFamily("sippushd_build_info", .gauge, "The version that runs; the value is always 1.")
+        var family = MetricFamily("sippushd_build_info", .gauge, "The running version; the value is always 1.")
         family.add(1, [.version: Version.current])
         return family
     }
 
     static func certificates(_ ends: [(file: String, date: UnixTime)]) -> MetricFamily {
         var family = MetricFamily(
-            "sippushd_certificate_expiry_timestamp_seconds", .gauge, "When a certificate of the settings expires.")
+            "sippushd_certificate_expiry_timestamp_seconds", .gauge,
+            "When a certificate of the settings expires, in Unix seconds.")
         for (file, date) in ends { family.add(date.seconds, [.file: file]) }
         return family
     }
@@ -60,11 +74,11 @@ extension MetricFamily {
     /// The push metrics of each app.
     static func pushes(_ reports: [(app: PushApp, report: PushAppReport)]) -> [MetricFamily] {
         var sent = MetricFamily("sippushd_pushes_sent_total", .counter, "Pushes sent to a provider, including retries.")
-        var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "Pushes that ended, by outcome.")
-        var retries = MetricFamily("sippushd_push_retries_total", .counter, "Pushes sent to a provider again.")
+        var ended = MetricFamily("sippushd_pushes_ended_total", .counter, "Pushes that have ended, by outcome.")
+        var retries = MetricFamily("sippushd_push_retries_total", .counter, "Retries of pushes to a provider.")
         var breaker = MetricFamily(
             "sippushd_push_breaker_open", .gauge,
-            "1 while a provider cannot be reached and gets only probes; else 0.")
+            "1 while the breaker is open, because the provider was not reached; else 0.")
         for (app, report) in reports {
             let (provider, name) = (app.provider.rawValue, app.name)
             sent.add(report.sent, [.provider: provider, .app: name])

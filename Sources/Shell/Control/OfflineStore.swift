@@ -53,6 +53,24 @@ package struct OfflineStore {
         try write(.addUser(user))
     }
 
+    /// Adds all of them in one transaction.
+    package func add(_ batch: UserBatch) throws(StartError) {
+        do throws(StoreError) {
+            try SQLiteFile(path: path).keep(try batch.changes())
+        } catch {
+            throw StartError(error)
+        }
+    }
+
+    /// The users after the given one, with their hashes.
+    package func credentials(after name: String, limit: Int) throws(StartError) -> [UserCredentials] {
+        guard !isMissing else { throw StartError(missingSentence) }
+        let last = UserBatch.parts(of: name) ?? (.empty, .empty)
+        return try read { file throws(StoreError) in
+            try file.users(after: last.name, in: last.realm, limit: limit).map { UserCredentials($0) }
+        }
+    }
+
     package func removeUser(_ name: String) throws(StartError) {
         guard try users().contains(where: { $0.name == name }), let at = name.lastIndex(of: "@") else {
             throw StartError("no user is called \(name)")
@@ -130,11 +148,19 @@ package struct OfflineStore {
     }
 }
 
+extension UserCredentials {
+    init(_ user: DigestUser) {
+        self.init(
+            name: "\(user.name)@\(user.realm)", ha1MD5: user.ha1[.md5]?.string ?? "",
+            ha1SHA256: user.ha1[.sha256]?.string, ha1SHA512_256: user.ha1[.sha512_256]?.string)
+    }
+}
+
 /// The domains of users, and the realms for which their passwords are hashed.
 package struct UserRealms: Sendable {
-    let domains: [String]
+    package let domains: [String]
     /// The realm of all users; `nil` when each domain is its own realm.
-    let realm: String?
+    package let realm: String?
 
     package init(domains: [String], realm: String?) {
         self.domains = domains
@@ -153,13 +179,21 @@ extension UserCredentials {
             throw StartError(
                 "\(domain) is not one of this daemon's domains (\(realms.domains.joined(separator: ", ")))")
         }
-        let realm = realms.realm ?? domain
-        let functions = try EngineFunctions.make(seal: TextSealer()).digest
-        let user = DigestUser(
-            name: ByteString(String(name[..<at])), realm: ByteString(realm), password: ByteString(password),
-            algorithms: DigestAlgorithm.allCases, functions: functions)
-        self.init(
-            name: "\(user.name)@\(realm)", ha1MD5: user.ha1[.md5]?.string ?? "",
-            ha1SHA256: user.ha1[.sha256]?.string ?? "", ha1SHA512_256: user.ha1[.sha512_256]?.string)
+        let user = String(name[..<at])
+        self = try PasswordHasher().credentials(of: user, realm: realms.realm ?? domain, password: password)
+    }
+}
+
+/// Computes the hashes of passwords (RFC 7616 section 3.4.2: HA1).
+package struct PasswordHasher {
+    private let functions: DigestFunctions
+
+    package init() throws(StartError) { functions = try EngineFunctions.make(seal: TextSealer()).digest }
+
+    package func credentials(of name: String, realm: String, password: String) -> UserCredentials {
+        UserCredentials(
+            DigestUser(
+                name: ByteString(name), realm: ByteString(realm), password: ByteString(password),
+                algorithms: DigestAlgorithm.allCases, functions: functions))
     }
 }

@@ -21,32 +21,37 @@ package struct OperatorServices {
     private let timeline: TimelineSettings
     private let figures: @Sendable () -> CounterSet
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
+    private let credentials: @Sendable () -> [String: CredentialStanding]
     private let drain: @Sendable (Duration) async -> Int
 
     /// Prepares the routes.
     ///
     /// `feedback` is Apple's feedback service, if it is configured. `figures` returns the metrics of all parts except
-    /// the engine. `certificates` returns when each certificate expires. The loop calls both. `drain` stops the daemon
-    /// when its calls have ended or after the given time, and returns the number of calls.
+    /// the engine. `certificates` returns when each certificate expires. `credentials` returns the state of each app's
+    /// credentials. The loop calls all three. `drain` stops the daemon when its calls have ended or after the given
+    /// time, and returns the number of calls.
     package init(
         door: ShardDoor, store: any ProxyStore, feedback: FeedbackService?, loop: EventLoop,
         log: Log, keys: APIKeyRing, apps: MobileApps, realms: UserRealms, timeline: TimelineSettings,
         figures: @escaping @Sendable () -> CounterSet,
         certificates: @escaping @Sendable () -> [(file: String, date: UnixTime)] = { [] },
+        credentials: @escaping @Sendable () -> [String: CredentialStanding] = { [:] },
         drain: @escaping @Sendable (Duration) async -> Int
     ) {
         (self.door, self.store, self.feedback) = (door, store, feedback)
         (self.loop, self.log, self.keys, self.apps) = (loop, log, keys, apps)
         (self.realms, self.timeline, self.figures, self.drain) = (realms, timeline, figures, drain)
         self.certificates = certificates
+        self.credentials = credentials
     }
 
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
-        ControlRoutes(door: door, store: store, realms: realms).register(in: &router)
+        ControlRoutes(door: door, store: store, realms: realms, credentials: credentials).register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
+        PushTestRoute(door: door).register(in: &router)
         DrainRoute(drain: drain).register(in: &router)
         Explainer(door: door, store: store, settings: timeline).register(in: &router)
         router.add(
@@ -58,12 +63,14 @@ package struct OperatorServices {
         }
     }
 
-    /// The routes of the control socket: all routes of the admin API, and backups, which are not offered to remote
-    /// callers.
+    /// The routes of the control socket: the routes of the admin API, backups, and users in bulk with their hashes. Remote callers
+    /// may use neither of the last two.
     package func controlRouter() -> ServiceRouter {
         var router = ServiceRouter()
         register(in: &router)
         BackupService(store: store, loop: loop, log: log).register(in: &router)
+        UserTransfer(routes: ControlRoutes(door: door, store: store, realms: realms, credentials: credentials))
+            .register(in: &router)
         return router
     }
 }

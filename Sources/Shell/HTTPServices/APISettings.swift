@@ -23,14 +23,15 @@ package struct APISettings: SettingsGroup, Equatable {
             "The addresses of the HTTP API: a list of address:port. Empty: the API is off."),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/api-cert.pem",
-            "The certificate with its chain, PEM. With it, the API uses TLS. Read again on SIGHUP."),
+            "The certificate with its chain, PEM. With cert-file, the API uses TLS. SIGHUP reads the file again."),
         .path("key-file", \.keyFile, example: "/etc/sippushd/api-key.pem", "The certificate's private key, PEM."),
         .integer(
             "connections", in: 1...100_000, \.http.connections,
-            "The maximum number of connections. Beyond it, the connection that has been idle longest is closed."),
+            "The maximum number of connections. If more connections open, the connection that has been idle longest is closed."
+        ),
         .integer(
             "connections-per-source", in: 1...100_000, \.http.connectionsPerSource,
-            "The maximum number of connections from one IPv4 address or IPv6 /64. Further ones are closed. Raise it behind a proxy."
+            "The maximum number of connections from one IPv4 address or IPv6 /64. Further connections are closed. Raise this limit if the API is behind a reverse proxy."
         ),
         .duration(
             "head-timeout", in: .seconds(1) ... .seconds(300), \.http.headTimeout,
@@ -48,7 +49,9 @@ package struct APISettings: SettingsGroup, Equatable {
         .named(
             "mobile-apps", \.mobileApps, exampleName: "shop",
             "Apps whose servers register devices over HTTP; docs/HTTP-API.md, Device registration."),
-        .group("device-registration", \.deviceRegistration, "Device registration, for all of mobile-apps."),
+        .group(
+            "device-registration", \.deviceRegistration,
+            "Settings of device registration for all apps in api.mobile-apps."),
         .group(
             "notifications", \.notifications,
             "Messages and silent pushes that application servers send; docs/HTTP-API.md, Notifications."),
@@ -73,7 +76,7 @@ package struct PushTokenSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<PushTokenSettings>] = [
         .choice(
             "provider", \.provider,
-            "Who pushes to reported tokens. acrobits: Acrobits' mediator, which gets the tokens unchanged (push.acrobits). direct: this daemon, which converts them to tokens of push.apns and push.fcm."
+            "Who sends pushes to reported tokens. acrobits: Acrobits' mediator, which gets the tokens unchanged (push.acrobits). direct: this daemon, which converts reported tokens to tokens of push.apns and push.fcm."
         )
     ]
 }

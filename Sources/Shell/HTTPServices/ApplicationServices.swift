@@ -40,6 +40,9 @@ package final class ApplicationServices: @unchecked Sendable {
         codes = try await DeviceCodes.load(store)
     }
 
+    /// Reads certificate authorities again.
+    package func reloadCertificates() { deviceRegistration?.reloadCertificates() }
+
     /// The code by which an app that gets a push names its device to us.
     package func deviceCode(of device: DeviceID) -> ByteString { ByteString(codes.code(of: device)) }
 

@@ -43,7 +43,7 @@ package struct SystemRoutes {
 extension SystemRoutes {
     package init(loop: EventLoop, store: any ProxyStore, door: ShardDoor) {
         obstacle = { loop.isRunning && !door.isDraining ? store.obstacle : "the daemon is stopping" }
-        shortcoming = { await door.ask(.everything) { engine, _ in engine.upstreamTrouble } }
+        shortcoming = { await door.ask(.everything) { engine, _ in engine.trouble } }
     }
 }
 
@@ -52,7 +52,8 @@ extension RouteDescription {
         .answer(200, "The loop runs", .object(["status": .choice(["ok"])]))
     fileprivate static let readiness = RouteDescription("getReadiness", "Whether the daemon serves")
         .answer(
-            200, "The daemon serves. `degraded` means that calls of phones fail, for the reason in `detail`",
+            200,
+            "The daemon serves. `degraded` means that some calls fail or phones are not woken, for the reason in `detail`",
             .object(
                 ["status": .choice(["ready", "degraded"])],
                 optional: ["detail": .words("The failing part, while it is degraded.")])

@@ -45,6 +45,8 @@ package protocol ProxyStore: AnyObject, Sendable {
 
     // MARK: Questions
 
+    /// The users after the given one, by realm and name, with their hashes.
+    func users(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [DigestUser]
     /// The names of the users after the given one, sorted by realm and name. Each has the form `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) async throws(StoreError) -> [String]
     /// The last records about the first subject in the list that has records, oldest first.
@@ -89,7 +91,7 @@ package protocol ProxyStore: AnyObject, Sendable {
     /// could lose.
     func keep(_ changes: [ServiceChange]) async throws(StoreError)
 
-    // MARK: Care
+    // MARK: Start, end, backup
 
     /// Starts the maintenance of the store on the loop: old records are deleted, and other processes are kept out.
     func start() throws(StoreError)

@@ -9,7 +9,7 @@ package import Timekeeping
 package enum ServiceChange: Hashable, Sendable {
     case addUser(DigestUser)
     case removeUser(name: ByteString, realm: ByteString)
-    case switchProvider(PushProvider, isOn: Bool)
+    case switchProvider(PushProvider, ProviderState)
     case addKey(StoredKey)
     case removeKey(name: String)
     indirect case addApp(StoredMobileApp)

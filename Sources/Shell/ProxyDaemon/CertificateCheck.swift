@@ -6,8 +6,22 @@ package import Timekeeping
 package struct CertificateCheck {
     /// One line for each certificate.
     package private(set) var lines: [String] = []
+    package private(set) var faults: [Fault] = []
     /// One line for each problem.
-    package private(set) var problems: [String] = []
+    package var problems: [String] { faults.map(\.text) }
+
+    /// A problem of a certificate.
+    package struct Fault: Hashable, Sendable {
+        package enum Kind: Hashable, Sendable {
+            case notSet, unreadable, missingName, notYetValid, expired, expiresSoon
+            /// The authorities that are known here did not issue it.
+            case untrusted
+        }
+
+        package let kind: Kind
+        package let text: String
+    }
+
     private let date: UnixTime
 
     /// A certificate that expires within this time counts as a problem, because it should already be renewed.
@@ -20,21 +34,21 @@ package struct CertificateCheck {
         var names = settings.advertise.map { [Self.host($0)] } ?? []
         names += settings.domains.filter { !names.contains($0) }
         let pairs = settings.tls.files
-        guard !pairs.isEmpty else { return problems.append("the settings name no certificate: set tls.cert-file") }
+        guard !pairs.isEmpty else { return add(.notSet, "the settings name no certificate: set tls.cert-file") }
         var missing = Set(names)
         for pair in pairs {
             guard let report = report(pair, names, authorities) else { continue }
             missing.formIntersection(report.missingNames)
         }
         for name in names where missing.contains(name) {
-            problems.append("\(name): no certificate covers this name, which phones use for this daemon")
+            add(.missingName, "\(name): no certificate covers this name, which phones use for this daemon")
         }
     }
 
     /// Checks one certificate. It must cover all of these names.
     package mutating func check(certificate: String, key: String, names: [String], authorities: String?) {
         guard let report = report((certificate, key), names, authorities) else { return }
-        for name in report.missingNames { problems.append("\(certificate): it does not cover \(name)") }
+        for name in report.missingNames { add(.missingName, "\(certificate): it does not cover \(name)") }
     }
 
     private mutating func report(
@@ -48,26 +62,28 @@ package struct CertificateCheck {
                 "\(pair.certificate): for \(report.names.joined(separator: ", ")); until \(Self.day(report.ends)) (\(days) days)"
             )
             if report.begins > date {
-                problems.append("\(pair.certificate): it is not valid before \(Self.day(report.begins))")
+                add(.notYetValid, "\(pair.certificate): it is not valid before \(Self.day(report.begins))")
             }
             if report.ends <= date {
-                problems.append("\(pair.certificate): it expired on \(Self.day(report.ends))")
+                add(.expired, "\(pair.certificate): it expired on \(Self.day(report.ends))")
             } else if report.ends < date + Self.warningTime {
-                problems.append("\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
+                add(.expiresSoon, "\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
             }
             if let fault = report.chainFault {
-                problems.append("\(pair.certificate): phones do not trust it: \(fault)")
+                add(.untrusted, "\(pair.certificate): phones do not trust it: \(fault)")
             }
             return report
         } catch {
             let words = "\(error)"
             let saysWhere = words.contains(pair.certificate) || words.contains(pair.key)
-            problems.append(saysWhere ? words : "\(pair.certificate): \(words)")
+            add(.unreadable, saysWhere ? words : "\(pair.certificate): \(words)")
             return nil
         }
     }
 
-    private static func host(_ text: String) -> String {
+    private mutating func add(_ kind: Fault.Kind, _ text: String) { faults.append(Fault(kind: kind, text: text)) }
+
+    static func host(_ text: String) -> String {
         guard let colon = text.lastIndex(of: ":"), !text.hasSuffix("]") else { return text }
         return String(text[..<colon])
     }
@@ -79,7 +95,7 @@ package struct CertificateCheck {
 
 extension TLSSettings {
     /// The files of each certificate and its key.
-    fileprivate var files: [(certificate: String, key: String)] {
+    var files: [(certificate: String, key: String)] {
         let own = certFile.flatMap { file in keyFile.map { (file, $0) } }
         return (own.map { [$0] } ?? [])
             + certificates.sorted { $0.key < $1.key }.map { ($0.value.certFile, $0.value.keyFile) }

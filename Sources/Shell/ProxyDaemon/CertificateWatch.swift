@@ -3,6 +3,7 @@ import FoundationEssentials
 import HTTPServices
 import PushDelivery
 import Reactor
+import Settings
 import Telemetry
 import Timekeeping
 
@@ -29,6 +30,9 @@ final class CertificateWatch: @unchecked Sendable {
         self.log = log
         timer = try LoopTimer(on: loop) { [weak self] in self?.dayIsOver() }
     }
+
+    /// The certificates that systemd passed to the service. It renews them when it starts the service, and only then.
+    var credentials: [String] { files.compactMap { Credential.text(of: $0) } }
 
     /// Watches the certificates of these settings, and no longer those of earlier settings.
     func watch(_ settings: DaemonSettings) {

@@ -47,6 +47,7 @@ package final class Daemon: @unchecked Sendable {
     private let manager: ServiceManager?
     private var memory: MemoryGuard?
     private var certificates: CertificateWatch?
+    private var credentials: CredentialWatch?
     private(set) var notices: ServiceNotices?
     /// The latest time at which the daemon stops; `nil` while nobody has asked it to stop.
     var end: Instant?
@@ -165,6 +166,7 @@ package final class Daemon: @unchecked Sendable {
             apps: services.apps, realms: settings.userRealms, timeline: settings.push.timeline,
             figures: { [weak self] in self?.figures ?? CounterSet() },
             certificates: { [weak self] in self?.certificates?.ends ?? [] },
+            credentials: { [weak self] in self?.credentials?.standings ?? [:] },
             drain: { [weak self] time in
                 // The drain runs on the loop, because the caller may be on any thread.
                 await withCheckedContinuation { asker in
@@ -181,6 +183,8 @@ package final class Daemon: @unchecked Sendable {
             certificates = try CertificateWatch(on: loop, log: log)
             certificates?.watch(settings)
             push.start()
+            credentials = try CredentialWatch(push, on: loop, log: log)
+            credentials?.start(isOn: settings.push.triesCredentials)
             try dialogKeys.start(through: door, on: loop)
             do {
                 control = try ControlService(
@@ -269,10 +273,21 @@ package final class Daemon: @unchecked Sendable {
             log.warning("this setting needs a restart", [.setting: .text(key)])
         }
         log.setLevel(settings.log.level)
+        push.reload(settings.push)
+        feedback?.settingsChanged(push.settings)
         let engineSettings = settings.engineSettings(with: push)
-        await door.ask(.everything) { engine, _ in engine.settingsChanged(engineSettings) }
+        let keys = push.setup.credentials
+        await door.ask(.everything) { engine, now in
+            engine.settingsChanged(engineSettings)
+            engine.credentialsChanged(keys, now: now)
+        }
         reloadTLS()
+        services.reloadCertificates()
         certificates?.watch(settings)
+        for credential in Credential.isPassed ? certificates?.credentials ?? [] : [] {
+            log.notice("systemd renews this certificate at a restart only", [.path: .text(credential)])
+        }
+        credentials?.start(isOn: settings.push.triesCredentials)
         streams.limitsChanged(settings.flowLimits(descriptors: descriptors))
         api.reloadCertificate()
         admin.reloadCertificate()

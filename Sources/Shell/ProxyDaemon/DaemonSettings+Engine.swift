@@ -37,6 +37,7 @@ extension DaemonSettings {
         engine.messages = messages
         engine.configuredProviders = push.enabledProviders
         engine.call = call
+        engine.callLogging = log.calls
         engine.limits = limits
         engine.notificationsPerDevice = api.notifications.perDevice
         engine.missedCallsLife = max(push.payload.missedCallsTTL, .seconds(120))

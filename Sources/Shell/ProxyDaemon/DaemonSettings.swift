@@ -77,7 +77,7 @@ package struct DaemonSettings: SettingsGroup {
     package static let schema: [Setting<DaemonSettings>] = [
         .list(
             "domains", \.domains, example: "[example.net]",
-            "The domains of the users who register here. The first one is used for requests to the daemon's IP address, and is the default realm of digest authentication. Restart to change."
+            "The domains of the users who register here. The first domain is used for requests to the daemon's IP address."
         ).required(),
         .list(
             "listen", of: ListenAddress.settingType, \.listen,
@@ -89,31 +89,31 @@ package struct DaemonSettings: SettingsGroup {
         ),
         .string(
             "advertise", \.advertise, example: "sip.example.net",
-            "The host name or address under which others reach this daemon, for Via and Record-Route. Default: the listener's address, or this machine's first address if it listens on all. Set it behind NAT, or if the address changes."
+            "The host name or address under which others reach this daemon, for Via and Record-Route. Default: the listener's address, or this machine's first address if the listener has 0.0.0.0 or [::]. Set advertise if the daemon is behind a NAT, or if its address changes."
         ),
         .path("store", \.store, "The SQLite file with contacts, users, missed calls, messages and keys."),
         .path(
             "calls", \.calls, example: "/run/sippushd/calls",
-            "The folder of the call journal, which keeps calls over a restart. Default: a folder beside the store. The daemon writes to it during calls. Put it in memory (tmpfs) if the disk is slow. It must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
+            "The folder of the call journal, which keeps calls over a restart. Default: a folder beside the store. The daemon writes to this folder during calls. Put the folder in memory (tmpfs) if the disk is slow. The folder must survive a restart of the daemon: for /run/sippushd, set RuntimeDirectoryPreserve=yes in the systemd unit."
         ),
         .path("control", \.control, "The Unix socket over which commands reach a running daemon."),
         .choice("auth", \.auth, "How phones authenticate: digest (RFC 7616), or off for closed networks.").taken(
             .atOnce),
         .list(
             "trusted", of: TrustedPeer.settingType, \.trusted, example: "[192.0.2.10, 198.51.100.0/24]",
-            "The PBX: CIDR blocks, address:port if it shares its address with phones, or the name in its certificate (tls.client-ca-file). Its INVITEs reach users without a password. Over WebSocket only the certificate counts."
+            "The PBX and the edge proxies: their addresses as CIDR blocks, address:port for a PBX that shares its address with phones, or the name in the certificate of a peer (tls.client-ca-file). The daemon accepts INVITEs of these peers without a password. Over WebSocket a peer is trusted only by its certificate."
         ).taken(.atOnce),
         .list(
             "strip-headers", of: .headerPattern, \.stripHeaders,
-            "Header fields to remove from requests and responses of peers that are not trusted: names, or prefixes with * at the end. Identity headers are always removed (docs/Trust.md, T9.7). List the headers that your PBX acts on."
+            "Header fields to remove from requests and responses of peers that are not trusted: names, or prefixes with * at the end. Identity headers are always removed (docs/Trust.md, T9.7). List each header that makes your PBX do something, so that phones cannot send it."
         ).taken(.atOnce),
         .value(
             "upstream", \.upstream, NextHop.settingType, example: "sip:pbx.example.net:5060",
-            "The destination of calls from phones: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without it, phones call each other directly."
+            "The destination of calls from phones: a SIP URI, with ;transport=tcp for TCP and ;transport=tls for TLS. Without upstream, the daemon delivers calls between its users itself."
         ).taken(.atOnce),
         .value(
             "upstream-hosts", \.upstreamHosts, .list(of: .string), example: "[pbx.example.net, 192.0.2.10]",
-            "Hosts in a Request-URI that mean the first domain: the hosts that the PBX writes into From, which phones redial. Default: the host of upstream and its addresses. [] means none."
+            "Hosts that the daemon treats as the first domain when a phone calls them. List the hosts that the PBX writes into From, because phones redial these. Default: the host of upstream and its addresses. [] means none."
         ).taken(.atOnce),
         .group("upstream-check", \.upstreamCheck, "How the daemon checks whether the upstream answers.").taken(.atOnce),
         .group("tls", \.tls, "TLS for SIP.").taken(.atOnce),
@@ -155,6 +155,9 @@ package struct DaemonSettings: SettingsGroup {
             found.append(SettingComplaint("expected an address under api.listen for api-path", key: "websocket"))
         }
         if listen.isEmpty { found.append(SettingComplaint("at least one address is needed", key: "listen")) }
+        if upstream == nil, call.noWake.forwards {
+            found.append(SettingComplaint("expected upstream, through which call.no-wake forwards", key: "upstream"))
+        }
         // DNS looks for a server with one of our transports, so a name without a transport needs no check.
         if let transport = upstream.flatMap({ $0.numeric?.0 ?? ($0.isSecure ? .tls : $0.transport) }),
             !listen.contains(where: { $0.transport == transport })

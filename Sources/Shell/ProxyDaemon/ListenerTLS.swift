@@ -74,7 +74,7 @@ extension TLSSettings {
             clients: clientCAFile.map { .mayShow(.file($0)) } ?? .unknown, tickets: tickets)
     }
 
-    fileprivate func clientContext() throws(TLSError) -> TLSContext {
+    func clientContext() throws(TLSError) -> TLSContext {
         let own = identities.first
         return try TLSContext.client(
             authority: caFile.map { .file($0) }, certificate: own?.certificate, key: own?.key,

@@ -1,10 +1,12 @@
+package import ProxyCore
 package import Settings
 package import Telemetry
 
 /// The settings under `log`: the log on standard error.
 package struct LogSettings: SettingsGroup {
     package var level = LogLevel.notice
-    package var format = LogFormat.text
+    package var format = LogFormatChoice.auto
+    package var calls = CallLogging.failed
 
     package init() {}
 
@@ -13,6 +15,32 @@ package struct LogSettings: SettingsGroup {
             "level", \.level,
             "The least important level to log: error, warning, notice, info or debug (docs/Logging.md)."
         ).taken(.atOnce),
-        .choice("format", \.format, "The format of lines: text, json (one object a line) or journal (for journald)."),
+        .choice(
+            "format", \.format,
+            "The format of lines: text, json (one object a line), journal (for journald: a priority, and no time), or auto. auto is journal where journald reads standard error, otherwise text."
+        ),
+        .choice(
+            "calls", \.calls,
+            "The calls whose line at their end has the level notice: failed, all or none. The lines of other calls have the level info."
+        ).taken(.atOnce),
     ]
+}
+
+/// The format of the log's lines, as operators choose it.
+package enum LogFormatChoice: String, CaseIterable, Sendable {
+    /// `journal` where journald reads the lines, otherwise `text`.
+    case auto
+    case text
+    case json
+    case journal
+
+    /// `isJournal`: journald reads the lines.
+    package func format(isJournal: Bool) -> LogFormat {
+        switch self {
+        case .auto: isJournal ? .journal : .text
+        case .text: .text
+        case .json: .json
+        case .journal: .journal
+        }
+    }
 }

@@ -16,6 +16,17 @@ package import Timekeeping
 package enum SetupCheck {
     /// One line for each problem: the position in the settings, the file, and why it cannot be used.
     package static func problems(of settings: DaemonSettings, in file: String, on date: UnixTime) -> [String] {
+        check(settings, in: file, on: date).found
+    }
+
+    /// One line for each credential that systemd has not passed to any process yet: it does so when it starts the service.
+    package static func unseenCredentials(
+        of settings: DaemonSettings, in file: String, on date: UnixTime
+    ) -> [String] {
+        check(settings, in: file, on: date).unseen
+    }
+
+    private static func check(_ settings: DaemonSettings, in file: String, on date: UnixTime) -> Check {
         var check = Check(file: file, date: date)
         check.push(settings.push)
         check.listener(settings.tls.certFile, settings.tls.keyFile, "tls")
@@ -27,7 +38,7 @@ package enum SetupCheck {
         check.listener(settings.api.certFile, settings.api.keyFile, "api")
         check.listener(settings.admin.certFile, settings.admin.keyFile, "admin")
         check.authority(settings.api.deviceRegistration.webhookAuthorityFile, "webhook-ca-file")
-        return check.found
+        return check
     }
 
     /// One line for each fact that operators should know, although the daemon starts in spite of it.
@@ -90,6 +101,7 @@ package enum SetupCheck {
         let date: UnixTime
         private let document: YAMLNode?
         private(set) var found: [String] = []
+        private(set) var unseen: [String] = []
         private var seen = Set<String>()
 
         init(file: String, date: UnixTime) {
@@ -170,6 +182,16 @@ package enum SetupCheck {
             _ body: (UnixTime) throws -> Void
         ) {
             guard seen.insert("\(name) \(path)").inserted else { return }
+            for (path, name) in [(path, name)] + (other.map { [($0.path, $0.name)] } ?? []) {
+                guard let credential = Credential.text(of: path), Credential.isMissing(path) else { continue }
+                if Credential.isPassed {
+                    found.append(
+                        "\(name): systemd did not pass \(credential): the unit has no LoadCredential= of that name")
+                } else {
+                    unseen.append("\(name): \(credential) is there when systemd has started the unit (LoadCredential=)")
+                }
+                return
+            }
             do {
                 try body(date)
             } catch {
@@ -186,7 +208,8 @@ package enum SetupCheck {
         /// The position in the settings where this key, or a path of keys, names the file.
         private static func position(of text: String, under name: String, in node: YAMLNode) -> YAMLPosition? {
             for entry in node.entries ?? [] {
-                if entry.value.text == text, name == entry.key { return entry.value.position }
+                let found = entry.value.text.map { (try? Credential.path(of: $0)) ?? $0 }
+                if found == text, name == entry.key { return entry.value.position }
                 let rest = name.hasPrefix("\(entry.key).") ? String(name.dropFirst(entry.key.count + 1)) : name
                 if let place = position(of: text, under: rest, in: entry.value) { return place }
             }

@@ -14,19 +14,19 @@ package struct TLSSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<TLSSettings>] = [
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/cert.pem",
-            "The certificate with its chain, PEM, for tls and wss listeners, and for servers that ask for a client certificate. Read again on SIGHUP."
+            "The certificate with its chain, PEM, for tls and wss listeners, and for servers that ask for a client certificate. SIGHUP reads the file again."
         ),
         .path("key-file", \.keyFile, example: "/etc/sippushd/key.pem", "The certificate's private key, PEM."),
         .named(
             "certificates", \.certificates, exampleName: "example.org", example: .example,
-            "Certificates for further host names. A phone gets the certificate for the name that it asks for. The key here is only a label."
+            "Certificates for further host names. In the TLS handshake a phone gets the certificate for the host name that it asks for. The name of the group is only a label."
         ),
         .path(
             "ca-file", \.caFile, example: "/etc/sippushd/servers-ca.pem",
             "Authorities that must have issued the certificates of servers, PEM. Default: the system's."),
         .path(
             "client-ca-file", \.clientCAFile, example: "/etc/sippushd/peers-ca.pem",
-            "Authorities of client certificates, PEM. A peer with such a certificate is known by its names, which trusted can list. Phones need no certificate."
+            "Authorities of client certificates, PEM. If a peer presents a certificate of one of these authorities, trusted can list the peer by a name in the certificate. Phones need no certificate."
         ),
     ]
 
@@ -49,6 +49,6 @@ package struct TLSCertificateSettings: SettingsGroup, Equatable {
 
     package static let schema: [Setting<TLSCertificateSettings>] = [
         Setting.path("cert-file", \.certFile, "The certificate with its chain, PEM.").required(),
-        Setting.path("key-file", \.keyFile, "Its private key, PEM.").required(),
+        Setting.path("key-file", \.keyFile, "The private key of the certificate, PEM.").required(),
     ]
 }

@@ -315,6 +315,44 @@ package actor ProxyShard: LoopActor {
         }
     }
 
+    // MARK: Test pushes
+
+    /// The test pushes whose ends are awaited.
+    private struct PendingTest {
+        var missing: Int
+        var records: [TimelineRecord] = []
+        var waiter: CheckedContinuation<[TimelineRecord], Never>?
+    }
+
+    private var tests: [TestPushTicket: PendingTest] = [:]
+    private var lastTest: UInt64 = 0
+
+    /// Sends test pushes, and waits for their ends. Only the ``ShardDoor`` calls this.
+    func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
+        lastTest += 1
+        let ticket = TestPushTicket(lastTest)
+        // A push can end within the order.
+        tests[ticket] = PendingTest(missing: 0)
+        defer { tests[ticket] = nil }
+        guard let plan = engine.testPushOrdered(target, ticket, now: loop.moment) else { return nil }
+        tests[ticket]?.missing = plan.sent
+        runActions()
+        let records = await withCheckedContinuation { waiter in
+            guard let test = tests[ticket], test.records.count < test.missing else {
+                return waiter.resume(returning: tests[ticket]?.records ?? [])
+            }
+            tests[ticket]?.waiter = waiter
+        }
+        return (plan, records)
+    }
+
+    private func ended(_ ticket: TestPushTicket, _ record: TimelineRecord) {
+        tests[ticket]?.records.append(record)
+        guard let test = tests[ticket], test.records.count >= test.missing else { return }
+        test.waiter?.resume(returning: test.records)
+        tests[ticket]?.waiter = nil
+    }
+
     // MARK: Actions
 
     /// Runs the engine's actions. No other code turns the engine's decisions into I/O.
@@ -367,6 +405,7 @@ package actor ProxyShard: LoopActor {
         case .makeCredential(let order): services.push.make(order)
         case .dryRunEnded(let ticket, let canBePushed):
             dryRuns.removeValue(forKey: ticket)?.resume(returning: canBePushed)
+        case .testPushEnded(let ticket, let record): ended(ticket, record)
         case .reported(let ticket, let result): reporters.removeValue(forKey: ticket)?.resume(returning: result)
         case .resolve(let hop, let ticket): resolve(hop, ticket)
         }

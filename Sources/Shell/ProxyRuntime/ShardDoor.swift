@@ -54,6 +54,13 @@ package struct ShardDoor: Sendable {
     /// Whether the provider accepts a push to this token. The push that tests it is invisible to the user.
     package func canBePushed(_ token: PushToken) async -> Bool { await shard(of: .everything).canBePushed(token) }
 
+    /// Sends test pushes.
+    ///
+    /// - Returns: the pushes, and the records of the sent ones; `nil` if too many others wait.
+    package func sendTestPush(to target: TestPushTarget) async -> (plan: TestPushPlan, records: [TimelineRecord])? {
+        await shard(of: .everything).sendTestPush(to: target)
+    }
+
     /// Reports a new or removed device of a user to the engine. Returns when the report is persisted or refused.
     package func report(
         of user: AddressOfRecord, _ report: @escaping @Sendable (ProxyEngine, ReportTicket, Moment) -> Void

@@ -20,12 +20,18 @@ struct AppleTokenSigner {
     }
 
     private let key: Key
+    /// The contents of the key file.
+    private let content: PEM
     private let signer: ProviderKey
+
+    /// Two signers with the same identity make the same tokens.
+    var identity: AnyHashable { AnyHashable([AnyHashable(key), AnyHashable(content)]) }
 
     init(_ key: Key) throws(PushSetupError) {
         self.key = key
         do throws(CryptoError) {
-            signer = try ProviderKey(.file(key.file), for: .es256)
+            content = PEM.content(of: key.file)
+            signer = try ProviderKey(content, for: .es256)
         } catch {
             throw PushSetupError("apns key-file \(key.file): \(error)")
         }
@@ -46,9 +52,9 @@ struct AppleTokenSigner {
 extension APNsApp: CredentialedApp {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
         guard let key = AppleTokenSigner.Key(settings) else { return .none }
-        return try makers.made(for: key) { () throws(PushSetupError) in
-            let signer = try AppleTokenSigner(key)
-            return .signer(.apple) { (_, date) throws(CryptoError) in try signer.credential(at: date) }
+        let signer = try AppleTokenSigner(key)
+        return try makers.made(for: signer.identity) { () throws(PushSetupError) in
+            .signer(.apple) { (_, date) throws(CryptoError) in try signer.credential(at: date) }
         }
     }
 }

@@ -35,40 +35,81 @@ protocol CredentialedApp: PushAppRules {
 struct CredentialMakers {
     /// The source of each app's credential. The index is the app's place in the directory.
     private(set) var sources: [PushCredentials.Source] = []
-    private(set) var all: [CredentialMaker] = []
+    /// The makers by their numbers. A number is never used for another maker.
+    private(set) var all: [Int: CredentialMaker] = [:]
     /// The public key with which apps create web push subscriptions, in base64url.
     var vapidKey: String?
-    private var shared: [AnyHashable: Int] = [:]
+    private var numbers: [AnyHashable: Int] = [:]
+    private var nextNumber = 0
+    /// The makers before a reload, while new ones are made.
+    private var former: (all: [Int: CredentialMaker], numbers: [AnyHashable: Int]) = ([:], [:])
 
     let accounts: [String: ServiceAccount]
+    /// The connection of the app whose credential is being made.
+    private(set) var connection: AppConnection?
     let requestTimeout: Duration
-    let http: HTTPSession
     let log: Log
 
-    init(
-        _ directory: PushDirectory, accounts: [String: ServiceAccount], requestTimeout: Duration, http: HTTPSession,
-        log: Log
-    ) throws(PushSetupError) {
+    init(accounts: [String: ServiceAccount], requestTimeout: Duration, log: Log) {
         self.accounts = accounts
         self.requestTimeout = requestTimeout
-        self.http = http
         self.log = log
-        for app in directory.apps {
-            guard let app = app.rules as? any CredentialedApp else {
-                sources.append(.none)
-                continue
+    }
+
+    /// Makes those of all apps, at the start.
+    mutating func make(for apps: [PushApp], _ connections: [AppConnection]) throws(PushSetupError) {
+        for (app, connection) in zip(apps, connections) { sources.append(try source(of: app, connection)) }
+    }
+
+    /// Makes those of the same apps again, from changed settings and files. A maker whose key is the same stays, and so does
+    /// one whose new key cannot be used; then `failed` is called.
+    mutating func make(
+        for apps: [PushApp], _ connections: [AppConnection], after old: CredentialMakers,
+        failed: (PushApp, PushSetupError) -> Void
+    ) {
+        former = (old.all, old.numbers)
+        nextNumber = old.nextNumber
+        for (app, connection) in zip(apps, connections) {
+            do throws(PushSetupError) {
+                sources.append(try source(of: app, connection))
+            } catch {
+                failed(app, error)
+                sources.append(keep(old.sources[app.id.index]))
+                vapidKey = vapidKey ?? old.vapidKey
             }
-            sources.append(try app.credential(&self))
         }
+        former = ([:], [:])
+    }
+
+    private mutating func source(
+        of app: PushApp, _ connection: AppConnection
+    ) throws(PushSetupError) -> PushCredentials.Source {
+        guard let app = app.rules as? any CredentialedApp else { return .none }
+        self.connection = connection
+        return try app.credential(&self)
+    }
+
+    private mutating func keep(_ source: PushCredentials.Source) -> PushCredentials.Source {
+        if case .made(let number) = source {
+            all[number] = former.all[number]
+            for (key, other) in former.numbers where other == number { numbers[key] = number }
+        }
+        return source
     }
 
     /// The credential source of all apps with this key. The first call makes it.
     mutating func made(
         for key: AnyHashable, _ make: () throws(PushSetupError) -> CredentialMaker
     ) throws(PushSetupError) -> PushCredentials.Source {
-        if let number = shared[key] { return .made(number) }
-        all.append(try make())
-        shared[key] = all.count - 1
-        return .made(all.count - 1)
+        if let number = numbers[key] { return .made(number) }
+        if let number = former.numbers[key], let maker = former.all[number] {
+            all[number] = maker
+            numbers[key] = number
+            return .made(number)
+        }
+        all[nextNumber] = try make()
+        numbers[key] = nextNumber
+        nextNumber += 1
+        return .made(nextNumber - 1)
     }
 }

@@ -1,6 +1,7 @@
 import Addressing
 package import Bytes
 import Crypto
+import HTTPClient
 package import ProxyCore
 package import PushDelivery
 package import Reactor
@@ -37,7 +38,9 @@ package final class FeedbackService: @unchecked Sendable {
     private let loop: EventLoop
     private let log: Log
     private let search: Search
-    private let sources: [FeedbackSource]
+    private var sources: [FeedbackSource]
+    /// The last TLS context of each server whose files could be used.
+    private var contexts: [FeedbackSource: TLSContext] = [:]
     private let interval: Duration
     private let address: IPAddress?
     private let resolver: DNSResolver
@@ -65,7 +68,7 @@ package final class FeedbackService: @unchecked Sendable {
     ///
     /// - Returns: `nil` if no server is configured.
     package init?(settings: PushSettings, loop: EventLoop, log: Log, search: @escaping Search) throws(PushSetupError) {
-        sources = try FeedbackSource.all(in: settings.apns)
+        sources = try FeedbackSource.all(in: settings.apns, proxy: settings.proxy)
         guard let interval = sources.map(\.interval).min() else { return nil }
         self.interval = interval
         address = settings.sourceAddress
@@ -79,6 +82,13 @@ package final class FeedbackService: @unchecked Sendable {
         } catch {
             throw PushSetupError("the feedback service cannot start: \(error)")
         }
+    }
+
+    /// Takes changed files and proxies, from the next round on.
+    package func settingsChanged(_ settings: PushSettings) {
+        guard let changed = try? FeedbackSource.all(in: settings.apns, proxy: settings.proxy) else { return }
+        sources = changed
+        contexts = contexts.filter { changed.contains($0.key) }
     }
 
     private func timeCame() {
@@ -100,7 +110,20 @@ package final class FeedbackService: @unchecked Sendable {
 
     private func next(of round: Round) {
         guard let source = round.rest.popFirst() else { return end(round) }
-        let pull = FeedbackPull(source, from: address, loop: loop, resolver: resolver) { [weak self] result in
+        let context: TLSContext
+        do throws(TLSError) {
+            context = try source.makeContext()
+            contexts[source] = context
+        } catch {
+            guard let former = contexts[source] else {
+                return pulled(FeedbackPull.Result(failure: error.description), from: source, in: round)
+            }
+            log.error(
+                "certificate not reloaded, the old one stays in use",
+                [.target: .described(source.endpoint), .reason: .described(error)])
+            context = former
+        }
+        let pull = FeedbackPull(source, context, from: address, loop: loop, resolver: resolver) { [weak self] result in
             self?.pulled(result, from: source, in: round)
         }
         round.pull = pull
@@ -171,10 +194,13 @@ struct FeedbackSource: Hashable {
     let keyFile: String
     let caFile: String?
     let interval: Duration
+    let proxy: HTTPProxy?
 
     /// The servers of the first app and of all further apps, without duplicates. Apps inherit settings that they do not
     /// set, so several apps can have the same server.
-    static func all(in settings: APNsSettings) throws(PushSetupError) -> [FeedbackSource] {
+    static func all(
+        in settings: APNsSettings, proxy general: PushProxy? = nil
+    ) throws(PushSetupError) -> [FeedbackSource] {
         guard settings.enabled else { return [] }
         var found: [FeedbackSource] = []
         for app in [settings] + settings.apps.sorted(by: { $0.key < $1.key }).map(\.value) {
@@ -187,7 +213,7 @@ struct FeedbackSource: Hashable {
             }
             let source = FeedbackSource(
                 endpoint: endpoint, certFile: certFile, keyFile: keyFile, caFile: app.feedback.caFile,
-                interval: app.feedback.interval)
+                interval: app.feedback.interval, proxy: HTTPProxy(app.proxy, else: general))
             if !found.contains(source) { found.append(source) }
         }
         return found
@@ -210,6 +236,7 @@ private final class FeedbackPull {
     }
 
     private let source: FeedbackSource
+    private let context: TLSContext
     private let address: IPAddress?
     private let loop: EventLoop
     private let resolver: DNSResolver
@@ -226,10 +253,12 @@ private final class FeedbackPull {
     private static let patience: Duration = .seconds(30)
 
     init(
-        _ source: FeedbackSource, from address: IPAddress?, loop: EventLoop, resolver: DNSResolver,
+        _ source: FeedbackSource, _ context: TLSContext, from address: IPAddress?, loop: EventLoop,
+        resolver: DNSResolver,
         finished: @escaping (Result) -> Void
     ) {
         self.source = source
+        self.context = context
         self.address = address
         self.loop = loop
         self.resolver = resolver
@@ -237,7 +266,9 @@ private final class FeedbackPull {
     }
 
     func start() {
-        let query = ServerQuery(host: source.endpoint.host, port: source.endpoint.port, transport: .tls)
+        // A proxy looks up the server's name itself.
+        let (host, port) = source.proxy.map { ($0.host, $0.port) } ?? (source.endpoint.host, source.endpoint.port)
+        let query = ServerQuery(host: host, port: port, transport: .tls)
         resolver.resolve(query) { [weak self] outcome in
             switch outcome {
             case .success(let candidates): self?.found(candidates.map(\.endpoint))
@@ -254,15 +285,17 @@ private final class FeedbackPull {
     /// Connects to the next address. `failure` is the result if no address is left.
     private func connect(after failure: String) {
         guard let endpoint = candidates.popFirst() else { return end(failure) }
+        let server = RequestTarget("https://\(source.endpoint)")
+        let tunnel = server.flatMap { source.proxy?.tunnel(to: $0) }
         let session: TLSSession
         do throws(TLSError) {
-            session = try source.makeContext().makeClientSession(host: source.endpoint.host)
+            session = try context.makeClientSession(host: source.endpoint.host)
         } catch {
             return end("\(error)")
         }
         do throws(SystemError) {
             connection = try StreamConnection.connect(
-                to: endpoint, from: address, on: loop, tls: session,
+                to: endpoint, from: address, on: loop, through: tunnel, tls: session,
                 handlers: StreamConnection.Handlers(
                     connected: { [weak self] connection in
                         // The server deletes its list now, so no other address is tried.
@@ -287,6 +320,9 @@ private final class FeedbackPull {
 
     private func closed(_ reason: StreamCloseReason) {
         if reason == .peerClosed, isConnected { return end(nil) }
+        if case .tunnel(let failure) = reason, let proxy = source.proxy {
+            return connect(after: proxy.error(.tunnel(failure)).sentence)
+        }
         connect(after: "\(reason)")
     }
 

@@ -10,15 +10,20 @@ import Timekeeping
 struct GoogleTokenClient {
     struct Key: Hashable {
         let accountFile: String
+        /// The contents of that file.
+        let account: [UInt8]
         let tokenEndpoint: String?
-        let authorityFile: String?
+        let connection: AppConnection?
 
         /// `nil` for FCM's legacy interface, which has a fixed key.
-        init?(_ settings: FCMSettings) {
-            guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile else { return nil }
+        init?(_ settings: FCMSettings, _ makers: CredentialMakers) {
+            guard settings.bodyFormat == .v1, let file = settings.serviceAccountFile,
+                let account = makers.accounts[file]
+            else { return nil }
+            self.account = account.content
+            connection = makers.connection
             accountFile = file
             tokenEndpoint = settings.tokenEndpoint
-            authorityFile = settings.caFile
         }
     }
 
@@ -31,23 +36,52 @@ struct GoogleTokenClient {
 
     private let key: Key
     private let account: ServiceAccount
-    private let http: HTTPSession
     private let timeout: Duration
     private let log: Log
 
-    init(_ key: Key, _ account: ServiceAccount, http: HTTPSession, timeout: Duration, log: Log) {
+    init(_ key: Key, _ account: ServiceAccount, timeout: Duration, log: Log) {
         self.key = key
         self.account = account
-        self.http = http
         self.timeout = timeout
         self.log = log
     }
 
-    /// Requests a token. `done` is called once, later, on the loop.
-    func ask(at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
+    /// Asks for a token that no push is sent with. `done` gets the token, or why there is none, and the lead of this
+    /// machine's clock. It is called once, later, on the loop. Nothing is logged.
+    func tryAsking(
+        over http: HTTPSession, at date: UnixTime,
+        _ done: @escaping (String?, TrialVerdict?, Int64?) -> Void
+    ) throws(CryptoError) {
+        let request = try request(at: date)
+        let url = request.url
+        http.send(request) { result in
+            let lead = (try? result.get()).flatMap {
+                ProviderAnswer.clockLead(over: $0.header("date"), now: date)
+            }
+            switch (Self.answer(result, of: url), result) {
+            case (.credential(let value, _), _): done(value, nil, lead)
+            case (.failure(_, let words), .failure(let error)):
+                done(nil, .failed(words, cure: TrialCure.of(error, at: url)), nil)
+            case (.failure(.retry, let words), _):
+                done(nil, .failed(words, cure: "Look at the status page of Google, and try again later."), lead)
+            case (.failure(_, let words), _): done(nil, .refused(words, cure: Self.cure), lead)
+            }
+        }
+    }
+
+    private static let cure =
+        "Google does not take the service account: was its key deleted in the console? A wrong clock has the same effect: timedatectl."
+
+    private func request(at date: UnixTime) throws(CryptoError) -> HTTPClientRequest {
         var request = try account.grantRequest(
-            endpoint: key.tokenEndpoint, authorityFile: key.authorityFile, now: date)
+            endpoint: key.tokenEndpoint, route: key.connection?.route(group: "oauth"), now: date)
         request.timeout = timeout
+        return request
+    }
+
+    /// Requests a token. `done` is called once, later, on the loop.
+    func ask(over http: HTTPSession, at date: UnixTime, _ done: @escaping (Answer) -> Void) throws(CryptoError) {
+        let request = try request(at: date)
         let url = request.url
         http.send(request) { result in
             let answer = Self.answer(result, of: url)
@@ -85,11 +119,13 @@ struct GoogleTokenClient {
 
 extension FCMApp: CredentialedApp {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
-        guard let key = GoogleTokenClient.Key(settings), let account = makers.accounts[key.accountFile] else {
+        guard let key = GoogleTokenClient.Key(settings, makers),
+            let account = makers.accounts[key.accountFile]
+        else {
             return settings.serverKey.map { .fixed("key=" + $0.reveal()) } ?? .none
         }
         let client = GoogleTokenClient(
-            key, account, http: makers.http, timeout: makers.requestTimeout, log: makers.log)
+            key, account, timeout: makers.requestTimeout, log: makers.log)
         return try makers.made(for: key) { () throws(PushSetupError) in .google(client) }
     }
 }

@@ -8,14 +8,17 @@ import Timekeeping
 /// The connections to all servers that get pushes.
 struct ProviderConnections {
     private let directory: PushDirectory
+    private let means: [AppConnection]
     /// The connection of each app. The index is the app's place in the directory.
     private var own: [ProviderConnection]
     /// The connections to servers that tokens name, by the numbers of the servers. Numbers are reused.
     private var others: [Int: (app: PushApp.ID, connection: ProviderConnection)] = [:]
 
-    init(_ directory: PushDirectory) {
+    /// `means` are for the apps, by their places in the directory.
+    init(_ directory: PushDirectory, _ means: [AppConnection]) {
         self.directory = directory
-        own = directory.apps.map { ProviderConnection(to: $0, group: $0.name) }
+        self.means = means
+        own = zip(directory.apps, means).map { ProviderConnection($1, group: $0.name) }
     }
 
     /// The HTTP request for a push, with all header fields.
@@ -25,7 +28,9 @@ struct ProviderConnections {
         guard let number = push.server else { return try own[push.app.index].request(for: push, now: now) }
         if others[number]?.app != push.app {
             let app = directory.apps[push.app.index]
-            others[number] = (push.app, ProviderConnection(to: app, group: "\(app.name) \(number)"))
+            others[number] = (
+                push.app, ProviderConnection(means[push.app.index], group: "\(app.name) \(number)")
+            )
         }
         guard let request = try others[number]?.connection.request(for: push, now: now) else {
             preconditionFailure("the connection was made above")
@@ -49,16 +54,10 @@ struct ProviderConnection {
 
     /// Prepares requests to an app's provider. Only apps of the same group share connections. Thus one app does not
     /// wait for another, and each connection to Apple serves only one team, as Apple requires.
-    init(to app: PushApp, group: String) {
-        var route = HTTPRoute()
-        route.group = group
-        let settings = app.rules.connection
-        route.authorityFile = settings.authorityFile
-        route.certificateFile = settings.certificateFile
-        route.keyFile = settings.keyFile
-        secrets = settings.secrets.map { Array($0.reveal().utf8) }
+    init(_ means: AppConnection, group: String) {
+        secrets = means.secrets
         var model = HTTPClientRequest(url: "")
-        model.route = route
+        model.route = means.route(group: group)
         model.responseLimit = 64 << 10
         self.model = model
     }
@@ -112,8 +111,9 @@ extension HTTPClientError {
     /// The outcome of a push whose request got no answer. `words` describe the failure for the operator.
     func pushOutcome(_ words: String) -> PushOutcome {
         switch code {
-        case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge: .retry(after: nil)
-        case .tls, .invalidRequest: .noConnection(words)
+        case .resolve, .connect, .timeout, .reset, .cancelled, .failed, .badResponse, .bodyTooLarge, .proxy:
+            .retry(after: nil)
+        case .tls, .invalidRequest, .proxyRefused: .noConnection(words)
         }
     }
 

@@ -18,39 +18,54 @@ package final class PushService: @unchecked Sendable {
     /// Called on the loop with the outcome of each push and each credential, once each. It can be called before the
     /// function that gave the order returns.
     package var happened: (PushDispatcher.Event) -> Void = { _ in }
-    /// The settings of pushes. The projects of Google's service accounts are filled in.
-    package let settings: PushSettings
+    /// The settings, with the projects of the service accounts.
+    package private(set) var settings: PushSettings
     /// The dispatcher's setup: the apps, their credentials, and the limits for sending.
-    package let setup: DispatchSetup
+    package private(set) var setup: DispatchSetup
 
-    private let loop: EventLoop
-    private let http: HTTPSession
-    private let makers: CredentialMakers
-    private var connections: ProviderConnections
+    let loop: EventLoop
+    private let log: Log
+    private(set) var http: HTTPSession
+    private var means: [AppConnection]
+    private(set) var makers: CredentialMakers
+    private(set) var connections: ProviderConnections
+    /// Sessions from before a reload, whose requests may still be answered.
+    private var retired: [HTTPSession] = []
+    private var retirement: LoopTimer?
 
     /// The maximum number of connections to one provider. With HTTP/2 one connection is enough until its streams are
     /// used up.
     private static let connectionLimit = 32
+    private static let retiredLimit = 4
 
     package init(loop: EventLoop, settings: PushSettings, log: Log) throws(PushSetupError) {
         self.loop = loop
+        self.log = log
         var settings = settings
         let accounts = try ServiceAccount.all(of: &settings)
         self.settings = settings
         let directory = PushDirectory(settings)
-        connections = ProviderConnections(directory)
-        var limits = HTTPSession.Limits()
-        limits.connectionsPerHost = Self.connectionLimit
-        limits.source = settings.sourceAddress
-        limits.requests = (directory.apps.map(\.limits.requests).max() ?? 0) + 1
-        http = HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
-        makers = try CredentialMakers(
-            directory, accounts: accounts, requestTimeout: settings.requestTimeout, http: http, log: log)
-        var setup = DispatchSetup(directory, PushCredentials(makers.sources, kinds: makers.all.map(\.kind)))
+        means = directory.apps.map { AppConnection($0.rules.connection, proxy: settings.proxy) }
+        connections = ProviderConnections(directory, means)
+        http = Self.session(for: directory, settings, on: loop)
+        var makers = CredentialMakers(accounts: accounts, requestTimeout: settings.requestTimeout, log: log)
+        try makers.make(for: directory.apps, means)
+        self.makers = makers
+        var setup = DispatchSetup(directory, PushCredentials(makers.sources, kinds: makers.all.mapValues(\.kind)))
         setup.answerTimeout = settings.requestTimeout
         setup.plainLimit = Self.connectionLimit
         setup.seed = .random(in: .min ... .max)
         self.setup = setup
+    }
+
+    private static func session(
+        for directory: PushDirectory, _ settings: PushSettings, on loop: EventLoop
+    ) -> HTTPSession {
+        var limits = HTTPSession.Limits()
+        limits.connectionsPerHost = connectionLimit
+        limits.source = settings.sourceAddress
+        limits.requests = (directory.apps.map(\.limits.requests).max() ?? 0) + 2
+        return HTTPSession(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
     }
 
     /// The public key with which apps create web push subscriptions, in base64url.
@@ -67,6 +82,63 @@ package final class PushService: @unchecked Sendable {
     package func close() {
         happened = { _ in }
         http.close()
+        closeRetired()
+    }
+
+    private func closeRetired() {
+        for session in retired { session.close() }
+        retired = []
+    }
+
+    // MARK: Reload
+
+    /// Reads keys and certificates again, and takes the settings of them and of proxies. A file that cannot be used leaves a
+    /// line in the log, and the former contents stay. Then the rules are to get the credentials of ``setup``.
+    package func reload(_ changed: PushSettings) {
+        var changed = changed
+        // Several apps can name one file.
+        var problems = Set<String>()
+        func report(_ problem: String, of provider: String) {
+            guard problems.insert(problem).inserted else { return }
+            log.error(
+                "key not reloaded, the old one stays in use", [.provider: .text(provider), .reason: .text(problem)])
+        }
+        let accounts = ServiceAccount.all(of: &changed, after: (settings, makers.accounts)) { problem in
+            report(problem, of: "fcm")
+        }
+        let directory = PushDirectory(changed)
+        // Other apps need a restart, and their settings are not taken before it.
+        guard directory.apps.map(\.name) == setup.directory.apps.map(\.name) else { return }
+        let now = zip(directory.apps, means).map { app, former in
+            AppConnection(app.rules.connection, proxy: changed.proxy, after: former) { error in
+                guard problems.insert("\(error)").inserted else { return }
+                log.error(
+                    "certificate not reloaded, the old one stays in use",
+                    [.provider: .text(app.name), .reason: .described(error)])
+            }
+        }
+        var renewed = CredentialMakers(accounts: accounts, requestTimeout: changed.requestTimeout, log: log)
+        renewed.make(for: directory.apps, now, after: makers) { app, error in
+            report(error.description, of: app.name)
+        }
+        makers = renewed
+        settings = changed
+        setup.credentials = PushCredentials(makers.sources, kinds: makers.all.mapValues(\.kind))
+        guard now != means else { return }
+        means = now
+        connections = ProviderConnections(directory, means)
+        retire()
+        http = Self.session(for: directory, changed, on: loop)
+        start()
+    }
+
+    /// Lets the requests of the present session be answered, and closes it when their time is over.
+    private func retire() {
+        retired.append(http)
+        if retired.count > Self.retiredLimit { retired.removeFirst().close() }
+        if retirement == nil { retirement = try? LoopTimer(on: loop) { [weak self] in self?.closeRetired() } }
+        guard let retirement else { return closeRetired() }
+        retirement.arm(at: loop.now + settings.requestTimeout + .seconds(1))
     }
 
     // MARK: Orders
@@ -94,10 +166,12 @@ package final class PushService: @unchecked Sendable {
     package func make(_ order: PushCredentials.Order) {
         let date = loop.moment.date
         do throws(CryptoError) {
-            switch makers.all[order.number] {
+            // An order from before a reload is for nobody any more.
+            guard let maker = makers.all[order.number] else { return }
+            switch maker {
             case .signer(_, let sign): happened(.credentialMade(order, try sign(order.origin, date)))
             case .google(let client):
-                try client.ask(at: date) { [weak self] answer in
+                try client.ask(over: http, at: date) { [weak self] answer in
                     switch answer {
                     case .credential(let value, let life):
                         self?.happened(.credentialMade(order, value, life: life))

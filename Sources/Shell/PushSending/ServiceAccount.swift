@@ -14,6 +14,8 @@ package struct ServiceAccount {
         let life: Duration
     }
 
+    /// The bytes of the file.
+    let content: [UInt8]
     let projectID: String?
     private let email: String
     private let keyID: String
@@ -29,7 +31,8 @@ package struct ServiceAccount {
     package init(file path: String) throws(PushSetupError) {
         let file: JSONValue
         do {
-            file = try JSONValue(try SettingsFile.bytes(at: path, limit: Self.fileLimit))
+            content = try SettingsFile.bytes(at: path, limit: Self.fileLimit)
+            file = try JSONValue(content)
         } catch let error as SettingsError {
             throw PushSetupError(error.description)
         } catch {
@@ -83,9 +86,51 @@ package struct ServiceAccount {
         return accounts
     }
 
+    /// The accounts again, from changed settings and files. Where a file cannot be used, or is for another project, the
+    /// former account of the app stays, and `failed` is called with a sentence.
+    static func all(
+        of settings: inout PushSettings, after former: (settings: PushSettings, accounts: [String: ServiceAccount]),
+        failed: (String) -> Void
+    ) -> [String: ServiceAccount] {
+        var accounts: [String: ServiceAccount] = [:]
+        func renew(_ app: inout FCMSettings, _ old: FCMSettings?) {
+            guard app.enabled, app.bodyFormat == .v1, let old, let oldFile = old.serviceAccountFile else { return }
+            var problem: String?
+            do throws(PushSetupError) {
+                guard let file = app.serviceAccountFile else { throw PushSetupError("no service-account-file") }
+                let account = try ServiceAccount(file: file)
+                if app.projectID ?? account.projectID == old.projectID {
+                    accounts[file] = account
+                } else {
+                    problem = "\(file): the account is for another project, which needs a restart"
+                }
+            } catch {
+                problem = error.description
+            }
+            if let problem {
+                failed(problem)
+                app.serviceAccountFile = oldFile
+                accounts[oldFile] = accounts[oldFile] ?? former.accounts[oldFile]
+            }
+            app.projectID = old.projectID
+        }
+        guard settings.fcm.enabled else { return accounts }
+        let first = settings.fcm
+        // A project that was inherited from the first app is not the further app's own.
+        for (name, app) in settings.fcm.apps where app.serviceAccountFile != first.serviceAccountFile {
+            if app.projectID == first.projectID { settings.fcm.apps[name]?.projectID = nil }
+        }
+        renew(&settings.fcm, former.settings.fcm)
+        for name in settings.fcm.apps.keys.sorted() {
+            guard var app = settings.fcm.apps[name] else { continue }
+            renew(&app, former.settings.fcm.apps[name])
+            settings.fcm.apps[name] = app
+        }
+        return accounts
+    }
+
     /// A request for an access token. It goes to the token service of the account, or to the given endpoint.
-    func grantRequest(endpoint: String?, authorityFile: String?, now: UnixTime) throws(CryptoError) -> HTTPClientRequest
-    {
+    func grantRequest(endpoint: String?, route: HTTPRoute?, now: UnixTime) throws(CryptoError) -> HTTPClientRequest {
         var header: [UInt8] = Array("{\"alg\":\"RS256\",\"typ\":\"JWT\",\"kid\":".utf8)
         header.append(jsonString: keyID)
         header += Array("}".utf8)
@@ -99,7 +144,7 @@ package struct ServiceAccount {
         var request = HTTPClientRequest(
             method: "POST", url: endpoint ?? tokenURI,
             headers: [HTTPField("content-type", "application/x-www-form-urlencoded")], body: body)
-        request.route.authorityFile = authorityFile
+        if let route { request.route = route }
         request.route.group = "oauth"
         return request
     }

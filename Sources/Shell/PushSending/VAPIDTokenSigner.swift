@@ -11,7 +11,7 @@ struct VAPIDTokenSigner {
     let publicKey: String
 
     private let signer: ProviderKey
-    private let contact: String
+    fileprivate let contact: String
 
     /// How much longer a token is valid than the daemon uses it, because clocks differ. Lifetime and margin together
     /// are less than the day that RFC 8292 allows.
@@ -23,7 +23,7 @@ struct VAPIDTokenSigner {
         }
         self.contact = contact
         do throws(CryptoError) {
-            signer = try ProviderKey(.file(file), for: .es256)
+            signer = try ProviderKey(PEM.content(of: file), for: .es256)
             publicKey = String(decoding: Base64.url.encode(try signer.publicPoint()), as: UTF8.self)
         } catch {
             throw PushSetupError("webpush vapid-key-file \(file): \(error)")
@@ -48,7 +48,7 @@ extension WebPushApp: CredentialedApp {
     func credential(_ makers: inout CredentialMakers) throws(PushSetupError) -> PushCredentials.Source {
         let signer = try VAPIDTokenSigner(settings)
         makers.vapidKey = signer.publicKey
-        return try makers.made(for: signer.publicKey) { () throws(PushSetupError) in
+        return try makers.made(for: AnyHashable([signer.publicKey, signer.contact])) { () throws(PushSetupError) in
             .signer(.webPush) { (origin, date) throws(CryptoError) in
                 try signer.credential(for: origin ?? "", at: date)
             }

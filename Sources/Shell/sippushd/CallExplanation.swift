@@ -41,6 +41,8 @@ struct CallExplanation {
 
     private func heading(_ first: TimelineReport, _ start: Int64) -> String {
         if first.kind == "notification" {
+            // A token of no known device was tested.
+            if first.aor == "@" { return "Test push \(first.code ?? "") to a token, \(Words.date(start))" }
             return "Notification \(first.code ?? "") for \(first.aor), \(Words.date(start))"
         }
         if first.refusal != nil, let source = first.source.isEmpty ? nil : first.source {
@@ -50,6 +52,7 @@ struct CallExplanation {
         if first.kind == "outgoing" {
             return "Call \(first.callID) of \(first.aor) to \(first.peer), \(Words.date(start))"
         }
+        if first.kind == "contact" { return "Contact of \(first.aor), \(Words.date(start))" }
         guard first.kind == "call" else { return "Missed calls for \(first.aor), \(Words.date(start))" }
         let user = report.isUser ? "" : " for \(first.aor)"
         return "Call \(first.callID)\(user), \(Words.date(start))"
@@ -122,9 +125,10 @@ struct DeviceExplanation {
 
     private var beginning: String {
         if isOutgoing { return "the call came from the phone at \(record.source)" }
-        let device = "device \(record.deviceName ?? "")"
+        let device = record.deviceName.map { "device \($0)" } ?? "the token"
         if let refusal { return words(refusal) }
         if record.kind == "notification" { return notificationBeginning(device) }
+        if record.kind == "contact" { return "the contact of \(device) ended" }
         return switch omission {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
@@ -134,6 +138,8 @@ struct DeviceExplanation {
         case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
         case .providerOff:
             "the call came; \(record.app) is switched off, so \(device) gets the INVITE without a push"
+        case .providerPaused:
+            "the call came; \(record.app) is paused, so \(device) got no push, and the call waits for it"
         case .justRegistered: "the call came; \(device) had just registered, it gets the INVITE without a push"
         case .deviceLimit: "the call came; \(device) had too many pushes, so none was sent, and the call waits for it"
         case .callerLimit:
@@ -145,14 +151,16 @@ struct DeviceExplanation {
     }
 
     private func notificationBeginning(_ device: String) -> String {
-        switch omission {
+        let orderer = "ordered by \(record.peer.isEmpty ? "an application server" : record.peer)"
+        return switch omission {
         case nil:
-            "ordered by an application server; push to \(device)" + (record.app.isEmpty ? "" : " by \(record.app)")
-        case .ordinaryContact: "ordered by an application server; \(device) has no push token that is in use"
-        case .notCarried: "ordered by an application server; the token of \(device) carries no such push"
-        case .deviceLimit: "ordered by an application server; \(device) had too many pushes, so none was sent"
+            "\(orderer); push to \(device)" + (record.app.isEmpty ? "" : " by \(record.app)")
+        case .ordinaryContact: "\(orderer); \(device) has no push token that is in use"
+        case .notCarried: "\(orderer); the token of \(device) carries no such push"
+        case .deviceLimit: "\(orderer); \(device) had too many pushes, so none was sent"
+        case .providerPaused: "\(orderer); \(record.app) is paused, so \(device) got no push"
         case .unknownUser, .noContact, .tooManyCalls, .providerOff, .justRegistered, .callerLimit:
-            "ordered by an application server; no push was sent to \(device)"
+            "\(orderer); no push was sent to \(device)"
         }
     }
 
@@ -181,6 +189,7 @@ struct DeviceExplanation {
         case .noSuitableToken: return "the phone gave no token for this kind of push"
         case .queueFull: return isDone ? "not sent: too many pushes wait" : "too many pushes wait"
         case .noApp: return "not sent: the token belongs to no app in the settings"
+        case .paused: return "not sent: the provider is paused"
         }
     }
 
@@ -210,6 +219,10 @@ struct DeviceExplanation {
         case .callerGaveUp: "the caller gave up"
         case .endedByOperator: "an operator ended the call"
         case .timeOver: "no phone came in time, the call was given up"
+        case .boundReached:
+            "the phone did not come in the time that its former wakes took, the call no longer waits for it"
+        case .notWaited: "its last ten accepted pushes woke nobody, so the call does not wait for it"
+        case .forwarded: "no phone came in time, the call went to the forward's destination"
         case .signedOut: "the phone signed out, or its contact was replaced"
         case .tokenDead: "the contact was removed"
         case .providerOff: "the provider was switched off"
@@ -228,7 +241,8 @@ struct DeviceExplanation {
         case .noAnswer: "the upstream gave no answer, the caller got 408"
         case .unreachable: "the upstream does not answer or cannot be reached, the caller got an error"
         case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
-            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted:
+            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited,
+            .forwarded:
             words(end)
         }
     }
@@ -249,6 +263,7 @@ struct DeviceExplanation {
         case .noContact: return "The phone must register again: it has signed out, or its push token died."
         case .tooManyCalls: return "limits.calls is the limit of calls that ring or wait at the same time."
         case .providerOff: return "sippushd provider enable \(record.app)"
+        case .providerPaused: return cameBack ? nil : "sippushd provider resume \(record.app)"
         case .deviceLimit where record.kind == "notification":
             return "The limits are api.notifications.per-device and call.pushes-per-device."
         case .deviceLimit where !cameBack:
@@ -266,6 +281,10 @@ struct DeviceExplanation {
         if let sentence = answer.flatMap(providerAdvice) { return sentence }
         switch end {
         case .timeOver: return record.omission == nil ? timeOverAdvice : nil
+        case .boundReached, .notWaited:
+            return "call.no-wake.learn bounds the wait by the phone's own record, until it registers in more time. "
+                + (isAccepted ? timeOverAdvice : "")
+        case .forwarded: return isAccepted ? timeOverAdvice : nil
         case .callerGaveUp:
             guard isAccepted, !cameBack else { return nil }
             return "The caller hung up before the phone woke up."
@@ -278,6 +297,9 @@ struct DeviceExplanation {
             return
                 "A crash, kill -9 or a power failure interrupted the call. The steps before it are not on record: look "
                 + "at the system's log of that time."
+        case .providerOff where record.kind == TimelineRecord.Kind.contact.rawValue:
+            return
+                "The phone must register again to be called. Pushes wake it after sippushd provider enable \(record.app)."
         case .answered, .answeredElsewhere, .declinedElsewhere, .refused, .endedByOperator, .signedOut, .tokenDead,
             .providerOff, .pushFailed, .notOffered, .stopped, nil:
             return nil
@@ -328,6 +350,9 @@ struct DeviceExplanation {
                     + "The contact is gone until the app registers again."
         case .credentialsRefused where record.reason.contains("clock"):
             return "Set this machine's clock and keep it synchronized: timedatectl. The credentials may be correct."
+        case .credentialsRefused where record.reason.contains("TopicDisallowed"):
+            return
+                "Correct \(settings).topics: they are bundle identifiers of apps of the key's team. Check team-id, too."
         case .credentialsRefused where record.reason.contains("InvalidProviderToken"):
             return
                 "Check \(settings)\(credentialKeys): they must belong together, and the key must not be revoked. A wrong clock "
@@ -348,6 +373,7 @@ struct DeviceExplanation {
         case .noApp:
             return
                 "Compare pn-prid and pn-param in its contact with the apps under push: docs/Providers.md, What is refused."
+        case .paused: return "sippushd provider resume \(provider)"
         case .failed:
             return "Check the network to the provider and its status page. The log shows each try."
         }

@@ -37,6 +37,8 @@ struct Command: Sendable {
         case usage(String)
         /// The command failed for another reason. The status is 1.
         case failed(lines: [String])
+        /// The command has said all; this is its status.
+        case ended(Int32)
 
         static func failed(_ sentence: String) -> Failure { .failed(lines: [sentence]) }
 

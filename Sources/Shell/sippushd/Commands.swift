@@ -1,8 +1,9 @@
 /// All subcommands, in the order in which `--help` lists them.
 let commands: [Command] = [
-    serveCommand, checkConfigCommand, certCheckCommand, userAddCommand, userRemoveCommand, userListCommand,
-    userPasswordCommand,
-    providerListCommand, providerDisableCommand, providerEnableCommand, heldListCommand, heldEndCommand,
+    initCommand, serveCommand, checkConfigCommand, doctorCommand, certCheckCommand, userAddCommand, userRemoveCommand,
+    userListCommand, userPasswordCommand, userImportCommand, userExportCommand,
+    providerListCommand, providerPauseCommand, providerResumeCommand, providerDisableCommand, providerEnableCommand,
+    pushTestCommand, heldListCommand, heldEndCommand,
     drainCommand,
     bucketShowCommand, bucketEmptyCommand, messageListCommand, messageRemoveCommand, deviceShowCommand,
     deviceRemoveCommand, explainCommand,

@@ -41,9 +41,21 @@ struct ControlConnection {
         try decode(exchange("POST", resource, body: [], timeout: timeout))
     }
 
-    func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
+    /// An order with a body, whose answer can take long.
+    func post<Value: Decodable>(
+        _ resource: String, _ value: some Encodable, timeout: Duration
+    ) async throws(Command.Failure) -> Value {
         guard let json = try? JSONValue(of: value) else { throw .failed("the request cannot be written") }
-        _ = try exchange("PUT", resource, body: json.bytes)
+        return try decode(exchange("POST", resource, body: json.bytes, timeout: timeout))
+    }
+
+    func put(_ resource: String, _ value: some Encodable) async throws(Command.Failure) {
+        try await send("PUT", resource, value)
+    }
+
+    func send(_ method: String, _ resource: String, _ value: some Encodable) async throws(Command.Failure) {
+        guard let json = try? JSONValue(of: value) else { throw .failed("the request cannot be written") }
+        _ = try exchange(method, resource, body: json.bytes)
     }
 
     func delete(_ resource: String) async throws(Command.Failure) { _ = try exchange("DELETE", resource, body: []) }

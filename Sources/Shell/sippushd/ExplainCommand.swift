@@ -2,7 +2,7 @@ import Control
 
 let explainCommand = Command(
     name: "explain", summary: "Explain step by step why a phone was woken for a call, or why not.",
-    arguments: "USER[@DOMAIN]|CALL-ID|CALL|CODE|ADDRESS|NUMBER",
+    arguments: "USER[@DOMAIN]|CALL-ID|CALL-NAME|PUSH-CODE|SOURCE-ADDRESS|CALLED-NUMBER",
     options: [
         Command.configOption,
         Command.Option(name: "--limit", value: "N", help: "Show at most the last N records (default: 20)."),
@@ -10,7 +10,9 @@ let explainCommand = Command(
     ],
     examples: ["explain bob", "explain a84b4c76e66710@pbx --limit 5"]
 ) { invocation throws(Command.Failure) in
-    let name = try invocation.onlyArgument("USER, CALL-ID, CALL, CODE, ADDRESS or NUMBER")
+    let name = try invocation.onlyArgument(
+        "a user, a Call-ID, a call's name in a list, a push's code, the address of a refused caller, or a called number"
+    )
     let limit = invocation.value("--limit") ?? "20"
     guard let number = Int(limit), (1...1000).contains(number) else { throw .usage("--limit takes 1 to 1000") }
     let report: ExplainReport = try await ControlConnection(invocation).get(

@@ -26,6 +26,8 @@ struct Explanation {
         lines += report.contacts.map { "  " + contact($0) }
         let off = report.providers.filter { !$0.isEnabled }.map(\.name)
         lines += off.map { "Provider \($0) is switched off: sippushd provider enable \($0)" }
+        let paused = report.providers.filter(\.isPaused).map(\.name)
+        lines += paused.map { "Provider \($0) is paused: sippushd provider resume \($0)" }
         if report.providers.isEmpty { lines.append("No push provider is configured: see push.apns and push.fcm.") }
         for call in report.held {
             let places = [("asleep", call.sleepingDevices), ("called", call.ringingDevices)]
@@ -57,6 +59,8 @@ struct Explanation {
         var kind = contact.token.map { "push token \($0)" } ?? "no push parameters"
         if let provider = contact.switchedOff {
             kind = "not pushed: provider \(provider) is switched off"
+        } else if let provider = contact.paused {
+            kind = "not pushed: provider \(provider) is paused"
         } else if contact.token == nil, contact.hasPushParameters {
             kind = "its push parameters are not used; the log gives the reason when it registers"
         }

@@ -81,6 +81,7 @@ enum ManPage: String, CaseIterable {
             sippushd check-config lists the errors in a file. \
             sippushd check-config --print-sample prints a file with every key. \
             Durations are written as 300ms, 30s, 5m, 1h or 7d. \
+            In the place of a file's path, credential:NAME is a file that systemd passes to the service (LoadCredential=). \
             A running daemon reads the file again on SIGHUP.
             """)
 

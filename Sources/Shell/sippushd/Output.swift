@@ -15,11 +15,26 @@ func say(text: String) { print(TerminalText.escapedLines(text), terminator: "") 
 
 func say(json: String) { print(TerminalText.escapedJSON(json)) }
 
+/// Asks a question on the terminal.
+///
+/// - Returns: the answer without blanks around it; `nil` at the end of the input.
+func ask(_ question: String) -> String? {
+    print(TerminalText.escaped(question), terminator: " ")
+    fflush(nil)
+    return readLine(strippingNewline: true).map { line in
+        let words = line.drop(while: \.isWhitespace)
+        return String(words.reversed().drop(while: \.isWhitespace).reversed())
+    }
+}
+
 /// Writes an error to standard error. The first line begins with the program's name.
 func complain(_ lines: [String]) {
     guard let first = lines.first else { return }
-    let rest = lines.dropFirst().map { TerminalText.escaped($0) + "\n" }.joined()
-    var bytes = Array("sippushd: \(TerminalText.escaped(first))\n\(rest)".utf8)[...]
+    // journald reads the priority of an error from the beginning of each line.
+    let name = unsafe getenv(JournalStream.variable).map { unsafe String(cString: $0) }
+    let priority = JournalStream.isBehind(named: name) ? "<3>" : ""
+    let rest = lines.dropFirst().map { priority + TerminalText.escaped($0) + "\n" }.joined()
+    var bytes = Array("\(priority)sippushd: \(TerminalText.escaped(first))\n\(rest)".utf8)[...]
     while !bytes.isEmpty {
         let count = unsafe bytes.withUnsafeBytes { unsafe write(STDERR_FILENO, $0.baseAddress, $0.count) }
         if count < 0, errno == EINTR { continue }

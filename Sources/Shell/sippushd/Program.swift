@@ -31,6 +31,7 @@ struct Program {
             case .failed(let lines):
                 complain(lines)
                 exit(1)
+            case .ended(let status): exit(status)
             }
         }
     }

@@ -14,13 +14,14 @@ let providerListCommand = Command(
         ("APP", 24), ("STATE", 14), ("ACCEPTED", 13), ("FAILED", 13), ("DEAD TOKENS", 13), ("REFUSED", 13),
         ("WAITING", 13), ("UNDER WAY", 0))
     for provider in providers {
-        if provider.apps.isEmpty { table.row(provider.name, provider.isEnabled ? "on" : "off") }
+        if provider.apps.isEmpty { table.row(provider.name, provider.state ?? "on") }
         for app in provider.apps {
-            let state = !provider.isEnabled ? "off" : app.isReachable ? "on" : "not reached"
+            let state = provider.state ?? (app.isReachable ? "on" : "not reached")
             let figures = [
                 app.accepted, app.failed, app.deadTokens, app.credentialsRefused, app.queued, app.inFlight,
             ]
             table.row([app.name, state] + figures.map { "\($0)" })
+            if let words = app.credentials.words { say("    \(words)") }
             if let problem = app.problem { say("    last error: \(problem)") }
             if let refusal = app.refusal { say("    refuses our credentials: \(refusal)") }
             if app.foreignTokens > 0 {
@@ -32,16 +33,60 @@ let providerListCommand = Command(
     }
 }
 
+extension CredentialReport {
+    /// The state of the credentials in words; `nil` before the first trial.
+    fileprivate var words: String? {
+        let time = since.map { " since \(timeText($0))" } ?? ""
+        let because = reason.map { ": \($0)" } ?? ""
+        let advice = cure.map { " => \($0)" } ?? ""
+        return switch State(rawValue: state) {
+        case .works: "credentials known to work\(time)"
+        case .reached: "server answers\(time)\(because)"
+        case .refused: "credentials refused\(time)\(because)\(advice)"
+        case .failed: "credentials not tried, the provider fails\(time)\(because)\(advice)"
+        case .untried, nil: nil
+        }
+    }
+}
+
+extension ProviderReport {
+    /// The operators' switch; `nil` while it is on.
+    fileprivate var state: String? { !isEnabled ? "off" : isPaused ? "paused" : nil }
+}
+
 let providerDisableCommand = Command(
     name: "provider disable",
     summary:
-        "Switch a push provider off, also after restarts. Its devices are no longer woken; expired ones are removed.",
-    arguments: "PROVIDER", options: [Command.configOption],
-    examples: ["provider disable fcm"]
+        "Switch a push provider off, also after restarts. Expired contacts end; other devices are called without a push.",
+    arguments: "PROVIDER",
+    options: [
+        Command.configOption,
+        Command.Option(
+            name: "--yes", value: nil,
+            help: "Do it. Without it, the command only prints how many contacts end, with status 1."),
+    ],
+    examples: ["provider disable fcm", "provider disable fcm --yes"]
 ) { invocation throws(Command.Failure) in
     let name = try invocation.onlyArgument("PROVIDER")
-    try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/disable")
-    say("\(name) is off")
+    let control = try ControlConnection(invocation)
+    let resource = "/v1/providers/\(pathSegment(name))/disable"
+    guard invocation.has("--yes") else {
+        let report: ProviderDisableReport = try await control.get(resource)
+        throw .failed(lines: [
+            "nothing was changed; it would end \(report.words)",
+            "To keep the contacts and send nothing: sippushd provider pause \(name)",
+            "To switch it off: sippushd provider disable \(name) --yes",
+        ])
+    }
+    let report: ProviderDisableReport = try await control.post(resource, timeout: .seconds(60))
+    say("\(name) is off; it ended \(report.words)")
+}
+
+extension ProviderDisableReport {
+    fileprivate var words: String {
+        "\(Words.count(contactsEnded, "expired contact")); phones of \(Words.count(contactsOrdinary, "contact")) are called "
+            + "without a push until they expire"
+    }
 }
 
 let providerEnableCommand = Command(
@@ -49,9 +94,33 @@ let providerEnableCommand = Command(
     options: [Command.configOption],
     examples: ["provider enable fcm"]
 ) { invocation throws(Command.Failure) in
+    try await switchProvider(invocation, "enable", "is on")
+}
+
+let providerPauseCommand = Command(
+    name: "provider pause",
+    summary:
+        "Send nothing to a push provider, also after restarts. Its contacts stay, and calls wait for their phones.",
+    arguments: "PROVIDER", options: [Command.configOption],
+    examples: ["provider pause fcm"]
+) { invocation throws(Command.Failure) in
+    try await switchProvider(invocation, "pause", "is paused")
+}
+
+let providerResumeCommand = Command(
+    name: "provider resume", summary: "Send pushes to a paused push provider again.", arguments: "PROVIDER",
+    options: [Command.configOption],
+    examples: ["provider resume fcm"]
+) { invocation throws(Command.Failure) in
+    try await switchProvider(invocation, "resume", "is on")
+}
+
+private func switchProvider(
+    _ invocation: Command.Invocation, _ word: String, _ result: String
+) async throws(Command.Failure) {
     let name = try invocation.onlyArgument("PROVIDER")
-    try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/enable")
-    say("\(name) is on")
+    try await ControlConnection(invocation).post("/v1/providers/\(pathSegment(name))/\(word)")
+    say("\(name) \(result)")
 }
 
 let feedbackPullCommand = Command(

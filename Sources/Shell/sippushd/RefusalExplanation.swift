@@ -7,7 +7,7 @@ extension DeviceExplanation {
         let caller = record.peer.isEmpty ? "" : " from \(record.peer)"
         let got = "the caller got \(status)"
         return switch refusal {
-        case .foreignDomain: "the call\(caller) came; its domain is not one of ours, \(got)"
+        case .foreignDomain: "the call\(caller) came; its domain is not listed under domains, \(got)"
         case .otherIdentity: "the call\(caller) came; its From is not the user whose password was shown, \(got)"
         case .forgedRoute: "the call\(caller) came; its Route was not written by this daemon, \(got)"
         case .needsTrust: "the request\(caller) came; only trusted peers send it outside a dialog, \(got)"
@@ -32,6 +32,8 @@ extension DeviceExplanation {
         case .wrongLogins where record.kind == "register":
             "the phone's password was not checked after too many wrong ones, and it got \(status)"
         case .wrongLogins: "the call\(caller) came; its password was not checked after too many wrong ones, \(got)"
+        case .loop: "the call\(caller) came; it had come back, or had passed too many hops, \(got)"
+        case .unfit: "the call\(caller) came; it has a scheme or an extension that is not supported, \(got)"
         case .register: "the phone's REGISTER got \(status): \(record.reason)"
         }
     }
@@ -70,6 +72,8 @@ extension DeviceExplanation {
         case .draining: nil
         case .wrongLogins:
             "Somebody guesses passwords, or a phone has an old one. The limits are limits.wrong-logins-per-source and -per-user."
+        case .loop: "Look for a circle: upstream, the PBX's routes to this daemon, and forwards of call.no-wake."
+        case .unfit: "Look at Proxy-Require, Max-Breadth and the Request-URI of the INVITE."
         case .register: "docs/Troubleshooting.md, The phone does not register, has a row for each status."
         }
     }

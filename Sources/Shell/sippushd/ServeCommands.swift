@@ -10,22 +10,25 @@ let serveCommand = Command(
     name: "serve", summary: "Run the daemon in the foreground until SIGTERM. SIGHUP reloads the settings.",
     arguments: "",
     options: [Command.configOption, logFormatOption],
-    examples: ["serve --config /etc/sippushd/sippushd.yaml --log-format journal"]
+    examples: ["serve --config /etc/sippushd/sippushd.yaml --log-format json"]
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     let settings = try invocation.settings()
     var format = settings.log.format
     if let text = invocation.value("--log-format") {
-        guard let wished = LogFormat(rawValue: text) else {
-            throw .usage("--log-format takes \(LogFormat.allCases.map(\.rawValue).joined(separator: ", "))")
+        guard let wished = LogFormatChoice(rawValue: text) else {
+            throw .usage("--log-format takes \(LogFormatChoice.allCases.map(\.rawValue).joined(separator: ", "))")
         }
         format = wished
     }
-    let log = Log(level: settings.log.level, format: format, sink: StandardErrorSink()) { SystemClock.moment.date }
+    let environment = ProcessInfo.processInfo.environment
+    let isJournal = JournalStream.isBehind(named: environment[JournalStream.variable])
+    let log = Log(
+        level: settings.log.level, format: format.format(isJournal: isJournal), sink: StandardErrorSink()
+    ) { SystemClock.moment.date }
     do throws(StartError) {
         let daemon = try await Daemon(
-            settings: settings, path: invocation.configPath, log: log,
-            environment: ProcessInfo.processInfo.environment)
+            settings: settings, path: invocation.configPath, log: log, environment: environment)
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
             log.warning("cannot use a file named in the settings", [.error: .text(problem)])
         }
@@ -37,14 +40,20 @@ let serveCommand = Command(
 }
 
 private let logFormatOption = Command.Option(
-    name: "--log-format", value: "FORMAT", help: "text, json or journal; overrides the configuration.",
-    choices: LogFormat.allCases.map(\.rawValue))
+    name: "--log-format", value: "FORMAT", help: "auto, text, json or journal; overrides the configuration.",
+    choices: LogFormatChoice.allCases.map(\.rawValue))
 
 let checkConfigCommand = Command(
     name: "check-config", summary: "Check a configuration file, or print the sample or the manual of all settings.",
     arguments: "",
     options: [
         Command.configOption,
+        Command.Option(
+            name: "--as-service", value: nil,
+            help: "Also check whether the service's user can use the files of the settings. Run it as root."),
+        Command.Option(
+            name: "--unit", value: "FILE", help: "The service's unit (default: the system's sippushd.service)."),
+        Command.Option(name: "--user", value: "USER", help: "The service's user (default: as in the unit)."),
         Command.Option(name: "--print-sample", value: nil, help: "Print a sample file with every key and its default."),
         Command.Option(name: "--print-manual", value: nil, help: "Print the manual of all settings as Markdown."),
         Command.Option(
@@ -55,7 +64,7 @@ let checkConfigCommand = Command(
 ) { invocation throws(Command.Failure) in
     try invocation.expect(arguments: 0)
     if invocation.has("--print-sample") {
-        say(text: DaemonSettings.sample(title: "Settings of sippushd"))
+        say(text: DaemonSettings.sample)
         return
     }
     if invocation.has("--print-manual") {
@@ -63,7 +72,7 @@ let checkConfigCommand = Command(
             text: DaemonSettings.manual(
                 title: "Settings",
                 introduction:
-                    "Every key of the configuration file. The program generates this page. *Taken at* says when a change takes effect."
+                    "Every key of the configuration file. The program generates this page. *Taken at* says when a change takes effect. A file can also be `credential:NAME`, which systemd passes (LoadCredential=)."
             ))
         return
     }
@@ -72,10 +81,22 @@ let checkConfigCommand = Command(
         return
     }
     let settings = try invocation.settings()
-    let problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
+    var problems = SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date)
+    if invocation.has("--as-service") {
+        for finding in invocation.serviceFindings(settings) {
+            let words = finding.words + (finding.cure.map { " => \($0)" } ?? "")
+            switch finding.level {
+            case .ok: say(words)
+            case .note: complain(["note: \(words)"])
+            case .wrong: problems.append(words)
+            }
+        }
+    }
     guard problems.isEmpty else { throw .failed(lines: ["the daemon cannot serve with these settings"] + problems) }
     let isRunning = (try? UnixSocket.isListening(at: settings.control)) ?? true
-    for note in SetupCheck.notes(of: settings) + (isRunning ? [] : SetupCheck.takenPorts(of: settings)) {
+    let date = SystemClock.moment.date
+    let unseen = SetupCheck.unseenCredentials(of: settings, in: invocation.configPath, on: date)
+    for note in SetupCheck.notes(of: settings) + unseen + (isRunning ? [] : SetupCheck.takenPorts(of: settings)) {
         complain(["note: \(note)"])
     }
     say("\(invocation.configPath) is fine")

@@ -32,7 +32,7 @@ extension ProviderSemantics {
         answer = effects.applied(to: answer)
         record(
             request, service: "apns", interface: "apns", token: token, type: type, status: answer.status,
-            reason: reason)
+            reason: reason, isTrial: Self.isNobodys(token))
         return answer
     }
 
@@ -55,9 +55,15 @@ extension ProviderSemantics {
             return refusal(413, "PayloadTooLarge")
         }
         guard payload != nil else { return refusal(400, "PayloadEmpty") }
+        if Self.isNobodys(token) { return refusal(400, "BadDeviceToken") }
         // iOS ends an app if a VoIP push reports no call. Missed calls must therefore not be VoIP pushes.
         if isVoIP, type == "missed_calls" { return refusal(400, "InvalidPushType") }
         return nil
+    }
+
+    /// Apple gives no device a token of zeros alone.
+    private static func isNobodys(_ token: String) -> Bool {
+        token.utf8.count == 64 && token.utf8.allSatisfy { $0 == UInt8(ascii: "0") }
     }
 
     private func apnsHeaderComplaint(_ headers: [String: String]) -> String? {
@@ -72,6 +78,10 @@ extension ProviderSemantics {
         // Apple requires this header since iOS 13. Without it, a device shows an alert at best.
         let kind = headers["apns-push-type"] ?? "alert"
         guard Self.pushTypes.contains(kind) else { return "InvalidPushType" }
+        if let topics {
+            let app = topic.hasSuffix(".voip") ? String(topic.dropLast(5)) : topic
+            guard topics.contains(app) else { return "TopicDisallowed" }
+        }
         guard (kind == "voip") == topic.hasSuffix(".voip") else { return "TopicDisallowed" }
         if kind == "background", headers["apns-priority"] != "5" { return "BadPriority" }
         return nil

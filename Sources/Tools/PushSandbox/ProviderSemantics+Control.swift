@@ -11,6 +11,7 @@ extension ProviderSemantics {
         case ("DELETE", "pushes", 1):
             records = []
             return SandboxAnswer(status: 200, json: .object([]))
+        case ("GET", "trials", 1): return SandboxAnswer(status: 200, json: .array(trials.map(\.text)))
         case ("PUT", "tokens", 2): return put(request, token: path[1])
         case ("DELETE", "tokens", 2):
             plans[path[1]] = nil
@@ -24,7 +25,7 @@ extension ProviderSemantics {
         case ("DELETE", "feedback", 1):
             feedback = FeedbackList()
             return SandboxAnswer(status: 200, json: .object([]))
-        case (_, "pushes", 1), (_, "tokens", 2), (_, "subscriptions", 2), (_, "feedback", 1):
+        case (_, "pushes", 1), (_, "trials", 1), (_, "tokens", 2), (_, "subscriptions", 2), (_, "feedback", 1):
             return SandboxAnswer(status: 405, json: .object([]))
         default: return SandboxAnswer(status: 404, json: .object([]))
         }

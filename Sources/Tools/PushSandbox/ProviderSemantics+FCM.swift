@@ -17,10 +17,11 @@ extension ProviderSemantics {
     // MARK: Messages
 
     func fcm(_ request: SandboxRequest, project: String) -> SandboxAnswer {
-        let message = JSONValue.object(in: request.body)?["message"]
+        let whole = JSONValue.object(in: request.body)
+        let message = whole?["message"]
         let token = message?["token"]?.string ?? ""
         var effects = Effects()
-        let verdict = judge(token, fcmRefusal(request, message), &effects)
+        let verdict = judge(token, fcmRefusal(request, message, project), &effects)
         var answer: SandboxAnswer
         var reason: String?
         switch verdict {
@@ -39,17 +40,23 @@ extension ProviderSemantics {
         record(
             request, service: "fcm", interface: "v1", token: token,
             type: message?["data"]?["type"]?.string ?? message?["android"]?["data"]?["type"]?.string,
-            status: answer.status, reason: reason)
+            status: answer.status, reason: reason,
+            isTrial: whole?["validate_only"] == .bool(true) && message?["token"] == nil)
         return answer
     }
 
-    private func fcmRefusal(_ request: SandboxRequest, _ message: JSONValue?) -> Refusal? {
+    private func fcmRefusal(_ request: SandboxRequest, _ message: JSONValue?, _ project: String) -> Refusal? {
         guard request.method == "POST" else { return Refusal(status: 405, reason: "INVALID_ARGUMENT") }
         let words = (request.headers["authorization"] ?? "").split(separator: " ")
         guard words.count == 2, words[0].lowercased() == "bearer", let end = accessTokens[String(words[1])],
             clock() < end
         else {
             return Refusal(status: 401, reason: "UNAUTHENTICATED", message: "no access token of /token, or an old one")
+        }
+        if let projects, !projects.contains(project) {
+            return Refusal(
+                status: 403, reason: "PERMISSION_DENIED",
+                message: "Permission 'cloudmessaging.messages.create' denied on resource 'projects/\(project)'")
         }
         guard !request.isBodyCut, let message, let complaint = Self.complaint(about: message) else {
             guard message != nil, !request.isBodyCut else {

@@ -3,6 +3,8 @@ import JSON
 /// Imitates FCM's legacy interface, `POST /fcm/send`. Its answer to a failed delivery is still a 200.
 extension ProviderSemantics {
     private static let recipientLimit = 1000
+    /// The token of no device, with which the daemon tries its key.
+    private static let nobody = "sippushd-trial"
 
     func legacy(_ request: SandboxRequest) -> SandboxAnswer {
         let message = JSONValue.object(in: request.body)
@@ -24,7 +26,9 @@ extension ProviderSemantics {
             let refusal =
                 token.isEmpty
                 ? Refusal(status: 200, reason: "MissingRegistration")
-                : complaint.map { Refusal(status: 200, reason: $0) }
+                : token == Self.nobody
+                    ? Refusal(status: 200, reason: "InvalidRegistration")
+                    : complaint.map { Refusal(status: 200, reason: $0) }
             switch judge(token, refusal, &effects) {
             case .accepted(let id, let registrationID):
                 renewed += registrationID == nil ? 0 : 1
@@ -49,7 +53,7 @@ extension ProviderSemantics {
         for result in results {
             record(
                 request, service: "fcm", interface: "legacy", token: result.token, type: type, status: answer.status,
-                reason: result.error)
+                reason: result.error, isTrial: result.token == Self.nobody)
         }
         return answer
     }

@@ -9,6 +9,12 @@ import JSON
 package final class ProviderSemantics {
     package internal(set) var records: [PushRecord] = []
     package var recorded: (PushRecord) -> Void = { _ in }
+    /// Requests that try credentials and reach no device.
+    package internal(set) var trials: [PushRecord] = []
+    /// The topics that the key of APNs may send to; `nil` for all.
+    package var topics: Set<String>?
+    /// The projects that the service account may send for; `nil` for all.
+    package var projects: Set<String>?
     /// The origin of web push endpoints, `https://HOST:PORT`. If it is `nil`, the address is used at which the
     /// subscription was requested.
     package var webPushOrigin: String?
@@ -63,7 +69,7 @@ package final class ProviderSemantics {
         return SandboxAnswer(status: 404, json: .members([("reason", "BadPath")]))
     }
 
-    // MARK: Failing
+    // MARK: Planned failures
 
     /// Why a request is refused, in the words of its provider.
     struct Refusal {
@@ -163,9 +169,10 @@ package final class ProviderSemantics {
     ///   - headers: the names of the header fields to record. A name that ends with a hyphen is a prefix.
     ///   - body: recorded instead of the original body.
     ///   - line: the method and the target, if they vary.
+    ///   - isTrial: nothing goes to a device.
     func record(
         _ request: SandboxRequest, service: String, interface: String, token: String, type: String?, status: Int,
-        reason: String?, headers: [String] = ["apns-"], body: [UInt8]? = nil, line: String? = nil
+        reason: String?, headers: [String] = ["apns-"], body: [UInt8]? = nil, line: String? = nil, isTrial: Bool = false
     ) {
         let credential = request.headers["authorization"].map { text in
             String(decoding: HashAlgorithm.sha256.hexDigest(of: Array(text.utf8)).prefix(12), as: UTF8.self)
@@ -177,6 +184,10 @@ package final class ProviderSemantics {
             }, credential: credential ?? "",
             body: String(decoding: (body ?? request.body).prefix(Self.recordedBodyLimit), as: UTF8.self),
             status: status, reason: reason, connection: request.connection, version: request.version, line: line)
+        guard !isTrial else {
+            if trials.count >= Self.recordLimit { trials.removeFirst(Self.recordLimit / 2) }
+            return trials.append(record)
+        }
         if records.count >= Self.recordLimit { records.removeFirst(Self.recordLimit / 2) }
         records.append(record)
         recorded(record)

@@ -32,6 +32,8 @@ package final class SandboxServer {
     private var sessions: [UInt64: HTTP2Session] = [:]
     private var timers: [UInt64: LoopTimer] = [:]
     private var lastTimer: UInt64 = 0
+    /// How far the provider's clock is ahead. Answers have its time in `Date`.
+    private let clockLead: Duration
 
     /// The number of open connections.
     package var connectionCount: Int { listeners.reduce(sessions.count) { $0 + $1.connectionCount } }
@@ -41,7 +43,11 @@ package final class SandboxServer {
     private static let idleTimeout: Duration = .seconds(3600)
     private static let delayLimit = 10_000
 
-    package init(loop: EventLoop, semantics: ProviderSemantics, streams: StreamLimits = StreamLimits()) {
+    package init(
+        loop: EventLoop, semantics: ProviderSemantics, streams: StreamLimits = StreamLimits(),
+        clockLead: Duration = .zero
+    ) {
+        self.clockLead = clockLead
         self.loop = loop
         self.semantics = semantics
         self.streams = streams
@@ -70,6 +76,7 @@ package final class SandboxServer {
         let listener = try HTTPListener(on: loop, limits: limits) { [weak self] request, reply in
             self?.received(SandboxRequest(request, isSecure: isSecure)) { reply.give($0) }
         }
+        listener.clockLead = clockLead
         listener.give("h2") { [weak self] stream in self?.serve(stream) }
         let bound = try listener.listen(on: endpoint, tls: context)
         listeners.append(listener)
@@ -107,6 +114,8 @@ package final class SandboxServer {
 
     private func give(_ answer: SandboxAnswer, to id: UInt64, on stream: Int32) {
         guard let session = sessions[id] else { return }
+        var answer = answer
+        answer.headers["date"] = (loop.moment.date + clockLead).civil.headerText
         switch answer.fault {
         case .reset: drop(session)
         case .goaway:

@@ -25,6 +25,9 @@ struct PushSandboxProgram {
           --webhook-secret TEXT     refuse requests to /hook without a sippushd-signature by this secret; may be repeated
           --state DIR               folder in which certificate and keys are created once (default .)
           --record FILE             file to which pushes are written (default: standard output)
+          --apns-topic TOPIC        refuse other topics; may be repeated
+          --fcm-project PROJECT     refuse other projects; may be repeated
+          --clock-lead SECONDS      how far the clock of these services is ahead, negative for behind; answers have it in Date
           --on-push COMMAND         sh runs it for each accepted push, with PUSH_SERVICE, PUSH_TOKEN, PUSH_TYPE, PUSH_BODY
           --help, --version
 
@@ -40,6 +43,7 @@ struct PushSandboxProgram {
 
         Controls, on the plain port:
           GET /sandbox/pushes[?token=TOKEN]   lists the recorded pushes; DELETE removes them
+          GET /sandbox/trials                 lists requests that tried credentials and reached no device
           PUT /sandbox/tokens/TOKEN           plans failures of pushes to a token; DELETE removes the plan. All members
               are optional:
               {"status":410,"reason":"Unregistered","timestamp":MS,"retry_after":S,"delay_ms":MS,"times":N,
@@ -74,7 +78,9 @@ struct PushSandboxProgram {
         let semantics = ProviderSemantics(
             apnsKey: try ProviderKey(.file(files.apnsKey), for: .es256),
             accountKey: try ProviderKey(.file(files.accountKey), for: .rs256)
-        ) { SystemClock.moment.date.milliseconds }
+        ) { (SystemClock.moment.date + options.clockLead).milliseconds }
+        if !options.topics.isEmpty { semantics.topics = options.topics }
+        if !options.projects.isEmpty { semantics.projects = options.projects }
         let recorder = try Recorder(file: options.record)
         let hook = try options.hook.map { try PushHook($0, on: loop) }
         semantics.recorded = { record in
@@ -82,7 +88,8 @@ struct PushSandboxProgram {
             if record.isAccepted { hook?.pushAccepted(record) }
         }
         semantics.webhookSecrets = options.webhookSecrets
-        let server = SandboxServer(loop: loop, semantics: semantics, streams: options.streams)
+        let server = SandboxServer(
+            loop: loop, semantics: semantics, streams: options.streams, clockLead: options.clockLead)
         let context = try TLSContext.server(
             certificate: .file(files.certificate), key: .file(files.certificateKey), protocols: ["h2", "http/1.1"])
         let secure = try listening(on: options.listen) { try server.listen(tls: options.listen, context) }
@@ -132,6 +139,9 @@ struct Options {
     var feedback: Endpoint?
     var streams = StreamLimits()
     var webhookSecrets: [[UInt8]] = []
+    var topics: Set<String> = []
+    var projects: Set<String> = []
+    var clockLead: Duration = .zero
 
     init(_ words: [String]) throws {
         var rest = words[...]
@@ -148,6 +158,9 @@ struct Options {
             case "--listen-feedback": feedback = try Self.endpoint(value)
             case "--streams": streams.usual = try Self.streams(value)
             case "--first-streams": streams.first = try Self.streams(value)
+            case "--apns-topic": topics.insert(value)
+            case "--fcm-project": projects.insert(value)
+            case "--clock-lead": clockLead = .seconds(try Self.seconds(value))
             case "--webhook-secret": webhookSecrets.append(Array(value.utf8))
             default: throw Complaint("unknown option \(word); see --help")
             }
@@ -157,6 +170,13 @@ struct Options {
     private static func streams(_ text: String) throws -> Int {
         guard let number = Int(text), (1...10_000).contains(number) else {
             throw Complaint("\(text) is not a number from 1 to 10000")
+        }
+        return number
+    }
+
+    private static func seconds(_ text: String) throws -> Int64 {
+        guard let number = Int64(text), number.magnitude <= 1_000_000_000 else {
+            throw Complaint("\(text) is not a number of seconds")
         }
         return number
     }

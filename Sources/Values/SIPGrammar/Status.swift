@@ -50,6 +50,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
         case 180: "Ringing"
         case 200: "OK"
         case 202: "Accepted"
+        case 302: "Moved Temporarily"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"
@@ -57,6 +58,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
         case 405: "Method Not Allowed"
         case 407: "Proxy Authentication Required"
         case 408: "Request Timeout"
+        case 410: "Gone"
         case 413: "Request Entity Too Large"
         case 414: "Request-URI Too Long"
         case 416: "Unsupported URI Scheme"
@@ -77,6 +79,7 @@ package struct Status: Hashable, Sendable, ExpressibleByIntegerLiteral, CustomSt
         case 513: "Message Too Large"
         case 600: "Busy Everywhere"
         case 603: "Decline"
+        case 604: "Does Not Exist Anywhere"
         case 555: "Push Notification Service Not Supported"
         default: "Unknown"
         }

@@ -47,6 +47,30 @@ extension Setting {
     }
 }
 
+extension Setting {
+    /// Compares groups under names. While the names are the same, the moment of each key inside counts.
+    static func reload<Inner: SettingsGroup & Equatable>(
+        ofEach path: SettingPath<Group, [String: Inner]>
+    ) -> SettingReload<Group> {
+        { wished, present, moment in
+            let (new, old) = (wished[keyPath: path], present[keyPath: path])
+            guard new != old else { return [] }
+            guard moment == .atRestart else {
+                present[keyPath: path] = new
+                return []
+            }
+            guard Set(new.keys) == Set(old.keys) else { return [""] }
+            var waiting: [String] = []
+            for (name, group) in new.sorted(by: { $0.key < $1.key }) {
+                guard var own = old[name] else { continue }
+                waiting += own.reload(from: group, moment).map { ".\(name).\($0)" }
+                present[keyPath: path][name] = own
+            }
+            return waiting
+        }
+    }
+}
+
 extension [SettingLine] {
     fileprivate func collectTakenAtOnce(prefix: String, _ parts: inout [String]) {
         for line in self {

@@ -99,8 +99,21 @@ extension SettingType<String> {
     /// Any text that is not empty.
     package static var string: SettingType { text(name: "text", expected: "a text") }
 
-    /// The path of a file or folder. A relative path starts at the daemon's working directory.
-    package static var path: SettingType { text(name: "path", expected: "a path") }
+    /// The path of a file or folder. A relative path starts at the daemon's working directory. `credential:NAME` is a file
+    /// that systemd passes to the service.
+    package static var path: SettingType {
+        let text = text(name: "path", expected: "a path")
+        return SettingType(name: text.name) { node throws(SettingMismatch) in
+            let path = try text.read(node)
+            do throws(SettingComplaint) {
+                return try Credential.path(of: path)
+            } catch {
+                throw SettingMismatch("\(error.sentence), found \(node.found)", at: node.position)
+            }
+        } print: {
+            text.print($0)
+        }
+    }
 
     private static func text(name: String, expected: String) -> SettingType {
         SettingType(name: name) { node throws(SettingMismatch) in
@@ -128,7 +141,7 @@ extension SettingType<Secret> {
     }
 }
 
-// MARK: Choices and texts with a meaning
+// MARK: Choices and parsed texts
 
 extension SettingType where Value: RawRepresentable & CaseIterable, Value.RawValue == String {
     /// One of the raw values of the enum.

@@ -17,7 +17,7 @@ extension Setting where Group: SettingsGroup & Equatable {
         _ key: String, _ path: SettingPath<Group, [String: Group]>, atMost limit: Int = 100,
         exampleName: String, exampleKeys: [String], _ help: String
     ) -> Setting {
-        var setting = Setting(key, help, reload: reload(of: path)) { node, group, problems in
+        var setting = Setting(key, help, reload: reload(ofEach: path)) { node, group, problems in
             guard let entries = node.namedGroups(of: key, atMost: limit, &problems) else { return }
             var origin = group
             origin[keyPath: path] = [:]

@@ -109,7 +109,7 @@ extension Setting {
         _ key: String, _ path: SettingPath<Group, [String: Inner]>, atMost limit: Int = 100,
         exampleName: String, example: Inner = Inner(), _ help: String
     ) -> Setting {
-        Setting(key, help, reload: reload(of: path)) { node, group, problems in
+        Setting(key, help, reload: reload(ofEach: path)) { node, group, problems in
             guard let entries = node.namedGroups(of: key, atMost: limit, &problems) else { return }
             var named: [String: Inner] = [:]
             for entry in entries {

@@ -52,7 +52,7 @@ package struct YAMLEntry: Hashable, Sendable {
     }
 }
 
-// MARK: Looking inside
+// MARK: The content
 
 extension YAMLNode {
     /// Whether the value is empty, `~` or `null`.

@@ -1,7 +1,7 @@
 /// Writes text for YAML and for error sentences.
-enum YAMLText {
+package enum YAMLText {
     /// A scalar that is read as the same text. It has quotes only if they are needed.
-    static func scalar(_ text: String) -> String { isSafePlain(text) ? text : quoted(text) }
+    package static func scalar(_ text: String) -> String { isSafePlain(text) ? text : quoted(text) }
 
     /// The text in quotes for an error sentence. It is shortened to 40 characters, and control characters are escaped,
     /// because the file may contain anything.

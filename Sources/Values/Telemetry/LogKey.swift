@@ -16,6 +16,7 @@ package enum LogKey: String, CaseIterable, Sendable {
     case realm
 
     // How it went
+    case code
     case status
     case outcome
     case reason

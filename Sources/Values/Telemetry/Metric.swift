@@ -26,10 +26,10 @@ package enum Counter: Int, CaseIterable, Sendable {
     case loginFailed, loginLimited
     case outgoingCall, outgoingAnswered, outgoingRefused, outgoingUnanswered, outgoingUnreachable, outgoingGivenUp
     case shareUsedUp, registerLimited
-    case call, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
+    case call, callForwarded, callResumed, heldDelivered, heldCancelled, heldTimedOut, heldDeviceGone
     case callForeignDomain, callOtherIdentity, callForgedRoute, callUnknownUser, callNotTrusted, callWrongPassword
     case callNoContact, callNotSecure, callCalleeLimit, callCallerLimit, callTooManyCalls, callNoRoom, callOverload
-    case callUpstreamAway, callDraining, callWrongLogins
+    case callUpstreamAway, callDraining, callWrongLogins, callLoop, callUnfit
     case phoneAsked, phoneAnswered
     case pushWithoutApp, refreshPush
     case missedCallStored, missedCallReported, missedCallNotCarried
@@ -70,7 +70,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .challengeUnanswerable:
             MetricName(
                 "sippushd_unanswerable_challenges_total",
-                "Challenges of next hops in one of our realms, answered with 502.")
+                "Challenges of next hops in a realm of this daemon; the phone gets 502.")
         case .rejectedStrayed: Self.rejected("response-from-elsewhere")
         case .registerAccepted: Self.register("accepted")
         case .registerRefused: Self.register("refused")
@@ -86,9 +86,9 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .loginLimited:
             MetricName(
                 "sippushd_limited_logins_total",
-                "Passwords and ApiTokens that were not checked after too many wrong ones.")
+                "Passwords and ApiTokens refused without a check, after too many wrong ones.")
         case .outgoingCall:
-            MetricName("sippushd_outgoing_calls_total", "Calls of phones through the upstream.")
+            MetricName("sippushd_outgoing_calls_total", "Calls that phones make through the upstream.")
         case .outgoingAnswered: Self.outgoing("answered")
         case .outgoingRefused: Self.outgoing("refused")
         case .outgoingUnanswered: Self.outgoing("no-answer")
@@ -97,12 +97,14 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .shareUsedUp:
             MetricName(
                 "sippushd_shares_used_up_total",
-                "Requests refused because their caller or callee reached its share.")
+                "Requests refused because their caller or callee has used up its share of a limit.")
         case .registerLimited:
             MetricName("sippushd_limited_registers_total", "REGISTERs refused because their source sends too many.")
         case .call: MetricName("sippushd_calls_total", "Calls offered to users.")
+        case .callForwarded:
+            MetricName("sippushd_calls_forwarded_total", "Calls that were forwarded because no phone came.")
         case .callResumed:
-            MetricName("sippushd_calls_resumed_total", "Calls of an earlier run that this run resumed.")
+            MetricName("sippushd_calls_resumed_total", "Calls of the previous process that this process resumed.")
         case .callForeignDomain: Self.refused("foreign-domain")
         case .callOtherIdentity: Self.refused("other-identity")
         case .callForgedRoute: Self.refused("forged-route")
@@ -119,6 +121,8 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .callUpstreamAway: Self.refused("upstream-away")
         case .callDraining: Self.refused("draining")
         case .callWrongLogins: Self.refused("wrong-logins")
+        case .callLoop: Self.refused("loop")
+        case .callUnfit: Self.refused("unfit")
         case .heldDelivered: Self.held("delivered")
         case .heldCancelled: Self.held("cancelled")
         case .heldTimedOut: Self.held("timed-out")
@@ -126,7 +130,8 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .phoneAsked:
             MetricName("sippushd_phones_asked_total", "Open connections asked by OPTIONS whether their phone is awake.")
         case .phoneAnswered:
-            MetricName("sippushd_phones_answered_total", "Phones that answered such an OPTIONS.")
+            MetricName(
+                "sippushd_phones_answered_total", "Phones that answered the OPTIONS whether they are awake.")
         case .pushWithoutApp:
             MetricName("sippushd_pushes_without_app_total", "Pushes to tokens that belong to no configured app.")
         case .refreshPush:
@@ -162,9 +167,9 @@ package enum Counter: Int, CaseIterable, Sendable {
             MetricName(
                 "sippushd_udp_send_drops_total",
                 "Datagrams that the daemon dropped because the kernel's buffer was full.")
-        case .httpRequest: MetricName("sippushd_http_requests_total", "Requests to the HTTP interface.")
+        case .httpRequest: MetricName("sippushd_http_requests_total", "Requests to the API and the admin API.")
         case .httpRefused:
-            MetricName("sippushd_http_refused_total", "Requests to the HTTP interface answered 4xx or 5xx.")
+            MetricName("sippushd_http_refused_total", "Requests to the API and the admin API answered 4xx or 5xx.")
         case .storeCommit: MetricName("sippushd_store_commits_total", "Transactions committed to the store.")
         case .storeChange: MetricName("sippushd_store_changes_total", "Changes committed to the store.")
         case .journalFailure:
@@ -173,7 +178,7 @@ package enum Counter: Int, CaseIterable, Sendable {
         case .timelineDropped:
             MetricName(
                 "sippushd_timeline_records_dropped_total",
-                "Records of pushes that were dropped because the queue was full.")
+                "Records for explain that were dropped because memory or the store's queue had no room.")
         case .logLineDropped: MetricName("sippushd_log_dropped_total", "Log lines lost to a slow reader.")
         }
     }
@@ -189,7 +194,7 @@ package enum Counter: Int, CaseIterable, Sendable {
     private static func rejected(_ reason: String) -> MetricName {
         MetricName(
             "sippushd_sip_rejected_total", labels: "reason=\"\(reason)\"",
-            "Messages refused by the parser, before any rule.")
+            "SIP messages refused before any rule was applied.")
     }
 
     private static func refusedByRule(_ rule: String) -> MetricName {
@@ -204,7 +209,7 @@ package enum Counter: Int, CaseIterable, Sendable {
 
     private static func binding(_ outcome: String) -> MetricName {
         MetricName(
-            "sippushd_binding_changes_total", labels: "outcome=\"\(outcome)\"", "Added, changed and removed bindings.")
+            "sippushd_binding_changes_total", labels: "outcome=\"\(outcome)\"", "Added and removed bindings.")
     }
 
     private static func authentication(_ outcome: String) -> MetricName {
@@ -220,18 +225,20 @@ package enum Counter: Int, CaseIterable, Sendable {
     private static func outgoing(_ outcome: String) -> MetricName {
         MetricName(
             "sippushd_outgoing_calls_ended_total", labels: "outcome=\"\(outcome)\"",
-            "Ended calls of phones, by outcome.")
+            "INVITEs of phones to the upstream that have ended, by outcome.")
     }
 
     private static func held(_ outcome: String) -> MetricName {
         MetricName(
-            "sippushd_held_calls_ended_total", labels: "outcome=\"\(outcome)\"", "Ended waits for a device, by outcome."
+            "sippushd_held_calls_ended_total", labels: "outcome=\"\(outcome)\"",
+            "Waits of a call for a sleeping device that have ended, by outcome."
         )
     }
 
     private static func missedCall(_ outcome: String) -> MetricName {
         MetricName(
-            "sippushd_missed_calls_total", labels: "outcome=\"\(outcome)\"", "Entries of the missed-call bucket.")
+            "sippushd_missed_calls_total", labels: "outcome=\"\(outcome)\"",
+            "Missed calls of devices: stored, reported, or not carried by the token.")
     }
 
     private static func message(_ outcome: String) -> MetricName {
@@ -241,17 +248,17 @@ package enum Counter: Int, CaseIterable, Sendable {
     }
 
     private static func flow(_ event: String) -> MetricName {
-        MetricName("sippushd_connections_total", labels: "event=\"\(event)\"", "TCP and TLS connections.")
+        MetricName("sippushd_connections_total", labels: "event=\"\(event)\"", "TCP and TLS connections for SIP.")
     }
 
     private static func handshake(_ outcome: String) -> MetricName {
-        MetricName("sippushd_tls_handshakes_total", labels: "outcome=\"\(outcome)\"", "TLS handshakes of SIP.")
+        MetricName("sippushd_tls_handshakes_total", labels: "outcome=\"\(outcome)\"", "TLS handshakes for SIP.")
     }
 
     private static func flowDropped(_ reason: String) -> MetricName {
         MetricName(
             "sippushd_connections_dropped_total", labels: "reason=\"\(reason)\"",
-            "TCP connections that were refused or closed because of a limit.")
+            "TCP connections for SIP that the daemon refused or closed, by reason.")
     }
 }
 
@@ -274,15 +281,16 @@ package enum Gauge: Int, CaseIterable, Sendable {
         case .heldCalls: MetricName("sippushd_held_calls", "Calls that wait for a device or ring.")
         case .transactions: MetricName("sippushd_transactions", "SIP transactions.")
         case .forks: MetricName("sippushd_forks", "Proxied requests without a final response.")
-        case .connections: MetricName("sippushd_connections", "TCP and TLS connections.")
+        case .connections: MetricName("sippushd_connections", "Open TCP and TLS connections for SIP.")
         case .overload:
             MetricName(
                 "sippushd_overload", "The share of new work that is refused, in percent: 0 for none, 100 for all.")
         case .bucketEntries: MetricName("sippushd_bucket_entries", "Missed calls that are not reported yet.")
         case .waitingMessages: MetricName("sippushd_waiting_messages", "Messages that wait for phones.")
-        case .pushQueue: MetricName("sippushd_push_queue", "Pushes in the queue.")
-        case .pushesInFlight: MetricName("sippushd_pushes_in_flight", "Pushes a provider has not answered yet.")
-        case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed.")
+        case .pushQueue: MetricName("sippushd_push_queue", "Pushes that wait in the queue.")
+        case .pushesInFlight:
+            MetricName("sippushd_pushes_in_flight", "Sent pushes that the provider has not answered yet.")
+        case .storeQueue: MetricName("sippushd_store_queue", "Changes that wait to be committed to the store.")
         case .storeFailing:
             MetricName("sippushd_store_failing", "1 while changes cannot be written to the store; else 0.")
         }
@@ -295,13 +303,15 @@ package enum Timing: Int, CaseIterable, Sendable {
 
     package var name: MetricName {
         switch self {
-        case .storeCommit: MetricName("sippushd_store_commit_seconds", "Length of a commit.")
-        case .pushAnswer: MetricName("sippushd_push_answer_seconds", "From a push to the provider's answer.")
-        case .delivery: MetricName("sippushd_delivery_seconds", "From a held INVITE to its delivery.")
+        case .storeCommit: MetricName("sippushd_store_commit_seconds", "Duration of a commit of the store.")
+        case .pushAnswer:
+            MetricName("sippushd_push_answer_seconds", "Time from sending a push to the provider's answer.")
+        case .delivery:
+            MetricName("sippushd_delivery_seconds", "Time from a held INVITE's arrival to its delivery to a phone.")
         case .upstreamAnswer:
             MetricName(
                 "sippushd_upstream_answer_seconds",
-                "From a phone's INVITE to the upstream's first response beyond 100.")
+                "Time from a phone's INVITE to the upstream's first response other than 100.")
         }
     }
 }

@@ -7,7 +7,7 @@ import Testing
 struct SampleCompressorTests {
     private let compressor = SampleCompressor()
 
-    @Test func `of what is like the sample little is left, and it is read again to the byte`() throws {
+    @Test func `a text that resembles the sample gets short, and is restored exactly`() throws {
         let text = ByteString((0..<40).map { "Header-\($0): value \($0 * 7919 % 1000)\r\n" }.joined())
         let other = ByteString(text.string.replacing("Header-17", with: "Kopfzeile"))
         let block = try #require(compressor.block(of: other, like: text, limit: other.count))
@@ -67,7 +67,7 @@ struct SampleCompressorTests {
         #expect(SampleCompressor.bytes(of: ByteString(block), count: bytes.count, like: .empty) == nil)
     }
 
-    /// Text of few different words, in which there is much to find again.
+    /// Text of a few different words, so that many repetitions can be found in it.
     private func words(_ random: inout SeededGenerator, _ count: Int) -> [UInt8] {
         var text: [UInt8] = []
         while text.count < count { text += Array("word\(UInt8.random(in: 0...50, using: &random)) ".utf8) }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("GMAC")
 struct GMACKeyTests {
-    /// A key for `#expect`, which copies what it calls.
+    /// A key for `#expect`, which copies the values whose methods it calls.
     private final class Bench {
         private var key: GMACKey
 
@@ -18,7 +18,7 @@ struct GMACKeyTests {
 
     private static func text(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7 + 3) } }
 
-    /// Tags that `openssl mac ... GMAC` has made, with AES-256-GCM and the nonce a0a1…ab.
+    /// Tags made by `openssl mac ... GMAC`, with AES-256-GCM and the nonce a0a1…ab.
     @Test(arguments: [
         (1, "aba0e7d66cf63eb4a1ad773559d381a8"), (16, "c51a5b7c695b01f9ed6f282a8cc57b4e"),
         (45, "2caa7977ab21263c5993c7351a49ee8c"), (200, "a92bd2f273ee9f201500ce0c188ae5cc"),
@@ -40,7 +40,7 @@ struct GMACKeyTests {
         #expect(!key.isSealed(sealed + [0], GMACKey.sealCount..<sealed.count + 1))
     }
 
-    @Test func `what one key seals another does not know, and no nonce comes twice`() throws {
+    @Test func `another key does not accept a seal, and no nonce is used twice`() throws {
         let key = try Bench()
         let same = try Bench()
         let other = try Bench(Self.secret.reversed())

@@ -27,7 +27,9 @@ struct HMACKeyTests {
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
         ),
     ])
-    func `the published codes come out, however often`(key: [UInt8], message: [UInt8], expected: String) throws {
+    func `the published codes are computed, also by a key that is used again`(
+        key: [UInt8], message: [UInt8], expected: String
+    ) throws {
         var hmac = try HMACKey(key.span)
         for _ in 0..<2 {
             let code = Hex.encode(hmac.code(for: message).span)

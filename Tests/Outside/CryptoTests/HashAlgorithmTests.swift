@@ -1,7 +1,7 @@
 import Crypto
 import Testing
 
-/// The digest answer of RFC 7616 section 3.4.1, written out with nothing but hashes.
+/// The digest response of RFC 7616 section 3.4.1, computed only with hashes.
 private func response(
     _ algorithm: HashAlgorithm, user: String, realm: String, password: String, method: String, uri: String,
     nonce: String, cnonce: String
@@ -18,7 +18,7 @@ struct HashAlgorithmTests {
         (.sha256, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
         (.sha512_256, "c672b8d1ef56ed28ab87c3622c5114069bdd3ad7b8f9737498d0c01ecef0967a"),
     ])
-    func `the digest of nothing is the published one`(algorithm: HashAlgorithm, expected: String) {
+    func `the digest of an empty input is the published one`(algorithm: HashAlgorithm, expected: String) {
         #expect(algorithm.hexDigest(of: []) == Array(expected.utf8))
         #expect(algorithm.digest(of: []).count * 2 == expected.utf8.count)
     }
@@ -27,7 +27,7 @@ struct HashAlgorithmTests {
         (HashAlgorithm.md5, "8ca523f5e9506fed4657c9700eebdbec"),
         (.sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
     ])
-    func `the example of RFC 7616 comes out`(algorithm: HashAlgorithm, expected: String) {
+    func `the example of RFC 7616 is computed`(algorithm: HashAlgorithm, expected: String) {
         let made = response(
             algorithm, user: "Mufasa", realm: "http-auth@example.org", password: "Circle of Life", method: "GET",
             uri: "/dir/index.html", nonce: "7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v",
@@ -48,7 +48,7 @@ struct HashAlgorithmTests {
     }
 
     @Test(arguments: HashAlgorithm.allCases)
-    func `a context gives the same in pieces and when it is used again`(algorithm: HashAlgorithm) {
+    func `a context gives the same digest in pieces, and when it is used again`(algorithm: HashAlgorithm) {
         var context = HashContext(algorithm)
         for _ in 0..<3 {
             context.update(Array("user".utf8).span)

@@ -85,7 +85,7 @@ struct ProviderKeyTests {
                 == "PEM bytes: RS256 needs an RSA key of 2048 bits or more, this one has 1024.")
     }
 
-    @Test func `what is no key, or needs a pass phrase, cannot be read`() {
+    @Test func `a key that is invalid or needs a passphrase cannot be read`() {
         #expect(complaint(about: "", .es256)?.code == .unreadableKey)
         #expect(
             complaint(about: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", .es256)?.code

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("AES-128-SIV")
 struct SIVKeyTests {
-    /// A key that is used as its messages come.
+    /// A key for `#expect`, which copies the values whose methods it calls.
     private final class Bench {
         private var key: SIVKey
 
@@ -17,7 +17,10 @@ struct SIVKeyTests {
             return sealed
         }
 
-        /// `nil` when it does not open; nothing is left in the array then.
+        /// Opens a sealed message.
+        ///
+        /// - Returns: the plaintext; `nil` if the message does not open. In that case nothing was appended to the
+        ///   array.
         func open(_ sealed: [UInt8], _ associated: [[UInt8]] = []) -> [UInt8]? {
             for data in associated { key.associate(data.span) }
             var plain: [UInt8] = [7]
@@ -45,7 +48,7 @@ struct SIVKeyTests {
         private static func bytes(_ hex: String) throws -> [UInt8] { try #require(Hex.decode(Array(hex.utf8))) }
     }
 
-    /// RFC 5297 appendix A.
+    /// The test vectors of RFC 5297 appendix A.
     private static func vectors() throws -> [Vector] {
         [
             try Vector(
@@ -74,7 +77,7 @@ struct SIVKeyTests {
         }
     }
 
-    @Test func `any length comes back, and nothing that was changed`() throws {
+    @Test func `texts of any length are opened, and changed ones are not`() throws {
         let bench = try Bench(RandomBytes.make(SIVKey.byteCount))
         let data: [[UInt8]] = [[1, 2, 3]]
         for length in 0...40 {
@@ -94,7 +97,7 @@ struct SIVKeyTests {
         }
     }
 
-    @Test func `too short a text opens nothing and leaves nothing behind`() throws {
+    @Test func `a text that is too short is not opened, and appends nothing`() throws {
         let bench = try Bench([UInt8](repeating: 3, count: 32))
         let first = bench.seal([1])
         #expect(bench.open([1, 2, 3], [[9]]) == nil)
@@ -108,7 +111,7 @@ struct TextSealerTests {
     private let call = ByteString("call")
     private let tag = ByteString("tag")
 
-    @Test func `a text opens with what it is bound to and with nothing else`() throws {
+    @Test func `a text opens only with the data that it is bound to`() throws {
         let sealer = TextSealer()
         try sealer.use(RandomBytes.make(32), number: 1)
         let text = ByteString(sealer.seal([1, 2, 3], with: call, tag))
@@ -124,7 +127,7 @@ struct TextSealerTests {
         }
     }
 
-    @Test func `an older key opens what it sealed until it is forgotten`() throws {
+    @Test func `an older key opens its own texts until it is forgotten`() throws {
         let sealer = TextSealer()
         try sealer.use(RandomBytes.make(32), number: 255)
         let old = ByteString(sealer.seal([9], with: call, tag))
@@ -146,24 +149,24 @@ struct BlockKeyTests {
         ByteString(copying: sealer.seal(high, low).span).array
     }
 
-    @Test func `a block opens with its key alone, and looks like nothing`() throws {
+    @Test func `a block opens only with its key, and looks random`() throws {
         let sealer = TextSealer()
         try sealer.use(RandomBytes.make(32), number: 1)
         let sealed = seal(7, 9, sealer)
         #expect(sealed.count == 23 && sealed == seal(7, 9, sealer) && sealed != seal(7, 8, sealer))
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
-        // An older key opens what it sealed.
+        // An older key still opens what it has sealed.
         try sealer.use(RandomBytes.make(32), number: 2)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } == [7, 9])
         #expect(seal(7, 9, sealer) != sealed)
-        // With another key of that number something else comes out.
+        // With a different key of that number, the result is different.
         try sealer.use(RandomBytes.make(32), number: 1)
         #expect(sealer.openBlock(ByteString(sealed)).map { [$0.high, $0.low] } != [7, 9])
         sealer.forget(1)
         #expect(sealer.openBlock(ByteString(sealed)) == nil)
     }
 
-    @Test func `each changed letter changes all of it`() throws {
+    @Test func `a change of one letter changes the whole block`() throws {
         let sealer = TextSealer()
         try sealer.use(RandomBytes.make(32), number: 1)
         let sealed = seal(0x1122_3344_5566_7788, 0x99aa_bbcc_6772_7575, sealer)
@@ -178,7 +181,7 @@ struct BlockKeyTests {
     @Test(arguments: [
         "", "A", "AAAAAAAAAAAAAAAAAAAAAAA=", "AQAAAAAAAAAAAAAAAAAAAA", "%%%", String(repeating: "A", count: 400),
     ])
-    func `what has another form opens nothing`(text: String) throws {
+    func `text of another form is not opened`(text: String) throws {
         let sealer = TextSealer()
         try sealer.use(RandomBytes.make(32), number: 1)
         #expect(sealer.openBlock(ByteString(text)) == nil)

@@ -1,7 +1,7 @@
 import Crypto
 import Testing
 
-/// Handshakes in memory are made by the connections' tests; here is what a context can be made of.
+/// The inputs of a context. The tests of connections cover the handshakes.
 @Suite("Ticket keys")
 struct TicketKeysTests {
     @Test func `a server needs a certificate, and takes several`() throws {

@@ -29,7 +29,7 @@ extension TestKeys {
         -----END PRIVATE KEY-----
         """
 
-    // One key in the forms of several programs.
+    // One key, in the formats of several programs.
 
     static let sec1 = """
         -----BEGIN EC PRIVATE KEY-----
@@ -76,7 +76,7 @@ extension TestKeys {
         "046501bf686628198fbd8f6847148b7a0efd9895ac32ea012415cd8333f39874"
         + "438ed6ae8e1daaeed346ea07119773c980194cce087a0d9158cbcd069f73ea5518"
 
-    /// Under a pass phrase.
+    /// The key, encrypted with a passphrase.
     static let encrypted = """
         -----BEGIN ENCRYPTED PRIVATE KEY-----
         MIHsMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAivA9QIsNLvOAICCAAw
@@ -87,7 +87,8 @@ extension TestKeys {
         -----END ENCRYPTED PRIVATE KEY-----
         """
 
-    /// What another library signed with `rsa2048`: the input of RFC 7515 appendix A.3, its algorithm called RS256.
+    /// A signature by `rsa2048`, made by another library: the input of RFC 7515 appendix A.3, whose algorithm is called
+    /// RS256.
     static let rs256Signature = """
         bIpJWQPrRhX55LUn9ODv9IkSn5vikkOoWf1X1rnu39S4JOPEmkI42BTKhGiekg4eEpZFNzK9WJ2bxHVrRGw1Q4_HeBg_BSMaPrsk\
         pZjgXJ7xxRMCk6ZrctvwXmHaaHwZUqcI3SUyispKmxCZSogcklSJnT43jKOPYriR5myRX2HSNsgdY1-GbnnS3K1Q5JjO-wnXpk1Y\

@@ -13,7 +13,7 @@ private func code(_ body: () throws(CryptoError) -> Void) -> CryptoError.Code? {
     }
 }
 
-/// RFC 8291 section 5 and appendix A.
+/// The example of RFC 8291 section 5 and appendix A.
 private enum Vector {
     static let plaintext = Array("When I grow up, I want to be a watermelon".utf8)
     static let authSecret = "BTBZMqHH6r4Tts7J_aSIgg"
@@ -29,7 +29,7 @@ private enum Vector {
 
 @Suite("Web push encryption (RFC 8291)")
 struct WebPushEncryptionTests {
-    @Test func `the body of the RFC comes out byte for byte`() throws {
+    @Test func `the body equals the RFC's byte for byte`() throws {
         let sender = try P256KeyPair(privateKey: base64(Vector.senderPrivate))
         #expect(sender.publicKey == (try base64(Vector.sender)))
         let body = try WebPushEncryption.encrypt(
@@ -48,10 +48,10 @@ struct WebPushEncryptionTests {
     }
 
     @Test(arguments: [0, 1, 15, 16, 17, 3993])
-    func `what was encrypted is read again`(count: Int) throws {
+    func `an encrypted message can be decrypted`(count: Int) throws {
         let receiver = try P256KeyPair()
         let secret = try RandomBytes.make(16)
-        // Zeros at the end must not be taken for padding.
+        // Zeros at the end of the plaintext must not be taken for padding.
         let plaintext = [UInt8](repeating: 0, count: count)
         let body = try WebPushEncryption.encrypt(plaintext, for: receiver.publicKey, authSecret: secret)
         #expect(body.count == 86 + count + 17)
@@ -97,7 +97,8 @@ struct WebPushEncryptionTests {
             } == .wrongLength)
     }
 
-    /// Too short, too long, the point at infinity, compressed, hybrid, not on the curve, and coordinates past the field.
+    /// Points that are too short, too long, at infinity, compressed, hybrid, not on the curve, or with coordinates
+    /// beyond the field.
     private static let badPoints: [[UInt8]] = {
         guard let good = Base64.url.decode(Array(Vector.userAgent.utf8)) else { return [] }
         var offCurve = good
@@ -139,7 +140,7 @@ struct WebPushEncryptionTests {
             let changedCode = code { () throws(CryptoError) in
                 _ = try WebPushEncryption.decrypt(changed, with: receiver, authSecret: secret)
             }
-            // A longer record than the bytes that came is no fault.
+            // It is no error if the record size in the header is larger than the body.
             #expect(changedCode == .undecryptable || (16..<20).contains(index), "byte \(index)")
             let cut = Array(body[..<index])
             #expect(

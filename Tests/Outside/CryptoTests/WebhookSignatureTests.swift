@@ -18,7 +18,7 @@ struct WebhookSignatureTests {
             for: body, secrets: [secret], now: UnixTime(seconds: Self.time + age)) ?? false
     }
 
-    @Test func `the text is what another program computes`() throws {
+    @Test func `the signed text is the one that another program computes`() throws {
         let time = UnixTime(milliseconds: Self.time * 1000 + 999)
         let one = try WebhookSignature(for: Self.body, secrets: [Self.newSecret], at: time)
         #expect(String(decoding: one.text, as: UTF8.self) == "t=1623753691,v1=\(Self.newCode)")
@@ -39,7 +39,7 @@ struct WebhookSignatureTests {
         #expect(try !isValid("t=\(Self.time),v1=\(Self.newCode)", secret: Self.oldSecret))
     }
 
-    @Test func `a flipped bit is seen, wherever it is`() throws {
+    @Test func `a flipped bit is noticed at any place`() throws {
         let text = "t=\(Self.time),v1=\(Self.newCode)"
         #expect(try isValid(text))
         for index in Self.body.indices {
@@ -61,7 +61,7 @@ struct WebhookSignatureTests {
         #expect(try isValid("t=\(Self.time),v1=\(Self.newCode)", age: age) == expected)
     }
 
-    @Test func `what others may add is passed over`() throws {
+    @Test func `additions of other programs are ignored`() throws {
         #expect(try isValid("v0=00,t=\(Self.time),v1=\(Self.newCode),x,=,v2=\(Self.oldCode)"))
         #expect(try isValid("t=\(Self.time),v1=\(Self.oldCode),v1=\(Self.newCode)"))
     }
@@ -78,7 +78,7 @@ struct WebhookSignatureTests {
         #expect(WebhookSignature(Array(text.utf8)) == nil)
     }
 
-    @Test func `without secrets nothing is right`() throws {
+    @Test func `without secrets no signature is valid`() throws {
         let signature = try #require(WebhookSignature(Array("t=\(Self.time),v1=\(Self.newCode)".utf8)))
         #expect(try !signature.isValid(for: Self.body, secrets: [], now: UnixTime(seconds: Self.time)))
     }

@@ -1,11 +1,11 @@
 import HTTP2
 import Testing
 
-/// A client and a server without anything between them; bytes move when the test says so.
+/// A client and a server without a network. Bytes move only when the test moves them.
 private final class Pair {
     let client: HTTP2Client
     let server: HTTP2Server
-    /// What the client has made and the server has not got.
+    /// The client's output that has not reached the server yet.
     var onTheWay: [UInt8] = []
 
     init(streams: Int = 100) throws {
@@ -24,7 +24,7 @@ private final class Pair {
     @discardableResult
     func toClient() -> Bool { client.received(server.takeOutput().span) }
 
-    /// Both know each other's settings.
+    /// Exchanges the settings of both sides.
     func greet() {
         toServer()
         toClient()
@@ -51,7 +51,9 @@ private final class Pair {
         return list
     }
 
-    /// Bytes that wait to be taken from the client, which are thrown away.
+    /// Takes the client's output and discards it.
+    ///
+    /// - Returns: its number of bytes.
     func outputCount() -> Int {
         defer { client.takeOutput { _ in } }
         return client.outputCount
@@ -59,7 +61,7 @@ private final class Pair {
 }
 
 extension HTTP2Client.Outcome {
-    /// A word for it, and the status if there is one.
+    /// A word for the event, and the status if there is one.
     fileprivate var text: String {
         switch self {
         case .answered(let response): "answered \(response.status)"
@@ -74,7 +76,7 @@ extension HTTP2Client.Outcome {
 
 @Suite("HTTP/2 client machine")
 struct HTTP2ClientTests {
-    @Test func `one request before the server's settings, then as many as they say`() throws {
+    @Test func `one request before the server's settings, then as many as these allow`() throws {
         let pair = try Pair(streams: 3)
         #expect(pair.start() != nil)
         #expect(pair.start() == nil)
@@ -113,7 +115,7 @@ struct HTTP2ClientTests {
         #expect(pair.client.openCount == 0)
     }
 
-    @Test func `what ends a stream has its name`() throws {
+    @Test func `each kind of end has its error`() throws {
         let pair = try Pair()
         pair.greet()
         for _ in 0..<4 { pair.start(limit: 3) }
@@ -195,12 +197,12 @@ struct HTTP2ClientTests {
         #expect(pair.client.wasWritten(second, unsentCount: count - firstCount - 1))
     }
 
-    @Test func `a request that a broken connection does not take is no one that has left`() throws {
+    @Test func `a request that a broken connection does not accept does not count as sent`() throws {
         let pair = try Pair()
         pair.greet()
         pair.start()
         pair.toServer()
-        // DATA on no stream.
+        // A DATA frame on stream 0.
         let goesOn = pair.client.received([0, 0, 0, 0, 0, 0, 0, 0, 0].span)
         #expect(!goesOn)
         let late = try #require(pair.start())
@@ -208,7 +210,7 @@ struct HTTP2ClientTests {
         #expect(pair.finished().map(\.outcome.text) == ["refused"])
     }
 
-    @Test func `what stays in a block has the values again that it had`() throws {
+    @Test func `reused memory contains its initial values again`() throws {
         let pair = try Pair()
         pair.greet()
         var head = HeaderBlock()
@@ -232,7 +234,7 @@ struct HTTP2ClientTests {
         }
     }
 
-    @Test func `fields that repeat are written in a byte or two, and unique ones push nothing out`() throws {
+    @Test func `repeated fields take one or two bytes, and unique fields displace nothing`() throws {
         let pair = try Pair(streams: 1000)
         pair.greet()
         var counts: [Int] = []
@@ -245,7 +247,7 @@ struct HTTP2ClientTests {
                 ])
             counts.append(pair.outputCount())
         }
-        // Of the same length from the second on, give or take Huffman's rounding.
+        // From the second on, they have the same length, except for the rounding of the Huffman code.
         let later = counts.dropFirst()
         #expect(counts[0] > (later.max() ?? 0) + 20)
         #expect((later.max() ?? 0) - (later.min() ?? 0) <= 6)

@@ -5,9 +5,9 @@ import HTTP2
 import LoopTesting
 import Reactor
 
-/// An HTTP/2 server over TLS that does what the test says: it hands requests to the test, which answers them.
+/// An HTTP/2 server over TLS. It hands its requests to the test, which answers them.
 actor FakeHTTP2Server {
-    /// A request and the connection it came on, counted from 0.
+    /// A request, and the number of the connection that it came on, counted from 0.
     struct Arrival: Sendable {
         let connection: Int
         let request: HTTP2Server.Request
@@ -27,9 +27,9 @@ actor FakeHTTP2Server {
     private var listener: StreamListener?
     private var peers: [Peer] = []
     private var limits = HTTP2Server.Limits()
-    /// Does with requests what it wants, if set; they do not go to the test.
+    /// If set, handles all requests. They do not go to the test.
     private var policy: (@Sendable (Arrival, StreamConnection, HTTP2Server) -> Void)?
-    /// Answers at once, if set.
+    /// Whether all requests are answered at once.
     private var answersAll = false
 
     private final class Peer {
@@ -45,7 +45,7 @@ actor FakeHTTP2Server {
         self.answersAll = answersAll
     }
 
-    /// Gives the URL's beginning.
+    /// Listens, and returns the beginning of the URL.
     func listen(_ context: TLSContext, at endpoint: Endpoint = Endpoint(.loopbackV4, 0)) throws -> String {
         let listener = try StreamListener(boundTo: endpoint, on: loop, tls: context, limit: 100) { self.accept($0) }
         self.listener = listener
@@ -64,7 +64,7 @@ actor FakeHTTP2Server {
         self.policy = policy
     }
 
-    // MARK: What the test wants
+    // MARK: Called by the test
 
     func answer(
         _ arrival: Arrival, status: Int = 200, fields: [(name: String, value: String)] = [], body: String = "",
@@ -91,10 +91,10 @@ actor FakeHTTP2Server {
 
     func sendRaw(_ bytes: [UInt8], on connection: Int) { peers[connection].connection.send(bytes) }
 
-    /// Closes TCP without a word of HTTP/2.
+    /// Closes the TCP connection without any HTTP/2 frame.
     func drop(_ connection: Int) { peers[connection].connection.close() }
 
-    /// Hears nothing any more, or hears all that came meanwhile.
+    /// Stops reading from the connection, or reads all that has come in the meantime.
     func setDeaf(_ isDeaf: Bool, _ connection: Int) {
         peers[connection].connection.setReading(!isDeaf)
     }

@@ -5,21 +5,21 @@ import Reactor
 import TestSupport
 import Testing
 
-@Suite("HTTP/2 against a server that often changes its mind", .timeLimit(.minutes(10)))
+@Suite("HTTP/2 against an unstable server", .timeLimit(.minutes(10)))
 struct FickleServerTests {
-    /// What the server has done with each request.
+    /// The server's actions, by request.
     private struct Record: Sendable {
         var looked: [String: Int] = [:]
         var random: SeededGenerator
         var refusals = 0
         var goodbyes = 0
         var drops = 0
-        /// For each connection, the last stream a GOAWAY named: what comes behind it is not looked at.
+        /// For each connection, the last stream that a GOAWAY named. Later streams are ignored.
         var last: [Int: Int32] = [:]
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func `no request is lost and none is done twice`(seed: UInt64) async throws {
+    func `no request is lost and none is processed twice`(seed: UInt64) async throws {
         let count = 1500
         let record = Locked(Record(random: SeededGenerator(seed: seed)))
         try await HTTP2Fixture.with(streams: 50) { fixture in

@@ -10,7 +10,7 @@ import Testing
 
 @testable import HTTP2Connections
 
-/// A fake server and a session, each on a loop of its own, and a request from one to the other.
+/// A fake server and a session, each on a loop of its own. Requests go from the session to the server.
 struct HTTP2Fixture {
     let session: HTTPSession
     let server: FakeHTTP2Server
@@ -37,12 +37,12 @@ struct HTTP2Fixture {
         }
     }
 
-    /// Sends in this order; what comes of it goes to the mailbox.
+    /// Sends the requests in this order. The outcomes go to the mailbox.
     func send(_ paths: String..., change: (inout HTTPClientRequest) -> Void = { _ in }) {
         for path in paths {
             var request = request
             request.url += path
-            // Only tests of time-outs wait for one.
+            // Only the tests of timeouts wait for one.
             request.timeout = .seconds(300)
             change(&request)
             session.loop.post { [session, outcomes, request] in session.send(request) { outcomes.put($0) } }
@@ -51,11 +51,11 @@ struct HTTP2Fixture {
 
     func arrival() async throws -> FakeHTTP2Server.Arrival { try await server.arrivals.next() }
 
-    /// The next outcome is an answer.
+    /// Expects that the next outcome is a response, and returns it.
     @discardableResult
     func answered() async throws -> HTTPClientResponse { try await outcomes.next().get() }
 
-    /// The next outcome is a failure.
+    /// Expects that the next outcome is a failure, and returns it.
     func failed() async throws -> HTTPClientError {
         let outcome = try await outcomes.next()
         guard case .failure(let error) = outcome else {
@@ -65,7 +65,7 @@ struct HTTP2Fixture {
     }
 }
 
-/// A certificate in a file, which is its own authority.
+/// A self-signed certificate in a file. It is also the authority that verifies itself.
 struct TestIdentity {
     let certificateFile: String
     let keyFile: String
@@ -153,7 +153,7 @@ struct HTTP2OriginTests {
         }
     }
 
-    @Test func `only the request that a connection was made for says so`() async throws {
+    @Test func `only the request that a connection was made for reports it`() async throws {
         try await HTTP2Fixture.with(answersAll: true) { fixture in
             fixture.send("0", "1")
             let responses = try await [fixture.answered(), fixture.answered()]
@@ -162,9 +162,9 @@ struct HTTP2OriginTests {
         }
     }
 
-    // MARK: What servers take back
+    // MARK: Refused and reset streams
 
-    @Test func `what a GOAWAY leaves out is sent again elsewhere, the rest finishes`() async throws {
+    @Test func `requests that a GOAWAY leaves out are sent again elsewhere, and the others finish`() async throws {
         try await HTTP2Fixture.with { fixture in
             fixture.send("0")
             let first = try await fixture.arrival()
@@ -193,7 +193,7 @@ struct HTTP2OriginTests {
         }
     }
 
-    @Test func `a refused stream is sent again on another connection, and not for ever`() async throws {
+    @Test func `a refused stream is sent again on another connection, but not forever`() async throws {
         try await HTTP2Fixture.with { fixture in
             fixture.send("x")
             for connection in 0..<3 {
@@ -213,7 +213,7 @@ struct HTTP2OriginTests {
     }
 
     @Test(arguments: [2, HTTP2ErrorCode.cancel.rawValue, 11, 0].map(HTTP2ErrorCode.init))
-    func `a stream that is reset otherwise fails, and its connection goes on`(code: HTTP2ErrorCode) async throws {
+    func `another reset makes the stream fail, and its connection continues`(code: HTTP2ErrorCode) async throws {
         try await HTTP2Fixture.with { fixture in
             fixture.send("0", "1")
             let first = try await fixture.arrival()
@@ -228,7 +228,7 @@ struct HTTP2OriginTests {
         }
     }
 
-    @Test func `with the connection go the requests under way, but not those that wait`() async throws {
+    @Test func `the end of a connection ends its open requests, but not the waiting ones`() async throws {
         try await HTTP2Fixture.with(streams: 1) { fixture in
             fixture.send("0", "1")
             _ = try await fixture.arrival()
@@ -244,13 +244,13 @@ struct HTTP2OriginTests {
         }
     }
 
-    @Test func `an origin is not forgotten while it sends requests again, whatever is asked for meanwhile`()
+    @Test func `an origin is not forgotten while it sends requests again, even if others are asked for`()
         async throws
     {
         var limits = HTTPSession.Limits()
         limits.connections = 1
         try await HTTP2Fixture.with(limits: limits) { fixture in
-            // After an answer the server's settings are known, and the connection takes several requests.
+            // After a response, the client knows the server's settings, and the connection takes several requests.
             fixture.send("0")
             await fixture.server.answer(try await fixture.arrival())
             try await fixture.answered()
@@ -262,14 +262,15 @@ struct HTTP2OriginTests {
             lost.timeout = .seconds(300)
             let exchanges = Mailbox<HTTPExchange>()
             session.loop.post { [lost, elsewhere] in
-                // Whoever hears of the failure turns to another server at once, for which there is no room.
+                // The handler of the failure sends a request to another server at once, for which there is no room.
                 exchanges.put(session.send(lost) { _ in session.send(elsewhere) { _ in } })
             }
             let first = try await exchanges.next()
             _ = try await fixture.arrival()
             session.loop.post { [unsent] in
                 session.send(unsent) { outcomes.put($0) }
-                // Behind the turn's end, which gives the request to the connection, and before anything is written to it.
+                // This runs after the end of the turn, which gives the request to the connection, and before any byte
+                // is written.
                 session.loop.post { (first.connection as? HTTP2Connection)?.end(HTTPClientError(.reset)) }
             }
             let again = try await fixture.arrival()
@@ -281,9 +282,9 @@ struct HTTP2OriginTests {
 
     // MARK: Time and cancelling
 
-    @Test func `a request that takes too long is taken back, and makes room`() async throws {
+    @Test func `a request that takes too long is cancelled, and makes room`() async throws {
         try await HTTP2Fixture.with(streams: 1) { fixture in
-            // The connection stands before time begins to count.
+            // The connection is open before the timeout of the second request starts.
             fixture.send("first")
             await fixture.server.answer(try await fixture.arrival())
             try await fixture.answered()
@@ -314,7 +315,7 @@ struct HTTP2OriginTests {
         }
     }
 
-    @Test func `a cancelled request is reset, whether it waits or is under way`() async throws {
+    @Test func `a cancelled request is reset, whether it waits or is in flight`() async throws {
         try await HTTP2Fixture.with(streams: 1) { fixture in
             let exchanges = Mailbox<HTTPExchange>()
             fixture.session.loop.post { [session = fixture.session, request = fixture.request] in
@@ -339,7 +340,7 @@ struct HTTP2OriginTests {
         }
     }
 
-    @Test func `closing the session ends what waits and what is under way`() async throws {
+    @Test func `closing the session ends all waiting and open requests`() async throws {
         try await HTTP2Fixture.with(streams: 1) { fixture in
             fixture.send("0", "1")
             _ = try await fixture.arrival()
@@ -358,7 +359,7 @@ struct HTTP2OriginTests {
     private var hasty: HTTPSession.Limits {
         var limits = HTTPSession.Limits()
         limits.answerPatience = .milliseconds(20)
-        // Longer than a busy machine keeps a server that is well from answering.
+        // Longer than a healthy server needs for an answer on a busy machine.
         limits.pingPatience = .milliseconds(400)
         limits.sickPatience = .milliseconds(200)
         limits.firstWarmPause = .milliseconds(1)
@@ -378,14 +379,14 @@ struct HTTP2OriginTests {
             let second = try await fixture.arrival()
             #expect(second.connection != 0)
             await fixture.server.answer(second)
-            // In either order.
+            // The order of the two is not defined.
             let outcomes = try await [fixture.outcomes.next(), fixture.outcomes.next()]
             let errors = outcomes.compactMap { if case .failure(let error) = $0 { error } else { nil } }
             #expect(errors.map(\.code) == [.reset])
         }
     }
 
-    @Test func `a server that comes to life again answers after all`() async throws {
+    @Test func `a server that recovers still answers`() async throws {
         var limits = hasty
         limits.sickPatience = .seconds(60)
         try await HTTP2Fixture.with(limits: limits) { fixture in
@@ -407,7 +408,7 @@ struct HTTP2OriginTests {
         try await HTTP2Fixture.with(limits: hasty) { fixture in
             fixture.send("0")
             let first = try await fixture.arrival()
-            // As long as the PINGs are answered, this takes no harm.
+            // As long as the PINGs are answered, the connection stays open.
             fixture.send("1") { $0.timeout = .milliseconds(900) }
             _ = try await fixture.arrival()
             let late = try await fixture.failed()

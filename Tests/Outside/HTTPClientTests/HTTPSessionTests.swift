@@ -12,7 +12,7 @@ import Testing
 
 @Suite("HTTP session, HTTP/1.1", .timeLimit(.minutes(10)))
 struct HTTPSessionTests {
-    /// A scripted server and a session, each on a loop of its own.
+    /// Runs a test with a scripted server and a session, each on a loop of its own.
     private func with(
         _ replies: FakeProvider.Reply..., tls: TLSContext? = nil,
         body: (HTTPSession, FakeProvider, String) async throws -> Void
@@ -31,7 +31,7 @@ struct HTTPSessionTests {
         }
     }
 
-    @Test func `a request arrives as it was meant and the answer comes back`() async throws {
+    @Test func `a request arrives complete and the answer comes back`() async throws {
         let answer =
             "HTTP/1.1 429 Slow down\r\nRetry-After:  17 \r\napns-id: a-b\r\nX-Empty:\r\nContent-Length: 5\r\n\r\nlater"
         try await with(.bytes(answer)) { session, server, url in
@@ -69,7 +69,7 @@ struct HTTPSessionTests {
     ])
     func `methods with and without body`(method: String, body: String, expected: String) async throws {
         try await with(.answer(200, "ok"), .answer(200, "ok")) { session, server, url in
-            // Twice, the second time over a handle and a connection that were used with other settings.
+            // Two rounds: the second one uses a handle and a connection that were used with other settings.
             for _ in 0..<2 {
                 let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
                 let response = try await session.response(to: request)
@@ -118,7 +118,7 @@ struct HTTPSessionTests {
         try await with(.answer(200, "ok"), .close, .answer(200, "ok"), .answer(200, "ok")) { session, server, url in
             let request = HTTPClientRequest(method: method, url: url, body: Array(body.utf8))
             _ = try await session.response(to: request)
-            // What stands between two requests shall not make the second one safe: each handle is used again.
+            // Each handle is used again. Requests in between must not make the second one count as safe to repeat.
             await #expect(throws: HTTPClientError(.reset, detail: "the kept connection was closed without an answer")) {
                 try await session.response(to: request)
             }
@@ -220,7 +220,7 @@ struct HTTPSessionTests {
         }
     }
 
-    @Test func `a body of exactly the limit is taken`() async throws {
+    @Test func `a body of exactly the limit is accepted`() async throws {
         try await with(.answer(200, "ok")) { session, _, url in
             var request = HTTPClientRequest(url: url)
             request.responseLimit = 2
@@ -270,7 +270,7 @@ struct HTTPSessionTests {
         }
     }
 
-    @Test func `closing the session, or releasing it, ends what is under way`() async throws {
+    @Test func `closing the session, or releasing it, ends its open requests`() async throws {
         try await with(.silence, .silence) { session, server, url in
             let outcome = Mailbox<HTTPClientError.Code>()
             let loop = session.loop

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Heads of HTTP/2 requests")
 struct RequestHeadTests {
-    /// What a server reads of the requests that are sent one after the other.
+    /// Returns what a server reads if the requests are sent one after the other.
     private func received(_ requests: [HTTPClientRequest]) throws -> [[String]] {
         let client = try #require(HTTP2Client())
         let server = try #require(HTTP2Server())
@@ -38,7 +38,7 @@ struct RequestHeadTests {
             headers: headers.map { HTTPField($0.key, $0.value) }, body: Array(body.utf8))
     }
 
-    @Test func `each says what its request says, whatever went before`() throws {
+    @Test func `each head depends only on its own request`() throws {
         let requests = [
             request("/a", ["Topic": "t", "apns-id": "1", "authorization": "bearer x"]),
             request("/a/longer", ["Topic": "t", "apns-id": "a longer one", "authorization": "bearer x"]),

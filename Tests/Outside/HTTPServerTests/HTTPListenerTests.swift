@@ -14,14 +14,14 @@ import Timekeeping
 
 @Suite("HTTP listener", .timeLimit(.minutes(10)))
 struct HTTPListenerTests {
-    /// Nobody has to wait for a connection that lingers.
+    /// Short time limits, so that no test waits for a lingering connection.
     private static let limits: HTTPListener.Limits = {
         var limits = HTTPListener.Limits()
         limits.lingerTimeout = .milliseconds(50)
         return limits
     }()
 
-    /// Answers with what it got.
+    /// Answers with the contents of the request.
     @Sendable private static func echo(_ request: HTTPRequest) async -> HTTPResponse {
         let lines = [
             request.method, request.target, "\(request.path)", "\(request.query.map { [$0.name, $0.value] })",
@@ -72,7 +72,7 @@ struct HTTPListenerTests {
     @Test(arguments: ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
     func `methods are served, HEAD without a body`(method: String) async throws {
         try await withServer { _, session, endpoint in
-            // Twice over one connection: it must stay in step.
+            // Two requests on one connection, to show that it stays in step.
             for _ in 0..<2 {
                 let response = try await session.response(
                     to: HTTPClientRequest(method: method, url: "http://\(endpoint)/"))
@@ -89,7 +89,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `a body of the limit is taken, one byte more is refused`() async throws {
+    @Test func `a body of the limit is accepted, and one more byte is refused`() async throws {
         var limits = Self.limits
         limits.body = 1000
         try await withServer(limits: limits) { _, session, endpoint in
@@ -112,7 +112,7 @@ struct HTTPListenerTests {
     }
 
     @Test(arguments: ["GARBAGE\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9.9\r\n\r\n", "GET http://[ HTTP/1.1\r\n\r\n"])
-    func `what is no request is not answered with success`(text: String) async throws {
+    func `invalid requests are not answered with success`(text: String) async throws {
         try await withServer { _, _, endpoint in
             let answer = try await TCPClient.answer(to: text, from: endpoint)
             #expect(answer.hasPrefix("HTTP/1.1 4") || answer.hasPrefix("HTTP/1.1 5"))
@@ -174,7 +174,7 @@ struct HTTPListenerTests {
         var limits = Self.limits
         limits.connectionsPerSource = 1
         try await withServer(limits: limits) { listener, session, endpoint in
-            // Stays open.
+            // This connection stays open.
             _ = try await session.response(to: HTTPClientRequest(url: "http://\(endpoint)/"))
             let answer = try await TCPClient.answer(to: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", from: endpoint)
             #expect(answer.isEmpty)
@@ -183,7 +183,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `in a full table the connection that has been idle longest gives way`() async throws {
+    @Test func `in a full table, the connection that has been idle longest is closed`() async throws {
         var limits = Self.limits
         limits.connections = 2
         limits.headTimeout = .seconds(60)
@@ -207,7 +207,8 @@ struct HTTPListenerTests {
                     for _ in 0..<events { _ = try await connected.next() }
                     return connection
                 }
-                // The first was asked for its body, and is at work; the second has half a head.
+                // The first connection was asked for its body, so its request has begun. The second one has sent half a
+                // head.
                 let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
                 let first = try await open(ends.0, head, events: 2)
                 let second = try await open(ends.1, "GET / HTT", events: 1)
@@ -235,7 +236,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `many requests at once are answered one by one, however long an answer takes`() async throws {
+    @Test func `many requests at once are answered one by one, even if an answer is slow`() async throws {
         try await withServer { _, _, endpoint in
             let one = "GET /x HTTP/1.1\r\nHost: a\r\nX-Test: \(String(repeating: "y", count: 1000))\r\n\r\n"
             let last = "GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -245,7 +246,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `between two requests everything else has its turn, and none is lost`() async throws {
+    @Test func `between two requests other work has its turn, and no request is lost`() async throws {
         try await withLoop { loop in
             let bench = Bench(loop)
             let events = Mailbox<Bool>()
@@ -300,7 +301,7 @@ struct HTTPListenerTests {
             func status(trusting authority: String) async throws -> Int {
                 var request = HTTPClientRequest(url: "https://\(endpoint)/")
                 request.route.authorityFile = folder.file(authority)
-                // A connection for each authority.
+                // One connection for each authority.
                 request.route.group = authority
                 return try await session.response(to: request).status
             }
@@ -340,7 +341,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `an answer after the client has gone, or after the listener was closed, goes nowhere`() async throws {
+    @Test func `an answer after the end of the client or the listener is dropped`() async throws {
         try await withLoop { loop in
             let bench = Bench(loop)
             let replies = Mailbox<HTTPReply>()
@@ -390,13 +391,13 @@ struct HTTPListenerTests {
         }
     }
 
-    /// What became of a body: whether another piece was wanted at last, and how much waited when one was.
+    /// The history of a body: whether its last piece was wanted, and the most bytes that waited at a time.
     private struct Given {
         var isWanted = true
         var most = 0
     }
 
-    /// A server that answers in pieces, and what became of them.
+    /// Runs a test with a server that answers in pieces, and records what happens to them.
     private func withPieces(
         after first: HTTPResponse = HTTPResponse(status: 200, text: "first"), _ pieces: [[UInt8]], ends: Bool = true,
         _ body: (HTTPListener, Bench, Endpoint, Mailbox<Given>) async throws -> Void
@@ -442,7 +443,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `a client that knows no chunks gets the bytes and the end, one that wants the head gets that`()
+    @Test func `a client without chunked encoding gets the bytes and the end, and a HEAD request gets the head`()
         async throws
     {
         try await withPieces([Array("second".utf8)]) { _, _, endpoint, _ in
@@ -465,17 +466,18 @@ struct HTTPListenerTests {
         }
     }
 
-    /// More than the kernel takes on its own.
+    /// A body that is larger than the kernel's buffers.
     private static let much = [[UInt8]](repeating: [UInt8](repeating: 7, count: 256 << 10), count: 200)
 
-    @Test func `no piece is asked for while the client does not take those before`() async throws {
+    @Test func `no piece is asked for while the client does not accept the ones before`() async throws {
         try await withPieces(Self.much) { listener, bench, endpoint, given in
             try await withLoop { loop in
                 let client = try await TCPClient.connected(to: endpoint, on: loop)
                 #expect(try await client.events.next() == .connected)
                 await client.setReading(false)
                 await client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                // Without end where nobody is held up, since all has gone before.
+                // This never ends if all bytes have been sent and no response is held up. The suite's time limit ends
+                // it.
                 while await bench.run({ _ in listener.heldUp.count }) == 0 {
                     try Task.checkCancellation()
                     await Task.yield()
@@ -490,7 +492,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `a client that takes not even the first piece at once gets the others as well`() async throws {
+    @Test func `a client that does not read even the first piece at once gets all pieces`() async throws {
         let first = HTTPResponse(type: "text/plain", body: [UInt8](repeating: 7, count: 32 << 20))
         try await withPieces(after: first, [[7, 7], [7]]) { listener, bench, endpoint, given in
             try await withLoop { loop in
@@ -511,7 +513,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test func `whoever sends pieces hears that the client has gone`() async throws {
+    @Test func `the sender of pieces is told that the client has gone`() async throws {
         try await withPieces(Self.much) { listener, bench, endpoint, given in
             try await withLoop { loop in
                 let client = try await TCPClient.connected(to: endpoint, on: loop)
@@ -530,7 +532,7 @@ struct HTTPListenerTests {
     }
 
     @Test(arguments: ["other", "http/1.1"])
-    func `a client that chooses another protocol is given away, one that does not is served`(
+    func `a client that chooses another protocol is handed over, and others are served`(
         chosen: String
     ) async throws {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
@@ -590,7 +592,7 @@ struct HTTPListenerTests {
     }
 }
 
-/// Whoever takes connections that are given away; it says what it has heard.
+/// Takes over the connections that are given away, and records what it receives.
 private final class Guest {
     private var stream: StreamConnection?
 
@@ -606,7 +608,7 @@ private final class Guest {
     }
 }
 
-/// Sends a head one byte at a time and never ends it.
+/// Sends a head one byte at a time, and never finishes it.
 private final class Dripper: @unchecked Sendable {
     private(set) var count = 0
     private var timer: LoopTimer?
@@ -633,7 +635,7 @@ private final class Dripper: @unchecked Sendable {
 }
 
 extension HTTPListener {
-    /// A server whose handler is a task; its answer is sent when the task gives it.
+    /// Creates a server whose handler is a task. The response is sent when the task returns it.
     fileprivate convenience init(
         on loop: EventLoop, limits: Limits = Limits(),
         respond: @escaping @Sendable (HTTPRequest) async -> HTTPResponse
@@ -645,7 +647,7 @@ extension HTTPListener {
 }
 
 extension HTTPListener {
-    /// Bodies that wait for their clients to take them, and how much is ready for those.
+    /// The number of bodies that wait for slow clients, and the bytes that are ready for them.
     fileprivate var heldUp: (count: Int, bytes: Int) {
         let streams = waiting.values.map(\.stream)
         return (streams.count(where: \.isHeldUp), streams.reduce(0) { $0 + $1.outputCount })

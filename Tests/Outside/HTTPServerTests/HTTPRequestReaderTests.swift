@@ -3,7 +3,7 @@ import Testing
 
 @Suite("HTTP request reader")
 struct HTTPRequestReaderTests {
-    /// What a reader makes of bytes: each request as "METHOD target body", a fault as its status.
+    /// Describes what the reader makes of the bytes: each request as "METHOD target body", an error as its status.
     private static func read(_ text: String, slices: Int = .max, body: Int = 100) -> [String] {
         var reader = HTTPRequestReader(headLimit: 400, bodyLimit: body)
         var found: [String] = []
@@ -47,12 +47,12 @@ struct HTTPRequestReaderTests {
         ("GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n", ["GET http://a/b "]),
         ("GET http://[::1]:80/b HTTP/1.1\r\nHost: a\r\n\r\n", ["GET http://[::1]:80/b "]),
     ])
-    func `well-formed requests are read, whatever the slices`(text: String, expected: [String]) {
+    func `well-formed requests are read, in slices of any size`(text: String, expected: [String]) {
         for size in [1, 2, 3, 7, Int.max] { #expect(Self.read(text, slices: size) == expected) }
     }
 
     @Test(arguments: [
-        // Two readings of where the request ends.
+        // Requests whose end is ambiguous.
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400),
@@ -68,7 +68,7 @@ struct HTTPRequestReaderTests {
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n", 501),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \u{b}chunked\r\n\r\n", 400),
         ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-        // Lines.
+        // Line ends.
         ("GET / HTTP/1.1\nHost: a\n\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", 400),
@@ -78,7 +78,7 @@ struct HTTPRequestReaderTests {
         ("GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a\r\nX: b\0c\r\n\r\n", 400),
-        // The first line.
+        // The request line.
         ("GARBAGE\r\n\r\n", 400), ("GET\r\n\r\n", 400), ("GET /\r\n\r\n", 400),
         ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400), ("GET / x HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", 400), ("GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400),
@@ -88,7 +88,7 @@ struct HTTPRequestReaderTests {
         ("GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505), ("GET / HTTP/9.9.9\r\nHost: a\r\n\r\n", 400),
         ("GET / http/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\n\r\n", 400), ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
-        // Chunks.
+        // Chunked bodies.
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\n\r\n", 400),
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n", 400),
         ("PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n", 400),
@@ -108,17 +108,17 @@ struct HTTPRequestReaderTests {
         ("GET / HTTP/1.1\r\nHost: a\r\n" + String(repeating: "a:\r\n", count: 101), 431),
         ("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n", 417),
     ])
-    func `what could be read in two ways, and what is too much, is refused`(text: String, status: Int) {
+    func `ambiguous and oversized requests are refused`(text: String, status: Int) {
         for size in [1, 5, Int.max] { #expect(Self.read(text, slices: size) == ["\(status)"]) }
     }
 
-    @Test func `a body of the limit is taken, one byte more is refused`() {
+    @Test func `a body of the limit is accepted, and one more byte is refused`() {
         let head = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"
         #expect(Self.read(head + "abc", body: 3) == ["PUT / abc"])
         #expect(Self.read(head + "abc", body: 2) == ["413"])
     }
 
-    @Test func `who waits to be asked for a body is asked once, and not for one too long`() {
+    @Test func `a client that waits for 100 Continue gets it once, and not for a body that is too long`() {
         let head = "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: "
         #expect(Self.read(head + "3\r\n\r\nabc", slices: 1) == ["continue", "PUT / abc"])
         #expect(Self.read(head + "0\r\n\r\n") == ["PUT / "])
@@ -144,7 +144,7 @@ struct HTTPRequestReaderTests {
         ("HTTP/1.1", "Connection: x , Close\r\n", false), ("HTTP/1.0", "", false),
         ("HTTP/1.0", "Connection: Keep-Alive\r\n", true),
     ])
-    func `the connection stays as both versions say`(version: String, field: String, stays: Bool) throws {
+    func `the connection stays open as each version requires`(version: String, field: String, stays: Bool) throws {
         var reader = HTTPRequestReader(headLimit: 400, bodyLimit: 100)
         var position = 0
         let text = "GET / \(version)\r\nHost: a\r\n\(field)\r\n"

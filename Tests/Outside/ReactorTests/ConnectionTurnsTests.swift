@@ -4,11 +4,11 @@ import LoopTesting
 import Reactor
 import Testing
 
-/// What keeps thousands of connections that come, speak or go in the same moment from holding up datagrams, and a flood of
-/// datagrams from holding up connections.
+/// Thousands of connections that open, send or close at the same moment must not delay datagrams. A flood of datagrams
+/// must not delay connections.
 @Suite("Turns of connections", .timeLimit(.minutes(10)))
 struct ConnectionTurnsTests {
-    /// Phones on connections, and a socket for datagrams, on one loop.
+    /// A loop with the connections of many phones and one socket for datagrams.
     actor Crowd {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>
@@ -17,9 +17,9 @@ struct ConnectionTurnsTests {
         private var listener: StreamListener?
         private var accepted: [StreamConnection] = []
         private var phones: [StreamConnection] = []
-        /// The first connection is a trusted peer's.
+        /// Whether the first connection belongs to a trusted peer.
         private var hasTrunk = false
-        /// Called with what is told.
+        /// Called with each event that is reported.
         private var told: (String) -> Void = { _ in }
         nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
 
@@ -73,7 +73,7 @@ struct ConnectionTurnsTests {
             sender.flush()
         }
 
-        /// From now on a datagram comes when that happens for the first time.
+        /// Sends a datagram when this event is reported for the first time.
         func sendDatagram(atFirst cause: String) {
             var isFirst = true
             told = { what in
@@ -85,20 +85,21 @@ struct ConnectionTurnsTests {
 
         func endPhones() { for phone in phones { phone.close() } }
 
-        /// All phones send something, then datagrams come: the loop finds both.
+        /// Lets all phones send something, and sends datagrams after that. The loop finds both at the same time.
         func speakAll() {
             for phone in phones { phone.send([1]) }
             sendDatagrams(1)
         }
 
-        /// As many datagrams come as are read at once, and again after each time. Between them one phone sends something.
+        /// Sends as many datagrams as are read at once, and the same number again after each read. In between, one
+        /// phone sends something.
         func flood() {
             told = { what in if what == "datagrams" { self.sendDatagrams(DatagramBatch.capacity) } }
             sendDatagrams(DatagramBatch.capacity)
             phones.first?.send([1])
         }
 
-        /// The trunk has more to say each time when it was heard, and a phone something once.
+        /// Lets the trunk send more each time that its bytes were read, and lets a phone send something once.
         func floodTrunk() {
             told = { what in if what == "call" { self.phones.first?.send([1]) } }
             for phone in phones { phone.send([1]) }
@@ -150,7 +151,7 @@ struct ConnectionTurnsTests {
         #expect(place <= 4)
     }
 
-    @Test func `a datagram does not wait for connections on which something has come before it`() async throws {
+    @Test func `a datagram does not wait for connections with earlier bytes`() async throws {
         let order = try await happenings(2, phones: 20) { crowd in await crowd.speakAll() }
         #expect(order.first == "datagrams")
     }
@@ -160,7 +161,7 @@ struct ConnectionTurnsTests {
         #expect(order.contains("message"))
     }
 
-    @Test func `a trusted peer who always has more lets phones have their turn`() async throws {
+    @Test func `a trusted peer that always has more bytes leaves phones their turn`() async throws {
         let order = try await happenings(100, phones: 2, hasTrunk: true) { crowd in await crowd.floodTrunk() }
         #expect(order.contains("message"))
     }

@@ -84,14 +84,14 @@ struct EventLoopTests {
         loop.run()
     }
 
-    @Test func `who runs a loop on a thread of its own goes on when it was stopped`() async throws {
+    @Test func `a thread that runs a loop continues after the loop is stopped`() async throws {
         let loop = try EventLoop()
         loop.post { loop.post { loop.stop() } }
         try await loop.runOnThread(name: "a name of more than 15 characters")
         #expect(!loop.isRunning)
     }
 
-    @Test func `jobs that post jobs for ever do not starve timers`() async throws {
+    @Test func `jobs that post jobs forever do not starve timers`() async throws {
         try await withLoop { loop in
             let mailbox = Mailbox<Bool>()
             let bench = Bench(loop)

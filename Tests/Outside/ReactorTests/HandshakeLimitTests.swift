@@ -12,7 +12,7 @@ struct HandshakeLimitTests {
         Endpoint(IPAddress(v4: 0x7f00_0000 + number), port)
     }
 
-    @Test func `what proves nothing counts four times, a trusted peer not at all`() {
+    @Test func `a handshake without a password counts four times, and one of a trusted peer does not count`() {
         var refused = 0
         let trusted = peer(9)
         let limit = HandshakeLimit(
@@ -21,7 +21,7 @@ struct HandshakeLimitTests {
         #expect(refused == 40)
         #expect(limit.admits(peer(2), now: now))
         #expect((0..<50).count { _ in limit.admits(trusted, now: now) } == 50)
-        // Each that has shown a password makes room for one more.
+        // Each connection that has shown a password makes room for another one.
         let served = (0..<60).count { _ in
             guard limit.admits(peer(3), now: now) else { return false }
             limit.proved(peer(3), now: now)

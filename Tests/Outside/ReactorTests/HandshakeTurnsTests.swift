@@ -5,12 +5,12 @@ import LoopTesting
 import Reactor
 import Testing
 
-/// What keeps thousands of handshakes that are done in the same moment from holding up datagrams.
+/// Thousands of handshakes that end at the same moment must not delay datagrams.
 @Suite("Turns of handshakes", .timeLimit(.minutes(10)))
 struct HandshakeTurnsTests {
     static let phoneCount = 20
 
-    /// Where the daemon's loop and that of the phones wait for each other. The limit ends a test that has gone wrong.
+    /// Lets the daemon's loop and the phones' loop wait for each other. The time limit ends a test that hangs.
     final class Gate: Sendable {
         private let semaphore = DispatchSemaphore(value: 0)
 
@@ -19,7 +19,8 @@ struct HandshakeTurnsTests {
         func wait() { #expect(semaphore.wait(timeout: .now() + 30) == .success) }
     }
 
-    /// Phones that connect in the same moment, on a loop of their own, and one who says nonsense when they are done.
+    /// Phones that connect at the same moment, on a loop of their own, and a stranger that sends invalid data after
+    /// them.
     actor Phones {
         private let loop: EventLoop
         private var phones: [StreamConnection] = []
@@ -29,8 +30,8 @@ struct HandshakeTurnsTests {
 
         init(_ loop: EventLoop) { self.loop = loop }
 
-        /// No phone says anything before all of them have been accepted. The stranger's nonsense is looked at behind the
-        /// last word of each phone, so that all handshakes are done when the stranger is turned away.
+        /// Connects all phones. No phone sends anything before all connections are accepted. The stranger's data is
+        /// handled after the last message of each phone, so all handshakes are done when the stranger is refused.
         func connect(to target: Endpoint, _ context: TLSContext, accepted: Gate, done: Gate) throws {
             for _ in 0..<HandshakeTurnsTests.phoneCount {
                 phones.append(
@@ -58,7 +59,7 @@ struct HandshakeTurnsTests {
         }
     }
 
-    /// Who accepts them, and gets a datagram as soon as the first of them is there.
+    /// The server of the phones. It gets a datagram as soon as the first connection is there.
     actor Host {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>
@@ -74,7 +75,7 @@ struct HandshakeTurnsTests {
             self.mailbox = mailbox
         }
 
-        /// With the last of them the loop stands still until all handshakes are done.
+        /// Listens. After the last connection, the loop stops until all handshakes are done.
         func listen(_ context: TLSContext, accepted: Gate, done: Gate) throws -> Endpoint {
             let (sender, receiver) = (
                 try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop),

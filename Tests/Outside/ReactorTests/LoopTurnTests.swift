@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Turns of the loop", .timeLimit(.minutes(10)))
 struct LoopTurnTests {
-    /// A socket on whose datagrams the handler orders something, and a timer of each kind that does it.
+    /// A socket whose handler arms a timer of a certain turn for the current time.
     actor Receiver {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>
@@ -19,7 +19,7 @@ struct LoopTurnTests {
             self.mailbox = mailbox
         }
 
-        /// Two batches wait on the socket before it is looked at for the first time.
+        /// Opens the socket. Two batches already wait on it when it is read for the first time.
         func open(turn: LoopTurn) throws {
             let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
             let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: loop)
@@ -52,15 +52,16 @@ struct LoopTurnTests {
         }
     }
 
-    @Test func `what has the first turn is called before the next batch of datagrams is read`() async throws {
+    @Test func `the first turn comes before the next batch of datagrams is read`() async throws {
         #expect(try await order(turn: .first) == ["batch of 16", "timer", "batch of 16"])
     }
 
-    @Test func `what has the usual turn waits for the datagrams that wait already`() async throws {
+    @Test func `the usual turn comes after the datagrams that already wait`() async throws {
         #expect(try await order(turn: .usual) == ["batch of 16", "batch of 16", "timer"])
     }
 
-    /// A socket and a listener for TLS: two batches and some connections wait before either is looked at.
+    /// A socket and a TLS listener. Two batches and some connections already wait when they are read for the first
+    /// time.
     actor Crowd {
         private let loop: EventLoop
         private let mailbox: Mailbox<String>

@@ -5,7 +5,7 @@ import LoopTesting
 import Reactor
 import Testing
 
-/// What needs a process of its own: signals, limits and traps.
+/// Tests that need a process of their own: signals, limits and traps.
 @Suite("Loop and process", .timeLimit(.minutes(10)))
 struct ProcessTests {
     @Test func `signals come as events`() async {
@@ -37,13 +37,13 @@ struct ProcessTests {
         }
     }
 
-    @Test func `without descriptors accepting pauses and goes on later`() async {
+    @Test func `without descriptors, accepting pauses and continues later`() async {
         await #expect(processExitsWith: .success) {
             try await StreamBench.with { bench in
                 let target = try await bench.listen()
                 let last = dup(0)
                 close(last)
-                // One more for the client's socket, none for the server's.
+                // One descriptor is left: for the client's socket. None is left for the server's.
                 var limit = rlimit()
                 unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
                 limit.rlim_cur = rlim_t(last + 1)
@@ -51,7 +51,7 @@ struct ProcessTests {
                 try await bench.connect(to: target)
                 let connected = try await bench.client.next()
                 #expect(connected == .connected)
-                // The connection waits in the kernel's queue; its end on our side comes with descriptors.
+                // The connection waits in the kernel's queue. The server accepts it when there are descriptors again.
                 await bench.at(.client) { $0.send([1]) }
                 limit.rlim_cur = limit.rlim_max
                 unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
@@ -64,7 +64,7 @@ struct ProcessTests {
     }
 
     @Test
-    func `signals come to a loop whose thread was started by another one than made the watches, both without signals`()
+    func `signals reach a loop whose thread and watches come from two threads that block signals`()
         async
     {
         await #expect(processExitsWith: .success) {
@@ -77,7 +77,7 @@ struct ProcessTests {
         }
     }
 
-    @Test func `signals that the parent had blocked come all the same`() async {
+    @Test func `signals that the parent has blocked are received`() async {
         await #expect(processExitsWith: .success) {
             try await withLoop { loop in
                 let watches = try await Bench(loop).run { bench in
@@ -107,11 +107,11 @@ private func onThreadWithoutSignals<Made: Sendable>(
     return try await done.next().get()
 }
 
-/// Watches of three signals on a loop.
+/// Watches of three signals on one loop.
 private struct Watches: Sendable {
     private let loop: EventLoop
     private let watches: [SignalWatch]
-    /// The signals that they tell of; `nil` when they have had their time.
+    /// The signals that were reported; `nil` when the waiting time is over.
     private let told = Mailbox<Int32?>()
 
     init(on loop: EventLoop) throws {
@@ -124,8 +124,8 @@ private struct Watches: Sendable {
         ]
     }
 
-    /// The signal is told of once before the loop has taken ten turns; libevent needs two. It goes to the loop's thread, since
-    /// others may let it through.
+    /// Expects one report of the signal within ten turns of the loop. libevent needs two. The signal is sent to the
+    /// loop's thread, because other threads may not block it.
     func expect(_ signal: Int32, at place: SourceLocation = #_sourceLocation) async throws {
         loop.post {
             raise(signal)

@@ -22,7 +22,7 @@ struct ProxyHeaderTests {
             + body + more
     }
 
-    @Test func `version 1 names the peer, and what follows is not its own`() {
+    @Test func `version 1 names the peer, and does not include the bytes after it`() {
         let line = "PROXY TCP4 192.0.2.1 127.0.0.1 40000 5060\r\n"
         #expect(read(line + "REGISTER") == .header(length: line.utf8.count, source: Self.v4))
         let long = "PROXY TCP6 2001:db8::1 ::1 40000 5061\r\n"
@@ -56,7 +56,7 @@ struct ProxyHeaderTests {
         "PROXY TCP4 192.0.2.1 127.0.0.1 40000 5060\n", "PROXY TCP4  192.0.2.1 127.0.0.1 40000 5060\r\n",
         "PROXY \r\n", "PROXY \n", "proxy TCP4 192.0.2.1 127.0.0.1 40000 5060\r\n",
     ])
-    func `what is no header is refused`(text: String) { #expect(read(text) == .invalid) }
+    func `invalid headers are refused`(text: String) { #expect(read(text) == .invalid) }
 
     @Test func `a header that is too long, too short or of another version is refused`() {
         #expect(read("PROXY " + String(repeating: "x", count: 200)) == .invalid)

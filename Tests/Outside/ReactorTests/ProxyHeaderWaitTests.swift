@@ -8,19 +8,22 @@ struct ProxyHeaderWaitTests {
     private static let header = "PROXY TCP4 192.0.2.1 192.0.2.2 40000 5060\r\n"
     private static let named = Endpoint(IPAddress(v4: 0xc000_0201), 40_000)
 
-    /// A listener in the turn of the connections, before which all that is usual is called; its connections are a balancer's.
+    /// Runs a test with a listener whose connections come from a load balancer. Its turn is the one of connections,
+    /// which comes after the usual turn.
     private func withBalancer(_ body: (StreamBench, Endpoint) async throws -> Void) async throws {
         try await StreamBench.with { bench in
             var limits = StreamConnection.Limits()
             limits.turn = .connections
-            // On a busy machine the peer's bytes may be late; none of these tests is about the time that it has.
+            // On a busy machine, the peer's bytes may come late. None of these tests is about that time limit.
             limits.openTimeout = .seconds(600)
             let block = try #require(AddressBlock("127.0.0.0/8"))
             try await body(bench, try await bench.listen(limits: limits, balancers: [block]))
         }
     }
 
-    /// Connects and sends; gives our own end.
+    /// Connects and sends the text.
+    ///
+    /// - Returns: the address of the client's side.
     private func connect(_ index: Int, _ bench: StreamBench, to target: Endpoint, _ text: String) async throws
         -> Endpoint
     {
@@ -42,7 +45,7 @@ struct ProxyHeaderWaitTests {
         }
     }
 
-    @Test func `a header that comes in pieces is taken, and what follows it is the peer's`() async throws {
+    @Test func `a header that comes in pieces is accepted, and the bytes after it belong to the peer`() async throws {
         try await withBalancer { bench, target in
             let (first, rest) = (Self.header.prefix(30), Self.header.dropFirst(30))
             _ = try await connect(0, bench, to: target, String(first))
@@ -62,7 +65,7 @@ struct ProxyHeaderWaitTests {
         }
     }
 
-    @Test func `a watch that stands before the timer that ends it is a mistake`() async {
+    @Test func `a watch that is declared before the timer that ends it is a mistake`() async {
         await #expect(processExitsWith: .failure) {
             let loop = try EventLoop()
             let timer = try LoopTimer(on: loop, turn: .connections) {}

@@ -18,16 +18,17 @@ struct ResumptionTests {
         tickets = try TicketKeys()
     }
 
-    /// All contexts share their ticket keys, as those of one daemon do before and after SIGHUP.
+    /// Returns a context. All contexts share their ticket keys, as the contexts of one daemon do before and after
+    /// SIGHUP.
     private func context(_ clients: TLSContext.ClientCertificates) throws -> TLSContext {
         try TLSContext.server(
             identities: [TLSIdentity(certificate: .bytes(server.certificate), key: .bytes(server.key))],
             clients: clients, tickets: tickets)
     }
 
-    /// Connects twice, the second time with the ticket of the first.
+    /// Connects twice, the second time with the ticket of the first connection.
     ///
-    /// - Returns: whether the second handshake was short, and who the peer is by then.
+    /// - Returns: whether the second handshake was abbreviated, and the identity of the peer after it.
     private func connect(
         showing shown: SelfSignedCertificate?, first: TLSContext.ClientCertificates,
         second: TLSContext.ClientCertificates
@@ -37,7 +38,7 @@ struct ResumptionTests {
             let client = try TLSContext.client(
                 authority: .bytes(server.certificate), certificate: shown.map { .bytes($0.certificate) },
                 key: shown.map { .bytes($0.key) })
-            // So that the tickets of TLS 1.3 have come, which stand before it.
+            // The tickets of TLS 1.3 come before this byte, so they have arrived when it arrives.
             await bench.setReply { $0.send([2]) }
             let target = try await bench.listen(tls: try context(first))
             let earlier = try client.makeClientSession(host: "127.0.0.1")
@@ -58,13 +59,13 @@ struct ResumptionTests {
         return result
     }
 
-    @Test func `phones resume, whatever clients may show`() async throws {
+    @Test func `phones resume sessions, with and without requests for certificates`() async throws {
         for clients: TLSContext.ClientCertificates in [.unknown, .mayShow(.bytes(peer.certificate))] {
             #expect(try await connect(showing: nil, first: clients, second: clients).isResumed)
         }
     }
 
-    @Test func `whoever has shown a certificate shows it again`() async throws {
+    @Test func `a peer that has shown a certificate shows it again`() async throws {
         let clients = TLSContext.ClientCertificates.mayShow(.bytes(peer.certificate))
         let found = try await connect(showing: peer, first: clients, second: clients)
         #expect(!found.isResumed)
@@ -76,7 +77,7 @@ struct ResumptionTests {
         let found = try await connect(showing: peer, first: first, second: second)
         #expect(!found.isResumed)
         #expect(found.names == [])
-        // For phones as well: the same keys, but another session context.
+        // The same for phones: the same keys, but another session context.
         #expect(try await !connect(showing: nil, first: first, second: second).isResumed)
         #expect(try await !connect(showing: nil, first: .unknown, second: first).isResumed)
     }

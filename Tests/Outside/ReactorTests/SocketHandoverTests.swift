@@ -6,17 +6,17 @@ import Reactor
 import ScenarioReplay
 import Testing
 
-/// Sockets that somebody else has opened for this process.
+/// Sockets that another program has opened for this process.
 @Suite("Sockets handed over", .timeLimit(.minutes(10)), .serialized)
 struct SocketHandoverTests {
-    /// A copy of a socket's descriptor, at a number that is told as the first of those handed over.
+    /// Copies the descriptor of a socket to a number that can be named as the first of those handed over.
     private func copy(_ descriptor: Int32) -> Int32 { fcntl(descriptor, F_DUPFD_CLOEXEC, 700) }
 
     private func environment(_ count: Int, for process: Int32 = getpid(), names: String = "") -> [String: String] {
         ["LISTEN_FDS": "\(count)", "LISTEN_PID": "\(process)", "LISTEN_FDNAMES": names]
     }
 
-    @Test func `whoever binds the address gets the socket that was handed over`() async throws {
+    @Test func `a bind to the address gets the socket that was handed over`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
                 let opened = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
@@ -26,20 +26,20 @@ struct SocketHandoverTests {
                 bench.loop.handover = SocketHandover(
                     environment: environment(1, names: "sip"), process: getpid(), first: first)
                 #expect(bench.loop.handover.unclaimed.map(\.place) == [.datagrams(place)])
-                // The port is in use: a socket of its own could not have it.
+                // The port is in use, so the daemon could not bind a new socket to it.
                 let taken = try UDPSocket(boundTo: place, on: bench.loop)
                 #expect(taken.local == place)
                 #expect(bench.loop.handover.unclaimed.isEmpty)
-                // What was handed over is not for us to leave to others.
+                // Sockets that were handed over are not handed on.
                 #expect(bench.loop.handover.opened.isEmpty)
             }
         }
     }
 
-    @Test func `a socket of another kind is nobody's, and keeps its name`() async throws {
+    @Test func `a socket of another kind is not used, and keeps its name`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
-                // For UDP and TCP.
+                // One port for UDP and TCP.
                 let port = try #require(ReservedPort.any())
                 defer { withExtendedLifetime(port) {} }
                 let opened = try UDPSocket(boundTo: Endpoint(.loopbackV4, port.number), on: bench.loop)
@@ -55,7 +55,7 @@ struct SocketHandoverTests {
         }
     }
 
-    @Test func `variables for another process say nothing`() {
+    @Test func `variables for another process are ignored`() {
         #expect(SocketHandover(environment: environment(3, for: 1), process: getpid()).unclaimed.isEmpty)
         #expect(SocketHandover(environment: ["LISTEN_FDS": "3"], process: getpid()).unclaimed.isEmpty)
         for count in ["-1", "x", "", "99999999999"] {
@@ -64,7 +64,7 @@ struct SocketHandoverTests {
         }
     }
 
-    @Test func `what this program opens has a name that a manager takes, and is known again by it`() async throws {
+    @Test func `a socket that this program opens has a valid name, and is recognized by it`() async throws {
         try await withLoop { loop in
             try await Bench(loop).run { bench in
                 let opened = try UDPSocket(boundTo: Endpoint(IPAddress(high: 0, low: 1), 0), on: bench.loop)
@@ -78,7 +78,7 @@ struct SocketHandoverTests {
         }
     }
 
-    @Test func `a manager hears what it is told, with the sockets that are left to it`() throws {
+    @Test func `a manager gets the notifications, and the sockets that are left to it`() throws {
         let path = NSTemporaryDirectory() + "notify-\(UUID().uuidString)"
         let manager = try Listener(at: path)
         let variables = ["NOTIFY_SOCKET": path, "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "\(getpid())"]
@@ -97,7 +97,7 @@ struct SocketHandoverTests {
     }
 }
 
-/// A socket that a service's words come to.
+/// A socket that receives the messages of a service to its manager.
 private final class Listener {
     let number: Int32
     private let path: String

@@ -4,7 +4,7 @@ import Glibc
 import LoopTesting
 import Reactor
 
-/// What happened on one connection, as the tests see it.
+/// An event on one connection, as the tests see it.
 enum StreamEvent: Sendable, Equatable {
     case accepted(remote: Endpoint)
     case refused(remote: Endpoint)
@@ -13,7 +13,7 @@ enum StreamEvent: Sendable, Equatable {
     case closed(StreamCloseReason)
 }
 
-/// A listener and connections of both sides, living on one loop.
+/// A listener, and both sides of its connections, on one loop.
 actor StreamBench {
     enum Side: Sendable { case server, client }
 
@@ -25,18 +25,18 @@ actor StreamBench {
     var listener: StreamListener?
     var accepted: [StreamConnection] = []
     var connected: [StreamConnection] = []
-    /// How many bytes the server's handler uses at a time.
+    /// How many bytes the server's handler uses in one call.
     var appetite = Int.max
-    /// What it does besides.
+    /// Called by the server's handler after it has used bytes.
     var reply: @Sendable (StreamConnection) -> Void = { _ in }
     /// Called when a connection was accepted and started.
     private var started: @Sendable () -> Void = {}
-    /// It lets others have their turn when it has eaten.
+    /// Whether the handler ends its turn when it has used that many bytes.
     var endsTurns = false
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Runs a test with a bench and ends the cycle of actor, connections and handlers afterwards.
+    /// Runs a test with a bench. Afterwards it breaks the reference cycle of actor, connections and handlers.
     static func with(_ body: (StreamBench) async throws -> Void) async throws {
         try await withLoop { loop in
             let bench = StreamBench(loop)
@@ -121,7 +121,7 @@ actor StreamBench {
 }
 
 extension Mailbox<StreamEvent> {
-    /// Joins what is received until there are `count` bytes.
+    /// Collects received bytes until there are `count` of them.
     func bytes(_ count: Int) async throws -> [UInt8] {
         var all: [UInt8] = []
         while all.count < count {
@@ -132,7 +132,7 @@ extension Mailbox<StreamEvent> {
     }
 }
 
-/// A peer without a loop: it can end its side and go on reading, which no ``StreamConnection`` does.
+/// A peer without a loop. It can close its writing side and keep reading, which a ``StreamConnection`` never does.
 struct RawPeer: ~Copyable {
     private let descriptor: Int32
 
@@ -160,7 +160,7 @@ struct RawPeer: ~Copyable {
 
     /// Reads to the end.
     ///
-    /// - Returns: what came, and whether the connection was ended in good order, and not reset.
+    /// - Returns: the bytes, and whether the connection was closed in order, not reset.
     func readToEnd() -> (bytes: [UInt8], endsWell: Bool) {
         var room = [UInt8](repeating: 0, count: 64 << 10)
         var bytes: [UInt8] = []
@@ -171,7 +171,9 @@ struct RawPeer: ~Copyable {
         }
     }
 
-    /// Reads to the end, and counts.
+    /// Reads to the end.
+    ///
+    /// - Returns: the number of bytes.
     func countToEnd() -> Int {
         var room = [UInt8](repeating: 0, count: 64 << 10)
         var count = 0

@@ -11,7 +11,7 @@ struct StreamConnectionTests {
         try await StreamBench.with(body)
     }
 
-    /// A bench with one connection, open on both sides.
+    /// Runs a test with a bench and one connection, which is open on both sides.
     private func withPair(
         limits: StreamConnection.Limits = .init(), _ body: (StreamBench) async throws -> Void
     ) async throws {
@@ -64,7 +64,8 @@ struct StreamConnectionTests {
 
     @Test func `a refused connection is reported`() async throws {
         try await withBench { bench in
-            let target = try await bench.listen()
+            // No other test listens at this address, so none takes the port that becomes free.
+            let target = try await bench.listen(Endpoint(try #require(IPAddress("127.0.0.77")), 0))
             await bench.stopListening()
             try await bench.connect(to: target)
             try await bench.client.expect(.closed(.system(SystemError(call: "connect", code: ECONNREFUSED))))
@@ -79,7 +80,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `bytes that were not used come again with those that follow`() async throws {
+    @Test func `unused bytes come again together with the next ones`() async throws {
         try await withPair { bench in
             await bench.setAppetite(2)
             await bench.at(.client) { $0.send([1, 2, 3]) }
@@ -89,7 +90,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `what is left at the end of a turn comes again without new input`() async throws {
+    @Test func `bytes that are left at the end of a turn come again without new input`() async throws {
         try await withPair { bench in
             await bench.setAppetite(2, endsTurns: true)
             await bench.at(.client) { $0.send([1, 2, 3, 4, 5]) }
@@ -99,7 +100,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `nothing is read while output waits above its mark`() async throws {
+    @Test func `nothing is read while the output is above its mark`() async throws {
         var limits = StreamConnection.Limits()
         limits.output = 8 << 20
         limits.outputMark = 64 << 10
@@ -122,7 +123,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `a connection that is finished sends what waits, and tells its end`() async throws {
+    @Test func `a finished connection sends its output, and then its end`() async throws {
         var limits = StreamConnection.Limits()
         limits.output = 8 << 20
         try await withPair(limits: limits) { bench in
@@ -138,7 +139,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `the peer's end is reported once, and ours not at all`() async throws {
+    @Test func `the peer's end is reported once, and our own end is not`() async throws {
         try await withPair { bench in
             await bench.at(.client) { $0.close() }
             try await bench.server.expect(.closed(.peerClosed))
@@ -156,7 +157,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `a flushing close sends what waits, even when nobody holds the connection`() async throws {
+    @Test func `a flushing close sends the output, even if the connection has no owner`() async throws {
         var limits = StreamConnection.Limits()
         limits.output = 8 << 20
         try await withPair(limits: limits) { bench in
@@ -177,19 +178,19 @@ struct StreamConnectionTests {
             await bench.at(.client) { $0.setReading(false) }
             let block = [UInt8](repeating: 0, count: 64 << 10)
             await bench.at(.server) { connection in
-                // More than any loopback socket buffers.
+                // More than the buffers of a loopback socket hold.
                 for _ in 0..<1000 where connection.outputCount <= 256 << 10 { connection.send(block) }
             }
             try await bench.server.expect(.closed(.outputOverflow))
         }
     }
 
-    @Test func `what the kernel does not take at once arrives whole and in its order`() async throws {
+    @Test func `output that the kernel does not accept at once arrives complete and in order`() async throws {
         var limits = StreamConnection.Limits()
         limits.output = 16 << 20
         try await withPair(limits: limits) { bench in
             await bench.at(.client) { $0.setReading(false) }
-            // Blocks of many lengths, more of them than any loopback socket buffers.
+            // Blocks of many lengths, together more than the buffers of a loopback socket hold.
             let blocks = (1...3000).map { [UInt8](repeating: UInt8(truncatingIfNeeded: $0), count: $0) }
             let waits = await bench.at(.server) { connection in
                 for block in blocks { connection.send(block) }
@@ -205,7 +206,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `a peer that takes nothing of what waits is closed in time`() async throws {
+    @Test func `a peer that does not read the waiting output is closed in time`() async throws {
         var limits = StreamConnection.Limits()
         limits.output = 16 << 20
         limits.outputTimeout = .milliseconds(20)
@@ -216,7 +217,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `who has ended his side still gets what waits for him`() async throws {
+    @Test func `a peer that has ended its side still gets the waiting output`() async throws {
         var limits = StreamConnection.Limits()
         limits.output = 16 << 20
         limits.answersAfterEnd = true
@@ -232,7 +233,7 @@ struct StreamConnectionTests {
         }
     }
 
-    /// What was not read makes the kernel reset a connection that is closed at once.
+    /// If a connection is closed at once, unread bytes make the kernel reset it.
     @Test(arguments: [false, true])
     func `the last that is sent arrives although something was not read, if we wait for the peer's end`(
         finishes: Bool
@@ -253,19 +254,19 @@ struct StreamConnectionTests {
             if finishes { try await bench.server.expect(.closed(.finished)) }
             let end = peer.readToEnd()
             #expect(end.bytes == [1, 2, 3] && end.endsWell)
-            // What comes now is dropped as well.
+            // The bytes that come now are discarded as well.
             peer.send(100_000)
         }
     }
 
-    @Test func `a peer that is gone when it is sent something is heard to its last word`() async throws {
+    @Test func `all bytes of a peer that has gone are read, even if a send to it fails`() async throws {
         try await withPair { bench in
             await bench.at(.server) { $0.setReading(false) }
             await bench.at(.client) { connection in
                 connection.send([7])
                 connection.close()
             }
-            // The first bytes tell the kernel that nobody is there, the second ones us.
+            // The first bytes tell the kernel that the peer has gone, and the second ones tell us.
             await bench.at(.server) { connection in
                 connection.send([1])
                 connection.send([2])
@@ -277,13 +278,13 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `what a handler sends leaves together when it returns`() async throws {
+    @Test func `the output of a handler leaves together when the handler returns`() async throws {
         try await withPair { bench in
             await bench.setReply { connection in
                 for _ in 0..<40_000 { connection.send([UInt8(truncatingIfNeeded: connection.outputCount)]) }
             }
             await bench.at(.client) { $0.send([7]) }
-            // The more of it was kept back before it, the greater the byte; at most 16 KiB are.
+            // The value of each byte says how many bytes were kept back before it: at most 16 KiB.
             let got = try await bench.client.bytes(40_000)
             #expect(got == (0..<40_000).map { UInt8(truncatingIfNeeded: $0 % (16 << 10)) })
         }
@@ -305,7 +306,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `a flushing close of what the kernel has taken loses nothing`() async throws {
+    @Test func `a flushing close loses no bytes that the kernel has accepted`() async throws {
         try await withPair { bench in
             await bench.at(.server) { connection in
                 connection.send([1, 2, 3])
@@ -348,7 +349,7 @@ struct StreamConnectionTests {
         }
     }
 
-    @Test func `a listener at its limit goes on when a connection has ended`() async throws {
+    @Test func `a listener at its limit continues when a connection has ended`() async throws {
         try await withBench { bench in
             let target = try await bench.listen(limit: 1)
             try await bench.connect(to: target)
@@ -376,7 +377,7 @@ struct StreamConnectionTests {
             #expect(status.st_mode & 0o777 == 0o600)
             #expect(try UnixSocket.isListening(at: path))
             try await bench.server.expect(.accepted(remote: Endpoint(.anyV4, 0)))
-            // A second listener must not take the path of one that lives.
+            // A second listener must not take over the path of a running listener.
             await #expect { try await bench.listen(unixPath: path) } throws: {
                 ($0 as? SystemError)?.isAddressInUse == true
             }

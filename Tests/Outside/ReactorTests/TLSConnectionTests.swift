@@ -96,7 +96,7 @@ struct TLSConnectionTests {
         }
     }
 
-    @Test func `a client that says nothing is closed when the handshake takes too long`() async throws {
+    @Test func `a silent client is closed when the handshake takes too long`() async throws {
         try await StreamBench.with { bench in
             var limits = StreamConnection.Limits()
             limits.openTimeout = .milliseconds(20)
@@ -106,8 +106,8 @@ struct TLSConnectionTests {
         }
     }
 
-    /// Its loop is held up from the moment it has accepted the connection.
-    @Test func `a handshake waits for nothing that its loop has to do`() async throws {
+    /// The loop is blocked from the moment that it has accepted the connection.
+    @Test func `a handshake does not wait for the work of its loop`() async throws {
         let gate = DispatchSemaphore(value: 0)
         try await StreamBench.with { server in
             let target = try await server.listen(tls: self.server(Self.identity()))
@@ -132,7 +132,7 @@ struct TLSConnectionTests {
         }
     }
 
-    @Test func `contexts say what is wrong with their files`() throws {
+    @Test func `contexts report the problems of their files`() throws {
         let (one, other) = (try Self.identity(), try Self.identity())
         #expect(throws: TLSError.keyDoesNotMatchCertificate) {
             try TLSContext.server(certificate: .bytes(one.certificate), key: .bytes(other.key))

@@ -11,7 +11,7 @@ struct UDPSocketTests {
         let source: Endpoint
     }
 
-    /// Two sockets on loopback; what the second one receives goes to the mailbox, batch by batch.
+    /// Two sockets on loopback. The datagrams that the second one receives go to the mailbox, batch by batch.
     actor Pair {
         let loop: EventLoop
         let mailbox: Mailbox<[Datagram]>
@@ -28,7 +28,7 @@ struct UDPSocketTests {
         func open(_ address: IPAddress, datagramLimit: Int) throws -> (Endpoint, Endpoint) {
             let sender = try UDPSocket(boundTo: Endpoint(address, 0), on: loop)
             let receiver = try UDPSocket(boundTo: Endpoint(address, 0), on: loop, datagramLimit: datagramLimit)
-            // Isolated to this actor without assumeIsolated: the socket calls it on the loop's thread only.
+            // This runs on the actor without `assumeIsolated`: the socket calls it only on the loop's thread.
             try receiver.receive { batch in
                 self.batches += 1
                 self.mailbox.put(
@@ -47,7 +47,7 @@ struct UDPSocketTests {
             for datagram in datagrams { sender?.queue(datagram, to: target) }
         }
 
-        /// Ends the cycle of this actor, its socket and the handler.
+        /// Breaks the reference cycle of the actor, its socket and the handler.
         func close() {
             receiver?.close()
             sender?.close()
@@ -71,7 +71,7 @@ struct UDPSocketTests {
         try await withLoop { loop in
             let bench = Bench(loop)
             let drops = try await bench.run { bench in
-                // It is bound and never receives: eight megabytes at most fit.
+                // This socket is bound and never reads: at most eight megabytes fit into its buffer.
                 let receiver = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 let sender = try UDPSocket(boundTo: Endpoint(.loopbackV4, 0), on: bench.loop)
                 #expect(receiver.receiveDrops == 0)
@@ -126,7 +126,7 @@ struct UDPSocketTests {
         }
     }
 
-    @Test func `one refused datagram does not hold up those behind it`() async throws {
+    @Test func `one refused datagram does not delay the next ones`() async throws {
         try await withPair { pair, mailbox in
             let (_, target) = try await pair.open(.loopbackV4, datagramLimit: 65_535)
             await pair.send([[1]], to: Endpoint(IPAddress(high: 0, low: 1), target.port))

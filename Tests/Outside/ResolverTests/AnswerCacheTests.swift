@@ -30,7 +30,7 @@ struct AnswerCacheTests {
         #expect(cache.answer(to: DNSQuestion(.srv, "a.example"), now: start) == nil)
     }
 
-    @Test func `a full cache forgets what has expired first, then what would expire next`() {
+    @Test func `a full cache first removes expired answers, then the ones that expire next`() {
         var cache = AnswerCache(capacity: 8)
         for number in 1...8 {
             cache.store(

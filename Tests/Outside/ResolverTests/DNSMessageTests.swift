@@ -14,7 +14,7 @@ struct DNSMessageTests {
         #expect(timeToLive(message.bytes) == 20)
     }
 
-    @Test func `a time with the highest bit set is none`() {
+    @Test func `a time with the highest bit set is ignored`() {
         var message = FakeMessage(question: "a", type: 1)
         message.add(.a(1), timeToLive: 0x8000_0001)
         #expect(timeToLive(message.bytes) == 0)

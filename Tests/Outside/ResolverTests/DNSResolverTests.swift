@@ -25,7 +25,7 @@ struct DNSResolverTests {
         }
     }
 
-    /// All questions that were asked before the one for `mark`, which is asked now to mark the end.
+    /// Returns all questions that were asked before the one for `mark`. It asks that one now to mark the end.
     private func questions(_ server: FakeNameServer, _ resolver: DNSResolver) async throws -> [String] {
         _ = try? await resolver.candidates(for: ServerQuery(host: "mark.test", transport: .udp))
         var asked: [String] = []
@@ -54,7 +54,8 @@ struct DNSResolverTests {
         "silent.test": .silence,
     ]
 
-    @Test func `NAPTR, SRV and addresses lead to the candidates, and the second time nothing is asked`() async throws {
+    @Test func `NAPTR, SRV and addresses lead to the candidates, and the second time no question is sent`() async throws
+    {
         try await with(Self.zones) { resolver, server in
             for isFirst in [true, false] {
                 let candidates = try await resolver.candidates(for: ServerQuery(host: "A.test"))
@@ -63,7 +64,7 @@ struct DNSResolverTests {
                         ServerCandidate(.tls, Endpoint(IPAddress(v4: 0x7f00_0001), 5071)),
                         ServerCandidate(.udp, Endpoint(IPAddress(v4: 0x7f00_0001), 5073)),
                     ])
-                // The order of the two families is the system's.
+                // The system decides which of the two address families comes first.
                 #expect(
                     Set(candidates.dropFirst(2)) == [
                         ServerCandidate(.udp, Endpoint(IPAddress(v4: 0x7f00_0002), 5072)),
@@ -109,7 +110,7 @@ struct DNSResolverTests {
         }
     }
 
-    @Test func `what does not exist is not asked for again at once`() async throws {
+    @Test func `a name that does not exist is not asked for again at once`() async throws {
         try await with(Self.zones) { resolver, server in
             for _ in 0..<3 {
                 await #expect(throws: ResolverError.notFound) {

@@ -9,7 +9,7 @@ struct ServerSelectionTests {
     private static let v6 = IPAddress(high: 0x2001_0db8_0000_0000, low: 1)
     private static let other = IPAddress(v4: 0xc000_0202)
 
-    /// Plays the steps to the end with the given answers; what is not among them does not exist.
+    /// Runs the steps to the end with the given answers. Names that are not among them do not exist.
     private func locate(
         _ query: ServerQuery, _ answers: [DNSQuestion: DNSAnswer] = [:], seed: UInt64 = 1
     ) -> (outcome: Result<[ServerCandidate], ResolverError>, asked: [DNSQuestion]) {
@@ -60,7 +60,7 @@ struct ServerSelectionTests {
         ServerQuery(host: "ä.example"), ServerQuery(host: String(repeating: "a", count: 64)),
         ServerQuery(host: String(repeating: "a.", count: 127)), ServerQuery(host: "999.1.1.1:5060"),
     ])
-    func `what cannot be looked up is refused without a question`(query: ServerQuery) {
+    func `a host that cannot be a name is refused without a question`(query: ServerQuery) {
         let (outcome, asked) = locate(query)
         #expect(outcome == .failure(.invalidQuery))
         #expect(asked.isEmpty)
@@ -119,7 +119,7 @@ struct ServerSelectionTests {
                 == .success([candidate(.tls, Self.v4, 3)]))
     }
 
-    @Test func `without NAPTR records the SRV records of UDP and TCP are tried, for sips those of TLS`() {
+    @Test func `without NAPTR records, the SRV records of UDP and TCP are tried, and for sips only those of TLS`() {
         let answers: [DNSQuestion: DNSAnswer] = [
             DNSQuestion(.srv, "_sip._tcp.a.example"):
                 .srv([SRVRecord(priority: 0, weight: 0, port: 7, target: "h.example")]),
@@ -156,7 +156,7 @@ struct ServerSelectionTests {
         #expect(locate(ServerQuery(host: "a.example", transport: .udp), answers).outcome == .failure(.notFound))
     }
 
-    @Test func `a failed question is not the same as nothing`() {
+    @Test func `a failed question differs from an empty answer`() {
         let srv = DNSQuestion(.srv, "_sip._udp.a.example")
         let addresses = DNSQuestion(.addresses, "a.example")
         let query = ServerQuery(host: "a.example", transport: .udp)
@@ -173,7 +173,7 @@ struct ServerSelectionTests {
                 == .success([candidate(.udp, Self.v4, 2)]))
     }
 
-    @Test func `SRV records are taken by priority, and by weight within one`() {
+    @Test func `SRV records are ordered by priority, and by weight within one`() {
         let records = [
             SRVRecord(priority: 2, weight: 100, port: 20, target: "h"),
             SRVRecord(priority: 1, weight: 0, port: 10, target: "h"),

@@ -3,7 +3,7 @@ import SIPGrammar
 import SIPMessage
 import Testing
 
-/// The text as SIP has it: lines end with CRLF.
+/// Returns the text with the line ends of SIP, which are CRLF.
 func wire(_ text: String) -> [UInt8] {
     var bytes: [UInt8] = []
     for byte in text.utf8 {
@@ -13,7 +13,7 @@ func wire(_ text: String) -> [UInt8] {
     return bytes
 }
 
-/// A head without body: the lines, and the empty line behind them.
+/// Returns a head without a body: the lines, and the empty line after them.
 func head(_ lines: String) -> [UInt8] { wire(lines + "\n\n") }
 
 func read(_ bytes: [UInt8], isStream: Bool = false) -> ReadMessage {
@@ -40,7 +40,7 @@ func unusable(_ bytes: [UInt8], isStream: Bool = false) throws -> UnusableMessag
 
 struct Unexpected: Error { let message: String }
 
-/// What one test changes in a message that is otherwise in order.
+/// A valid message in which a test changes some header fields.
 struct Draft {
     var startLine = "OPTIONS sip:bob@pn.test SIP/2.0"
     var via = "Via: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK1;rport"
@@ -68,7 +68,7 @@ struct Draft {
         return draft
     }
 
-    /// `nil`: no Content-Length.
+    /// Returns a message with that body. If `length` is `nil`, there is no Content-Length.
     static func with(body: String, length: String?) -> Draft {
         var draft = Draft()
         draft.length = length.map { "Content-Length: \($0)" }
@@ -93,6 +93,6 @@ func == (left: ByteString?, right: String) -> Bool { left?.string == right }
 extension [UInt8] {
     var text: String { String(decoding: self, as: UTF8.self) }
 
-    /// Back to lines that a Swift literal can hold.
+    /// The text with line ends that a Swift literal can contain.
     var lines: String { text.replacing("\r\n", with: "\n") }
 }

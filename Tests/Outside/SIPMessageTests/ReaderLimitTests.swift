@@ -7,7 +7,7 @@ import Testing
 struct ReaderLimitTests {
     private let limits = ReaderLimits()
 
-    /// The answer to a message just inside a limit, on it, and beyond it; `nil` for one that is read.
+    /// Returns the answer to each message. `nil` stands for a message that is read.
     private func statuses(_ values: [Int], isStream: Bool = false, _ message: (Int) -> [UInt8]) -> [UInt16?] {
         values.map { value in
             switch read(message(value), isStream: isStream) {
@@ -27,7 +27,7 @@ struct ReaderLimitTests {
         #expect(found == [nil, nil, 513])
     }
 
-    @Test func `a head that is too long is answered only when the mandatory rows came first`() throws {
+    @Test func `a head that is too long is answered only if the mandatory rows came first`() throws {
         let filler = "X: " + String(repeating: "x", count: 17_000)
         let late = try unusable(Draft().changed { $0.from = filler + "\n" + $0.from }.bytes)
         #expect(late.reason == .headTooLarge)
@@ -44,9 +44,9 @@ struct ReaderLimitTests {
         #expect(found == [nil, nil, 400])
     }
 
-    /// The first 32 are read into a list on the stack, the others into memory of their own.
+    /// The reader keeps the first 32 header fields on the stack, and the others in memory of their own.
     @Test(arguments: [25, 26, 27, 80])
-    func `however many rows there are, each stands where it stood`(count: Int) throws {
+    func `any number of rows keeps its order`(count: Int) throws {
         let values = (0..<count).map { ByteString("<sip:p\($0)@192.0.2.9;lr>") }
         let read = try request(Draft().changed { $0.more = values.map { "Record-Route: \($0)" } }.bytes)
         #expect(read.frame.values(of: .recordRoute) == values)
@@ -139,7 +139,7 @@ struct ReaderLimitTests {
         }
     }
 
-    @Test func `a datagram may lack Content-Length and hold more than its message, a stream may lack nothing`() throws {
+    @Test func `a datagram may lack Content-Length and have more bytes than its message, a stream may not`() throws {
         let without = Draft.with(body: "to the end", length: nil)
         #expect(try request(without.bytes).frame.body == "to the end")
         #expect(try unusable(without.bytes, isStream: true).reason == .contentLength)
@@ -148,7 +148,7 @@ struct ReaderLimitTests {
     }
 
     @Test(arguments: ["Call-ID: c2", "CSeq: 7 OPTIONS", "From: <sip:x@y>", "t: <sip:x@y>", "l: 0"])
-    func `a field that stands once must not stand twice`(row: String) throws {
+    func `a field that may come once must not come twice`(row: String) throws {
         let unusable = try unusable(Draft.with(row).bytes)
         let isRepeated = if case .repeated = unusable.reason { true } else { false }
         #expect(isRepeated, "\(unusable.reason)")

@@ -5,13 +5,13 @@ import Testing
 
 @Suite("Reading messages")
 struct ReaderTests {
-    // MARK: What is no message
+    // MARK: Unreadable data
 
     @Test(arguments: [
         "", "\r\n", "\r\n\r\n", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", "\u{0}\u{1}\u{0}\u{0}!\u{12}¤B",
         "x", "SIP/2.0",
     ])
-    func `what is not SIP is not answered`(text: String) throws {
+    func `data that is not SIP is not answered`(text: String) throws {
         #expect(try unusable(Array(text.utf8)).answer == nil)
     }
 
@@ -70,12 +70,12 @@ struct ReaderTests {
         }
         #expect(try answer("\"a\\\(control)\"") == .badRequest)
         #expect(try answer("\"a\\\\\\\(control)\"") == .badRequest)
-        // The backslash is the second of a pair.
+        // The backslash before the control character is the second character of a pair.
         #expect(try answer("\"a\\\\\(control)\"") == nil)
         #expect(try answer("\"a\(control)\"") == nil)
-        // A line end is no second of a pair.
+        // A line end cannot be the second character of a pair.
         #expect(try answer("\"a\\\r\"") == nil)
-        // Elsewhere nothing is quoted.
+        // There are no quoted pairs outside a quoted string.
         #expect(try unusable(Draft().changed { $0.callID = "Call-ID: a\\\(control)b" }.bytes).answer == nil)
     }
 
@@ -101,7 +101,7 @@ struct ReaderTests {
             $0.cseq = "CSeq: x ACK"
         }
         #expect(try unusable(ack.bytes).answer == nil)
-        // Nor is what only its CSeq calls an ACK.
+        // The same holds for a request that only its CSeq calls an ACK.
         #expect(try unusable(Draft().changed { $0.cseq = "CSeq: 1 ACK" }.bytes).answer == nil)
     }
 
@@ -131,7 +131,7 @@ struct ReaderTests {
     }
 
     @Test(arguments: ["<sip:b@h>;a=", "<sip:b@h>;a= ;b", "<sip:b@h>;", "<sip:b@h>; =b", "sip:b@h;"])
-    func `nothing is left open where parameters of ours will follow`(value: String) throws {
+    func `no quote or bracket is left open where our parameters will follow`(value: String) throws {
         #expect(try unusable(Draft().changed { $0.to = "To: \(value)" }.bytes).reason == .headerSyntax(.to))
     }
 
@@ -170,7 +170,7 @@ struct ReaderTests {
         #expect(try unusable(Draft.register("Contact: \(value)").bytes).answer?.status == .badRequest)
     }
 
-    @Test func `a star stands alone`() throws {
+    @Test func `a star is the only contact`() throws {
         let register = try request(Draft.register("Contact: *", "Expires: 0").bytes)
         #expect(register.contactIsStar)
         #expect(register.contacts.isEmpty)
@@ -265,7 +265,7 @@ struct ReaderTests {
         #expect(try request(Draft.register("Expires: \(value)").bytes).expires == expected)
     }
 
-    @Test func `what a message holds stays when its bytes are kept and read again`() throws {
+    @Test func `a message keeps its values when its bytes are kept and read again`() throws {
         let first = try request(Draft.register("Contact: <sip:u%20@h;a=%00>").bytes)
         guard case .request(let again) = MessageReader().read(first.frame.bytes.compacted(), isStream: false) else {
             throw Unexpected(message: "not read again")

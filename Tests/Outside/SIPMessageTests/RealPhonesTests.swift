@@ -4,7 +4,7 @@ import SIPGrammar
 import SIPMessage
 import Testing
 
-@Suite("What real phones send")
+@Suite("Messages of real phones")
 struct RealPhonesTests {
     private static let linphone = """
         REGISTER sip:pn.test SIP/2.0
@@ -69,7 +69,7 @@ struct RealPhonesTests {
             "<sip:u-0x55f2d753bcf0@127.0.0.1:51985>;q=0.5;pn-provider=apns;pn-prid=TOK:voip;pn-param=T.com.example",
             "<sip:u@127.0.0.1:59962;pn-prid=TOK:voip;pn-provider=apns;pn-param=T.com.example;pn-silent=1;transport=tcp>",
         ])
-    func `push parameters of pjsua, baresip and linphone stand in the URI or behind it`(value: String) throws {
+    func `push parameters of pjsua, baresip and linphone are in the URI or after it`(value: String) throws {
         let text = Self.linphone.replacing(/Contact: .*/, with: "Contact: \(value)")
         let contact = try #require(try request(wire(text)).contacts.first)
         func parameter(_ name: StaticString) -> ByteString? {
@@ -81,7 +81,7 @@ struct RealPhonesTests {
         #expect(ByteString(value).withoutPushParameters().string.contains("pn-") == false)
     }
 
-    @Test func `a Content-Length may stand behind two spaces, or before other rows`() throws {
+    @Test func `a Content-Length may follow two spaces, or come before other rows`() throws {
         let text = Self.linphone.replacing("Content-Length: 0", with: "Content-Length:  0")
         #expect(try request(wire(text)).frame.body.isEmpty)
         #expect(try request(wire(text)).authorization.count == 1)

@@ -22,7 +22,7 @@ struct RegisterGlanceTests {
 
     private let source = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
 
-    @Test func `the refusal repeats what a response must, and goes to its source`() throws {
+    @Test func `the refusal repeats the mandatory fields of a response, and goes to its source`() throws {
         let bytes = text()
         let glance = try #require(self.glance(bytes))
         let user = glance.uri(in: bytes.span)?.user
@@ -55,7 +55,7 @@ struct RegisterGlanceTests {
         (4, "X: y"), (5, "X: y"), (6, "X: y"), (2, "To: <sip:carl@example.net>"), (2, "i: c2"), (2, "X: \u{1}y"),
         (0, "INVITE sip:bob@example.net SIP/2.0"),
     ])
-    func `what is unusual is left to those who read properly`(_ row: Int, _ words: String) {
+    func `unusual requests are left to the complete reader`(_ row: Int, _ words: String) {
         #expect(glance(text { $0[row] = words }) == nil)
     }
 

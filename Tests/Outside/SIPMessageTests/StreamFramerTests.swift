@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Cutting streams into messages")
 struct StreamFramerTests {
-    /// What comes out of a stream that arrives in pieces of the given sizes.
+    /// Returns the frames of a stream that arrives in pieces of the given sizes.
     private func frames(_ bytes: [UInt8], pieces: () -> Int) -> [String] {
         var framer = StreamFramer()
         var waiting: [UInt8] = []
@@ -37,7 +37,7 @@ struct StreamFramerTests {
 
     private static let message = Draft.with(body: "\r\n\r\nSIP/2.", length: "10").bytes
 
-    @Test func `messages and keep-alives come out one by one`() {
+    @Test func `messages and keep-alives are returned one by one`() {
         let text = Self.message.text
         #expect(whole(Self.message + Self.message) == [text, text])
         let mixed = wire("\n\n") + Self.message + wire("\n") + Self.message
@@ -45,7 +45,7 @@ struct StreamFramerTests {
         #expect(whole(wire("\n\n\n\n\n") + Self.message) == ["keep-alive 4", "keep-alive 4", "keep-alive 2", text])
     }
 
-    @Test func `a CRLF alone waits for what follows it`() {
+    @Test func `a CRLF alone waits for the next bytes`() {
         #expect(whole(wire("\n")) == ["rest 2"])
         #expect(frames(wire("\n\n")) { 1 } == ["keep-alive 4"])
     }
@@ -90,7 +90,7 @@ struct StreamFramerTests {
         #expect(whole(Array(long.utf8) + Self.message) == [long, Self.message.text])
     }
 
-    @Test func `what broke a stream can still be answered`() throws {
+    @Test func `the message that broke a stream can still be answered`() throws {
         let bytes = Draft().changed { $0.length = "Content-Length: -5" }.bytes
         #expect(try unusable(bytes, isStream: true).answer?.status == .badRequest)
     }

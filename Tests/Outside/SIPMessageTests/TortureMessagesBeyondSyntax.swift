@@ -1,5 +1,5 @@
 extension TortureMessage {
-    /// RFC 4475 sections 3.2 to 3.4: the reader takes most of them, the rules decide.
+    /// The messages of RFC 4475 sections 3.2 to 3.4. The reader accepts most of them, and the rules decide about them.
     static let beyondSyntax: [TortureMessage] = [
         TortureMessage(
             "badbranch", .request,
@@ -14,7 +14,7 @@ extension TortureMessage {
             CSeq: 8 OPTIONS
             l: 0
             """),
-        // Without To, From and Call-ID there is nothing to answer with.
+        // An answer needs To, From and Call-ID.
         TortureMessage(
             "insuf", .dropped,
             """

@@ -1,8 +1,8 @@
 import Bytes
 
 extension TortureMessage {
-    /// RFC 5118 section 4, by the names of its messages. Bodies have the lengths that they have with CRLF, which are not quite
-    /// those that the RFC prints.
+    /// The messages of RFC 5118 section 4, by name. The RFC prints lengths that are slightly wrong. Here each
+    /// Content-Length is the length of the body with CRLF.
     static let ipv6: [TortureMessage] = [
         register("ipv6-good", .request, "sip:[2001:db8::10]"),
         register("ipv6-bad", .answered(400), "sip:2001:db8::10"),

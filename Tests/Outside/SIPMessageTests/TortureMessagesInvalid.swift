@@ -1,5 +1,5 @@
 extension TortureMessage {
-    /// RFC 4475 section 3.1.2.
+    /// The messages of RFC 4475 section 3.1.2.
     static let invalid: [TortureMessage] = [
         TortureMessage(
             "badinv01", .answered(400),
@@ -140,7 +140,7 @@ extension TortureMessage {
             Max-Forwards: 70
             Content-Length: 0
             """),
-        // Readable: the headers of the URI are kept apart and never become header fields.
+        // This can be read: the headers of the URI are kept apart, and never become header fields.
         TortureMessage(
             "escruri", .request,
             """
@@ -155,7 +155,7 @@ extension TortureMessage {
             Content-Type: application/sdp
             Content-Length: 150
             """, sdp: "192.0.2.1"),
-        // Readable: a proxy has no use for Date.
+        // This can be read: a proxy does not use Date.
         TortureMessage(
             "baddate", .request,
             """

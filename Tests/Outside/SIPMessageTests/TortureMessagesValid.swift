@@ -1,5 +1,5 @@
 extension TortureMessage {
-    /// RFC 4475 section 3.1.1.
+    /// The messages of RFC 4475 section 3.1.1.
     static let valid: [TortureMessage] = [
         TortureMessage(
             "wsinv", .request,
@@ -33,8 +33,8 @@ extension TortureMessage {
                   newvalue ;
               secondparam ; q = 0.33
             """#, body: sdp(origin: "192.0.2.3", connection: "192.0.2.4")),
-        // The quoted pairs of BEL, NUL and DEL are in the grammar. They are refused nevertheless: a control byte in a head
-        // means something else to the next reader too often. Their sender hears 400. The message without them is `intmeth-printable`.
+        // The grammar allows BEL, NUL and DEL in quoted pairs. The reader still refuses them with 400, because other
+        // readers often give a control character another meaning. `intmeth-printable` is the same message without them.
         intmeth("intmeth", .answered(400), to: "\"BEL:\\\u{07} NUL:\\\u{00} DEL:\\\u{7F}\""),
         intmeth("intmeth-printable", .request, to: #""BEL:\a NUL:\b DEL:\c""#),
         TortureMessage(

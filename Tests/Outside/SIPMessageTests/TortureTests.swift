@@ -17,7 +17,7 @@ struct TortureTests {
     }
 
     @Test(arguments: TortureMessage.all + TortureMessage.ipv6)
-    func `each is taken, answered or dropped as it deserves`(message: TortureMessage) {
+    func `each message is accepted, answered or dropped as expected`(message: TortureMessage) {
         switch (read(message.bytes), message.expected) {
         case (.request, .request), (.response, .response): break
         case (.unusable(let unusable), .answered(let status)): #expect(unusable.answer?.status.code == status)
@@ -27,7 +27,7 @@ struct TortureTests {
     }
 
     @Test(arguments: (TortureMessage.all + TortureMessage.ipv6).filter { $0.expected == .request })
-    func `what is taken goes on with its unknown parts untouched`(message: TortureMessage) throws {
+    func `accepted messages are forwarded with their unknown parts unchanged`(message: TortureMessage) throws {
         let received = try request(message.bytes)
         var edits = RequestEdits(
             requestURI: received.uri.text, via: ByteString("SIP/2.0/UDP 10.0.0.1;branch=z9hG4bKx"), maxForwards: 9)
@@ -75,7 +75,7 @@ struct TortureTests {
         #expect(odd.callID == #"intmeth.word%ZK-!.*_+'@word`~)(><:\/"][?}{"#)
     }
 
-    @Test func `escapes are neither undone nor lost`() throws {
+    @Test func `escapes are kept unchanged`() throws {
         let invite = try message("esc01")
         #expect(invite.uri.user == "sips%3Auser%40example.com")
         #expect(invite.to.uri.user?.percentDecoded() == "user")
@@ -99,7 +99,7 @@ struct TortureTests {
         #expect(invite.to.uri.port == 6000)
     }
 
-    @Test func `schemes that are not SIP are told apart`() throws {
+    @Test func `schemes other than SIP are recognized`() throws {
         #expect(try message("unkscm").uri.scheme == .other)
         #expect(try message("novelsc").uri.scheme == .other)
         let register = try message("unksm2")
@@ -133,7 +133,7 @@ struct TortureTests {
         #expect(try message("badbranch").via.branch == "z9hG4bK")
     }
 
-    @Test func `responses keep their phrase and say how many hops they have left`() throws {
+    @Test func `responses keep their reason phrase and their Max-Forwards`() throws {
         let bcast = try response(try #require(TortureMessage.named("bcast")).bytes)
         #expect(bcast.viaCount == 2)
         let unreason = try response(try #require(TortureMessage.named("unreason")).bytes)
@@ -145,7 +145,7 @@ struct TortureTests {
 
     // MARK: RFC 5118
 
-    @Test func `a port stands behind the brackets, and what is inside them is the address`() throws {
+    @Test func `the port follows the brackets, and the address is between them`() throws {
         let ambiguous = try message("port-ambiguous")
         #expect(ambiguous.uri.host == "[2001:db8::10:5070]")
         #expect(ambiguous.uri.port == nil)
@@ -156,7 +156,7 @@ struct TortureTests {
     }
 
     @Test(arguments: ["via-received-param-with-delim", "via-received-param-no-delim"])
-    func `received is taken with brackets and without, and written without`(name: String) throws {
+    func `received is read with brackets and without, and written without`(name: String) throws {
         let received = try message(name)
         #expect(received.via.host == "[2001:db8::9:1]")
         var edits = RequestEdits(
@@ -168,14 +168,14 @@ struct TortureTests {
             via.string.components(separatedBy: ";").filter { $0.hasPrefix("received") } == ["received=2001:db8::9:254"])
     }
 
-    @Test func `addresses of both kinds stand side by side in Via, and only the first is judged`() throws {
+    @Test func `Via fields may have addresses of both families, and only the first one counts`() throws {
         let bye = try message("mult-ip-in-header")
         #expect(bye.via.host == "[2001:db8::9:1]")
         #expect(bye.via.port == 6050)
         #expect(bye.frame.values(of: .via).count == 3)
     }
 
-    @Test func `bodies with addresses of both kinds go on as they came`() throws {
+    @Test func `bodies with addresses of both families are forwarded unchanged`() throws {
         #expect(try message("ipv6-in-sdp").frame.body.string.contains("c=IN IP6 2001:db8::20"))
         let both = try message("mult-ip-in-sdp").frame.body.string
         #expect(both.contains("c=IN IP4 192.0.2.1") && both.contains("c=IN IP6 2001:db8::1"))

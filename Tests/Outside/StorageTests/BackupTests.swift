@@ -38,7 +38,7 @@ struct BackupTests {
         #expect(try mode.step() && mode.text(0) == "delete")
     }
 
-    @Test func `it is the state of one moment, although others write meanwhile`() throws {
+    @Test func `it is a consistent copy, even if others write at the same time`() throws {
         let writer = try Connection(path: path)
         var written = 0
         try connection.backUp(to: folder.path + "/copy.db", database: path) {
@@ -51,7 +51,7 @@ struct BackupTests {
         #expect(try Connection(path: folder.path + "/copy.db").integer("SELECT count(*) FROM t") == 1)
     }
 
-    @Test func `the database itself and what is no file are not written over`() throws {
+    @Test func `the database itself, and paths that are no files, are not overwritten`() throws {
         try FileManager.default.createSymbolicLink(
             atPath: folder.path + "/link", withDestinationPath: folder.path)
         try FileManager.default.createSymbolicLink(
@@ -69,7 +69,7 @@ struct BackupTests {
         #expect(try connection.integer("SELECT count(*) FROM t") == 1)
     }
 
-    @Test func `one that is broken off leaves nothing`() throws {
+    @Test func `an interrupted backup leaves no file`() throws {
         let target = folder.path + "/copy.db"
         try Data("old".utf8).write(to: URL(filePath: target))
         let before = try files

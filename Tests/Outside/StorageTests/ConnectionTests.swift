@@ -20,7 +20,7 @@ struct ConnectionTests {
         #expect(mode.text(0) == "wal")
     }
 
-    @Test func `nobody else may read the files`() throws {
+    @Test func `other users may not read the files`() throws {
         let connection = try Connection(path: path)
         try connection.execute("CREATE TABLE t (a)")
         for suffix in ["", "-wal", "-shm"] {
@@ -30,7 +30,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `values come back as they went in`() throws {
+    @Test func `values are read back as they were written`() throws {
         let connection = try Connection(path: ":memory:")
         try connection.execute("CREATE TABLE t (a, b, c, d, e, f)")
         let odd: [UInt8] = [0, 0xFF, 0x41, 0]
@@ -66,7 +66,7 @@ struct ConnectionTests {
         #expect(query.text(1) == "text")
     }
 
-    @Test func `a statement is prepared once and comes back empty`() throws {
+    @Test func `a statement is prepared once and is reset before each use`() throws {
         let connection = try Connection(path: ":memory:")
         let first = try connection.statement("SELECT ?")
         first.bind(1, integer: 7)
@@ -98,7 +98,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `a statement that is part of the program is prepared once and comes back empty`() throws {
+    @Test func `a constant statement is prepared once and is reset before each use`() throws {
         let connection = try Connection(path: ":memory:")
         func ask() throws -> Statement { try connection.statement(fixed: "SELECT ?") }
         let first = try ask()
@@ -110,7 +110,7 @@ struct ConnectionTests {
         #expect(again.isNull(0))
     }
 
-    @Test func `an error tells the SQL and no values`() throws {
+    @Test func `an error contains the SQL and no values`() throws {
         let connection = try Connection(path: ":memory:")
         try connection.execute("CREATE TABLE t (a TEXT UNIQUE)")
         let sql = "INSERT INTO t VALUES (?)"
@@ -155,7 +155,7 @@ struct ConnectionTests {
         #expect(try other.integer("SELECT sum(a) FROM t") == 4)
     }
 
-    @Test func `another writer is told busy after the time-out`() throws {
+    @Test func `another writer gets the busy error after the timeout`() throws {
         let connection = try Connection(path: path)
         var options = ConnectionOptions()
         options.busyTimeout = .zero

@@ -11,7 +11,8 @@ struct FileLockTests {
 
     private var path: String { folder.path + "/test.lock" }
 
-    @Test func `a second holder is refused and told who the first is, until that lets go`() throws {
+    @Test func `a second holder is refused and gets the number of the first, until the first releases the lock`() throws
+    {
         let first = try FileLock(path: path, activity: "daemon")
         let own = ProcessInfo.processInfo.processIdentifier
         #expect(throws: FileLock.Failure.held(by: own, activity: "daemon")) {
@@ -25,7 +26,8 @@ struct FileLockTests {
         second.release()
     }
 
-    @Test func `a file that lost its name is locked anew under it, and not when another has taken that`() throws {
+    @Test func `a file that lost its name is locked again under it, unless another process has taken the name`() throws
+    {
         let first = try FileLock(path: path, activity: "a")
         #expect(try !first.renew(path: path, activity: "a"))
         try FileManager.default.removeItem(atPath: path)
@@ -47,7 +49,7 @@ struct FileLockTests {
         _ = try FileLock(path: path, activity: "b")
     }
 
-    /// As one that has just been forked has it, before it runs its own program.
+    /// The state between fork and exec in a child process.
     @Test func `a copy of the descriptor in a child process does not keep the lock`() throws {
         let first = try FileLock(path: path, activity: "a")
         let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
@@ -62,7 +64,7 @@ struct FileLockTests {
         try FileLock(path: path, activity: "b").release()
     }
 
-    @Test func `a folder that is not there is the system's word`() {
+    @Test func `a missing folder is reported with the system's error`() {
         #expect(throws: FileLock.Failure.system("No such file or directory")) {
             try FileLock(path: folder.path + "/none/test.lock", activity: "a")
         }

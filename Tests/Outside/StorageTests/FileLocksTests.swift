@@ -3,8 +3,8 @@ import Storage
 import TestSupport
 import Testing
 
-/// SQLite's locks on the file say to other processes that it is in use. They belong to the process: whoever opens and closes
-/// the file past SQLite drops them all.
+/// SQLite's locks on the file tell other processes that the file is in use. POSIX locks belong to the process: if any
+/// code of the process opens and closes the file without SQLite, the process loses all of them.
 @Suite("SQL connection, locks on the file")
 struct FileLocksTests {
     private let folder: TemporaryFolder
@@ -52,7 +52,7 @@ struct FileLocksTests {
         #expect(FileManager.default.fileExists(atPath: path + "-wal"))
     }
 
-    /// What the kernel knows of this process's POSIX locks on the file.
+    /// Returns what the kernel reports about this process's POSIX locks on the file.
     private func locks() throws -> Set<String> {
         try #require(KernelLocks.of(path, heldBy: ProcessInfo.processInfo.processIdentifier))
     }

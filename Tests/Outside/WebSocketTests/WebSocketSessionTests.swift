@@ -3,7 +3,7 @@ import WebSocket
 
 @Suite("A WebSocket session")
 struct WebSocketSessionTests {
-    /// A frame as a client sends it.
+    /// Returns a frame as a client sends it.
     private func frame(
         _ payload: [UInt8], _ opcode: UInt8 = 1, isFinal: Bool = true, isMasked: Bool = true, reserved: UInt8 = 0
     ) -> [UInt8] {
@@ -19,7 +19,7 @@ struct WebSocketSessionTests {
         return bytes + payload.enumerated().map { isMasked ? $1 ^ mask[$0 % 4] : $1 }
     }
 
-    /// Gives all bytes, `pieces` at a time.
+    /// Passes all bytes to the session, at most `pieces` at a time.
     private func feed(_ session: WebSocketSession, _ bytes: [UInt8], pieces: Int = .max) -> [[UInt8]] {
         var messages: [[UInt8]] = []
         var place = 0
@@ -33,7 +33,7 @@ struct WebSocketSessionTests {
         return messages
     }
 
-    /// 0 where the close has none.
+    /// Returns the code of the close frame, 0 if it has none.
     private func closeCode(after bytes: [UInt8], limit: Int = 1000) -> UInt16? {
         let session = WebSocketSession(messageLimit: limit)
         let messages = feed(session, bytes)
@@ -43,14 +43,14 @@ struct WebSocketSessionTests {
     }
 
     @Test(arguments: [1, 2, 3, 7, .max])
-    func `messages are whole, however their bytes and frames come`(pieces: Int) {
+    func `messages are complete, in frames and slices of any size`(pieces: Int) {
         let session = WebSocketSession(messageLimit: 1000)
         let long = [UInt8](repeating: 120, count: 900)
         let bytes =
             frame(Array("one".utf8)) + frame(Array("tw".utf8), isFinal: false) + frame([1, 2], 9)
             + frame(Array("o".utf8), 0) + frame(long, 2)
         #expect(feed(session, bytes, pieces: pieces) == [Array("one".utf8), Array("two".utf8), long])
-        // The ping that came between is answered.
+        // The ping in between is answered.
         #expect(session.takeOutput() == [0x8a, 2, 1, 2])
         #expect(!session.isOver)
     }
@@ -62,7 +62,7 @@ struct WebSocketSessionTests {
         bytes += frame([], 0, isFinal: false) + frame([120], 0)
         #expect(feed(session, bytes) == [[UInt8](repeating: 120, count: 100)])
         #expect(!session.isOver)
-        // The next message begins anew.
+        // The next message starts from the beginning.
         #expect(feed(session, frame([121])) == [[121]])
 
         var one = frame([120], isFinal: false)
@@ -77,7 +77,7 @@ struct WebSocketSessionTests {
         #expect(closeCode(after: frame([0xc3], isFinal: false) + frame([], 0)) == 1007)
     }
 
-    @Test func `what breaks the rules ends it with the code of RFC 6455`() {
+    @Test func `a frame that breaks the rules ends the session with the code of RFC 6455`() {
         #expect(closeCode(after: frame([120], isMasked: false)) == 1002)
         #expect(closeCode(after: frame([120], reserved: 4)) == 1002)
         #expect(closeCode(after: frame([120], 3)) == 1002)
@@ -101,7 +101,7 @@ struct WebSocketSessionTests {
         #expect(session.takeOutput() == [0x89, 0])
     }
 
-    @Test func `after a close nothing is taken and nothing is sent`() {
+    @Test func `after a close nothing is accepted and nothing is sent`() {
         let session = WebSocketSession(messageLimit: 1000)
         #expect(feed(session, frame([3, 0xe8], 8) + frame([120])) == [])
         #expect(session.isOver)

@@ -4,11 +4,11 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// Somebody sets the clock while the daemon runs: dates jump, and time goes on.
-@Suite("Clock that is set")
+/// The clock is set while the daemon runs: dates jump, and the monotonic time does not.
+@Suite("Clock changes")
 struct ClockJumpTests {
     @Test(arguments: [3600, -3600, 86_400, -86_400])
-    func `calls, contacts and transactions end in their time whatever the date`(_ jump: Int) {
+    func `calls, contacts and transactions end in time, at any date`(_ jump: Int) {
         let bench = EngineBench.registered()
         bench.register(user: "carl", token: nil, callID: "r2", expires: 60)
         bench.invite()
@@ -18,7 +18,7 @@ struct ClockJumpTests {
             bench.engine.deadlineReached(now: now)
             return story(bench.take())
         }
-        // After an hour by the date, and after a second, the call waits still.
+        // The date is an hour later, but only a second has passed, so the call still waits.
         #expect(!at(1).contains { $0.contains("480") })
         #expect(bench.engine.heldCalls.count == 1)
         #expect(bench.targets.count == 1)

@@ -5,9 +5,9 @@ import Registration
 import SIPGrammar
 import TestSupport
 
-/// Users with passwords, and phones that know them.
+/// Users with passwords, and phones that know these.
 enum TestDigest {
-    /// Users of one domain, whose password is their name backwards.
+    /// Users of one domain. Each password is the user's name spelled backwards.
     static func users(_ names: String..., domain: String = "example.net") -> UserDirectory {
         var users = UserDirectory()
         for name in names {
@@ -19,16 +19,16 @@ enum TestDigest {
         return users
     }
 
-    /// A request with an answer to a challenge, in another transaction with the next CSeq.
+    /// A request that answers a challenge, in another transaction and with the next CSeq.
     ///
     /// - Parameters:
     ///   - challenge: the 401 or 407.
-    ///   - request: what was challenged.
-    ///   - user: who answers.
-    ///   - password: without it the user's.
-    ///   - realm: which of the challenges is answered; without it the first.
-    ///   - count: how often the nonce was used.
-    /// - Returns: its bytes; the request as it was when nothing in it can be answered.
+    ///   - request: the request that was challenged.
+    ///   - user: the user who answers.
+    ///   - password: the password; by default the one of the user.
+    ///   - realm: the challenge that is answered; by default the first.
+    ///   - count: the number of uses of the nonce.
+    /// - Returns: the bytes of the new request; the old ones if no challenge in it can be answered.
     static func answer(
         _ challenge: SIPResponse, to request: [UInt8], as user: String, password: String? = nil, realm: String? = nil,
         count: Int = 1
@@ -56,7 +56,7 @@ enum TestDigest {
         return next(Array(text.replacing("Content-Length:", with: credentials).utf8))
     }
 
-    /// The same request once more: another branch, the next CSeq.
+    /// The same request again, with another branch and the next CSeq.
     static func next(_ request: [UInt8]) -> [UInt8] {
         let text = String(decoding: request, as: UTF8.self).replacing("branch=z9hG4bK", with: "branch=z9hG4bKn")
         let parts = text.split(separator: "CSeq: ", maxSplits: 1)
@@ -71,7 +71,7 @@ enum TestDigest {
 }
 
 extension EngineBench {
-    /// With passwords, for bob and eve.
+    /// A bench with passwords, for bob and eve.
     static func authenticating(
         users: UserDirectory = TestDigest.users("bob", "eve", "103"), _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> EngineBench {

@@ -11,12 +11,12 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// An engine with a phone, a PBX and a clock: text goes in, actions come out.
+/// An engine with a phone, a PBX and a clock. Tests give it text, and get its actions.
 final class EngineBench {
     let engine: ProxyEngine
     private(set) var now = Moment(instant: Instant(nanoseconds: 1_000_000_000), date: UnixTime(seconds: 1_790_000_000))
     private(set) var actions: [ProxyAction] = []
-    /// The last try of each push.
+    /// The last attempt of each push.
     private var tries: [PushID: PushDispatcher.Transmission] = [:]
 
     static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
@@ -30,7 +30,7 @@ final class EngineBench {
         engine = EngineFixture.engine(StoredState(users: users), seed: seed, log: log, hasTLS: hasTLS, change)
     }
 
-    /// Another run of the program, which begins with what the disk holds.
+    /// Another run of the program, which starts with the content of the disk.
     init(
         restarting disk: SimulatedDisk, at now: Moment, seed: UInt64, hasTLS: Bool = false,
         _ change: (inout ProxySettings) -> Void
@@ -42,7 +42,7 @@ final class EngineBench {
         engine.restored(now: now)
     }
 
-    /// With bob's phone, or another contact of his, registered.
+    /// A bench on which bob's phone, or another contact of bob, is registered.
     static func registered(
         token: String? = "tok1", _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> EngineBench {
@@ -51,7 +51,7 @@ final class EngineBench {
         return bench
     }
 
-    /// As a reload does.
+    /// Changes the settings, as a reload does.
     func change(_ change: (inout ProxySettings) -> Void) {
         var settings = engine.settings
         change(&settings)
@@ -60,7 +60,9 @@ final class EngineBench {
 
     static func udp(_ remote: Endpoint) -> Flow { Flow(transport: .udp, listener: 0, connection: 0, remote: remote) }
 
-    /// Lets the engine read bytes, and returns what it ordered.
+    /// Lets the engine read bytes.
+    ///
+    /// - Returns: its actions.
     @discardableResult
     func receive(_ bytes: [UInt8], from source: Endpoint = phone) -> [ProxyAction] {
         receive(bytes, on: Self.udp(source))
@@ -109,7 +111,7 @@ final class EngineBench {
             contact: "<sip:\(user)@\(source)\(push)>", expires: expires, extra: extra)
     }
 
-    /// A whole registration: request, commit, answer.
+    /// A whole registration: request, commit, response.
     @discardableResult
     func register(
         user: String = "bob", token: String? = "tok1", callID: String = "r1", cseq: Int = 1,
@@ -145,14 +147,14 @@ final class EngineBench {
 }
 
 extension EngineBench {
-    /// The CANCEL of a call of the PBX.
+    /// The CANCEL of a call from the PBX.
     @discardableResult
     func cancel(_ extra: [String] = [], callID: String = "call1", branch: String = "i1") -> [ProxyAction] {
         guard let invite = readRequest(inviteText(callID: callID, branch: branch)) else { return [] }
         return receive(SIPText.hopRequest("CANCEL", for: invite, extra: extra), from: Self.pbx)
     }
 
-    /// The provider's last word.
+    /// Reports the final outcome of a push.
     func finish(_ push: PushID, _ outcome: PushOutcome = .accepted(nil)) {
         guard let transmission = tries[push] else {
             Issue.record("no such push has left")
@@ -161,7 +163,7 @@ extension EngineBench {
         engine.pushHappened(Self.event(transmission, outcome), now: now)
     }
 
-    /// What has that outcome, by the words of Google and of the mediator.
+    /// An event that has that outcome, in the words of Google and of the mediator.
     private static func event(
         _ transmission: PushDispatcher.Transmission, _ outcome: PushOutcome
     ) -> PushDispatcher.Event {
@@ -177,7 +179,7 @@ extension EngineBench {
             text.append(jsonString: token)
             return answer(#""registration_id":\#(String(decoding: text, as: UTF8.self))"#)
         case .tokenDead(nil): return answer(#""error":"NotRegistered""#)
-        // It would be sent again.
+        // The push would be sent again.
         case .retry: return .unanswered(transmission, .noConnection("no answer"), "no answer")
         case .tokenDead, .renewCredential, .credentialsRefused, .foreignToken, .noConnection, .payloadRefused,
             .noSuitableToken:
@@ -185,7 +187,7 @@ extension EngineBench {
         }
     }
 
-    /// Pushes wait for a credential, which is made when a test says so.
+    /// Settings with which pushes wait for a credential. The test decides when it is made.
     static func wantsCredential(_ settings: inout ProxySettings) {
         let sources = settings.dispatch.directory.apps.map { _ in PushCredentials.Source.made(0) }
         settings.dispatch.credentials = PushCredentials(sources, kinds: [.google])
@@ -201,13 +203,13 @@ extension EngineBench {
 }
 
 extension [UInt8] {
-    /// The same message with another text in it.
+    /// The same message with a part of its text replaced.
     func replacing(_ old: String, with new: String) -> [UInt8] {
         Array(String(decoding: self, as: UTF8.self).replacing(old, with: new).utf8)
     }
 }
 
-/// What actions say, as short text: `200 REGISTER > phone`, `INVITE > phone`, `push invite tok1`.
+/// The actions as short text: `200 REGISTER > phone`, `INVITE > phone`, `push invite tok1`.
 func story(_ actions: [ProxyAction]) -> [String] {
     actions.compactMap { action in
         switch action {
@@ -223,6 +225,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
         case .commit: return "commit"
         case .journal, .record, .refresh, .trace, .flowProved, .expectLife, .reuse, .makeCredential: return nil
         case .dryRunEnded(_, let canBePushed): return "dry run \(canBePushed)"
+        case .testPushEnded(_, let record): return "test push \(record.answer?.rawValue ?? "")"
         case .push(let transmission):
             let request = transmission.push
             switch request.message {
@@ -241,7 +244,7 @@ func story(_ actions: [ProxyAction]) -> [String] {
 }
 
 extension [ProxyAction] {
-    /// Of all messages sent.
+    /// The bytes of all messages that are sent.
     var bytes: [[UInt8]] { compactMap { if case .send(let bytes, _) = $0 { bytes } else { nil } } }
 
     var texts: [String] { bytes.map { String(decoding: $0, as: UTF8.self) } }

@@ -18,7 +18,7 @@ struct EngineStoryTests {
         #expect(answer.texts.first?.contains("\r\nDate: Mon, 21 Sep 2026 14:13:20 GMT\r\n") == true)
     }
 
-    @Test func `a repeated INVITE gets its 100 again, which says nothing of what stands in the copy`() {
+    @Test func `a repeated INVITE gets its 100 again, and the contents of the copy do not count`() {
         let bench = EngineBench.registered()
         let trying = bench.invite().texts.first
         #expect(trying?.hasPrefix("SIP/2.0 100 ") == true)
@@ -29,7 +29,7 @@ struct EngineStoryTests {
         #expect(again.texts == [trying] && story(again) == ["100 invite > pbx"])
     }
 
-    @Test func `a failed commit is 503 and leaves nothing behind`() {
+    @Test func `a failed commit is 503 and leaves nothing`() {
         let bench = EngineBench()
         let first = bench.receive(bench.registerText())
         let answer = bench.commitAll(in: first, succeeded: false)
@@ -55,7 +55,7 @@ struct EngineStoryTests {
             "a CANCEL while held is 487, and the phone learns of the call when it returns, in one push", .register(),
             .wakingCall, .cancel("200 cancel > pbx", "487 invite > pbx"), .wakingCall, .pass(31).unseen,
             .refresh("push missed 103,103 tok1"),
-            // The list is on its way: it is not sent again.
+            // The list is already being sent, so it is not sent again.
             .refresh()),
         PhoneStory(
             "a missed-calls push that failed is sent at the next return", .register(), .wakingCall, .pass(31).unseen,
@@ -114,7 +114,7 @@ struct EngineStoryTests {
         #expect(story(bench.register(cseq: 2)).contains("push missed \(remote) tok1"))
     }
 
-    @Test func `what was merely refreshed beside a changed contact is written late`() {
+    @Test func `bindings that were only refreshed together with a changed contact are written late`() {
         let bench = EngineBench()
         let text = { (cseq: Int, second: String) in
             SIPText.register(
@@ -156,7 +156,7 @@ struct EngineStoryTests {
         bench.register(
             user: "carol", token: "tok9", callID: "r9", from: Endpoint(IPAddress(v4: 0xc000_0209), 9), expires: 60)
         _ = bench.pass(.seconds(120))
-        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
+        bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
         bench.take()
         #expect(story(bench.invite()) == ["100 invite > pbx", "invite > phone"])
         #expect(story(bench.invite(to: "carol", callID: "call2", branch: "i2")) == ["480 invite > pbx"])

@@ -10,7 +10,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// What the engine's machines are told, without the engine.
+/// The inputs of the engine's state machines, without the engine.
 struct MachineScene {
     static let pbx = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x0a00_0002), 5060))
@@ -49,7 +49,7 @@ struct MachineScene {
             caller: Caller(hash: 103, isTrusted: true), mayPush: true)
     }
 
-    /// Bob with one push contact for each token.
+    /// A registrar in which bob has one push contact for each token.
     func registrar(_ tokens: String...) throws -> Registrar {
         var registrar = Registrar(
             settings: RegistrarSettings(), users: UserDirectory(), enabled: [.fcm], startedAt: now.date)

@@ -6,7 +6,7 @@ import SIPGrammar
 import TestSupport
 import Timekeeping
 
-/// Bob's phone, by UDP or TCP, at one place and then at others.
+/// Bob's phone over UDP or TCP. It may move from one place to another.
 final class PhoneBench {
     enum Invite { case first, last }
 
@@ -20,14 +20,14 @@ final class PhoneBench {
     private(set) var place = 0
     private(set) var pushes: [PushID] = []
     private var credentials: [PushCredentials.Order] = []
-    /// Those that the phone was sent, in their order.
+    /// The INVITEs that the phone got, in their order.
     private(set) var invites: [SIPRequest] = []
     private(set) var cancels: [SIPRequest] = []
     private(set) var questions: [SIPRequest] = []
     private var records: [TimelineRecord] = []
 
     init(_ transport: Transport = .udp, _ change: (inout ProxySettings) -> Void = { _ in }) {
-        // Questions have tests of their own.
+        // The questions to connections have tests of their own.
         bench = EngineBench {
             $0.call.asksConnections = false
             change(&$0)
@@ -44,10 +44,10 @@ final class PhoneBench {
 
     // MARK: The phone
 
-    /// The phone registers from a place, or refreshes where it is.
+    /// Registers the phone at a place, or refreshes its registration where it is.
     ///
-    /// - Returns: what is ordered besides the commit and the 200; everything if they do not come first, or if the commit
-    ///   is there and should not be, or the other way round.
+    /// - Returns: the actions except for the commit and the 200; all actions if these do not come first, or if a commit
+    ///   is missing or not expected.
     func register(
         at place: Int? = nil, token: String? = "tok1", isRefresh: Bool = false, expires: Int = 3600,
         commits: Bool? = nil
@@ -83,7 +83,7 @@ final class PhoneBench {
         return said(bench.take())
     }
 
-    /// The phone answers an INVITE that it got at one place, by its flow at another.
+    /// Lets the phone answer an INVITE that it got at one place, on its flow at another.
     func answer(_ status: Status, to invite: SIPRequest?, at place: Int? = nil) -> [String] {
         guard let invite else { return ["no INVITE"] }
         return said(
@@ -92,7 +92,7 @@ final class PhoneBench {
                 on: flow(place ?? self.place)))
     }
 
-    // MARK: The others
+    // MARK: The caller, the provider and the clock
 
     func call(extra: [String] = []) -> [String] {
         calls += 1
@@ -132,7 +132,7 @@ final class PhoneBench {
 
     func pass(_ duration: Duration) -> [String] { said(bench.pass(duration)) }
 
-    // MARK: What was said
+    // MARK: The actions
 
     func said(_ actions: [ProxyAction]) -> [String] {
         pushes += actions.pushIDs
@@ -168,7 +168,7 @@ final class PhoneBench {
 }
 
 extension TimelineRecord {
-    /// What it says of a push and its call, in short; what it does not say is left out.
+    /// The content of the record in short form. Missing values are left out.
     fileprivate var words: String {
         let times = [
             ("sent", steps.sent), ("answered", steps.answered), ("registered", steps.registered),

@@ -5,7 +5,8 @@ import PushDelivery
 import SIPGrammar
 import TestSupport
 
-/// What happens to bob's phone in turn, and what is ordered each time: `invite > 1` is an INVITE to it at its place 1.
+/// The events of bob's phone in turn, and the actions after each one. `invite > 1` is an INVITE to the phone at its
+/// place 1.
 typealias PhoneStory = Story<PhoneBench, String>
 
 extension PhoneStory {
@@ -20,14 +21,14 @@ extension PhoneStory {
 // MARK: The phone
 
 extension PhoneStory.Step {
-    /// A REGISTER of a new client; its 200 comes first and is not among the lines.
+    /// A REGISTER of a new client. Its 200 comes first and is not part of the lines.
     static func register(
         at place: Int = 0, token: String? = "tok1", commits: Bool? = nil, _ told: String...
     ) -> Self {
         Self("REGISTER at \(place)", told) { $0.register(at: place, token: token, commits: commits) }
     }
 
-    /// The next REGISTER of the same client, from where it is; it needs no commit.
+    /// The next REGISTER of the same client, from the same place. It needs no commit.
     static func refresh(
         token: String? = "tok1", expires: Int = 3600, commits: Bool = false, _ told: String...
     ) -> Self {
@@ -50,7 +51,8 @@ extension PhoneStory.Step {
         }
     }
 
-    /// Registered, called, pushed for, registered again, so that it has the INVITE; answered with 180 if it rings.
+    /// The phone has registered, was called and pushed, and has registered again, so it has the INVITE. If it rings, it
+    /// has answered with 180.
     static func called(rings: Bool = true) -> Self {
         Self("called", []) { phone in
             _ = phone.register(at: 0)
@@ -67,18 +69,18 @@ extension PhoneStory.Step {
 extension PhoneStory.Step {
     static func call(extra: [String] = [], _ told: String...) -> Self { Self("call", told) { $0.call(extra: extra) } }
 
-    /// A call that the phone is pushed for.
+    /// A call for which the phone gets a push.
     static var wakingCall: Self { .call("100 invite > pbx", "push invite tok1") }
 
     /// A call to an ordinary contact, or to one that needs no push.
     static var plainCall: Self { .call("100 invite > pbx", "invite > 0") }
 
-    /// The first call's CANCEL.
+    /// The CANCEL of the first call.
     static func cancel(reasons: [String] = [], _ told: String...) -> Self {
         Self("CANCEL", told) { $0.cancel(reasons) }
     }
 
-    /// The outcome of the last push, or of one by its number.
+    /// The outcome of the last push, or of the push with that number.
     static func push(_ outcome: PushOutcome, number: Int? = nil, _ told: String...) -> Self {
         Self("push \(outcome)", told) { $0.give(outcome, number) }
     }
@@ -91,12 +93,12 @@ extension PhoneStory.Step {
     /// The provider gets the push, and has not answered after 80 ms.
     static var slowProvider: Self { Self("slow provider", []) { $0.provider(nil) } }
 
-    /// The provider's answer to the push that was under way when it was dropped.
+    /// The provider's answer to a push that was in flight when it was dropped.
     static func lateProvider(_ outcome: PushOutcome, _ told: String...) -> Self {
         Self("the provider says late \(outcome)", told) { $0.lateProvider(outcome) }
     }
 
-    /// What pushes have to show is there.
+    /// The credential for pushes is ready.
     static var credential: Self { Self("credential", []) { $0.makeCredential() } }
 
     static func pass(_ seconds: Double, _ told: String...) -> Self {
@@ -104,7 +106,7 @@ extension PhoneStory.Step {
     }
 }
 
-// MARK: What is seen besides
+// MARK: Checks
 
 extension PhoneStory.Step {
     /// The reasons of the last CANCEL that the phone got.
@@ -120,7 +122,7 @@ extension PhoneStory.Step {
         Self("the last INVITE", [callID]) { [$0.invites.last?.callID.string ?? "none"] }
     }
 
-    /// How many calls are kept for devices that have not heard of them.
+    /// The number of calls that are kept for devices which do not know of them.
     static func missed(_ count: Int) -> Self {
         Self("missed calls", ["\(count)"]) { ["\($0.bench.engine.buckets.entries(of: EngineBench.bob).count)"] }
     }
@@ -131,6 +133,6 @@ extension PhoneStory.Step {
         Self("held calls", ["\(count)"]) { ["\($0.bench.engine.heldCalls.count)"] }
     }
 
-    /// The complete records of the timeline since they were last looked at.
+    /// The records of the timeline that were completed since the last look.
     static func records(_ words: String...) -> Self { Self("records", words) { $0.takeRecords() } }
 }

@@ -2,18 +2,18 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-/// One after the other: each keeps a thread busy for seconds, and the tests beside it wait for real time.
+/// The days run one after the other: each keeps a thread busy for seconds, and other tests wait in real time.
 @Suite("Whole days in a simulated network", .serialized)
 struct RandomDayTests {
     @Test(arguments: Array(0..<16) + [474, 943, 994])
-    func `nothing that must not happen happens on a random day`(seed: UInt64) {
+    func `no rule is broken on a random day`(seed: UInt64) {
         let world = SimulatedWorld(seed: seed)
         world.run()
         #expect(world.violations.isEmpty)
-        // A day on which little happened would prove little.
+        // A day with few events would prove little.
         let day = world.statistics
         #expect(day.answered > 20 && day.records > 200)
-        // Phones that are called at once miss less.
+        // Phones that are called at once miss fewer calls.
         if !world.plan.ringsLiveFlows { #expect(day.cancelled > 20 && day.reports > 15 && day.pushes > 100, "\(day)") }
     }
 

@@ -8,17 +8,17 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A daemon that is killed and started again while bob is called: text goes in, a story comes out, and the disk holds what
-/// was written.
+/// A daemon that is killed and started again while bob is called. Tests give it text and get a story. The disk holds
+/// what was written.
 final class RestartBench {
     private(set) var bench: EngineBench
     private(set) var disk = SimulatedDisk()
     private(set) var pushes: [PushRequest] = []
-    /// What was sent since the last step, in its order.
+    /// The messages that were sent since the last step, in their order.
     private(set) var sent: [ProxyAction] = []
     private var runs: UInt64 = 1
     private let change: (inout ProxySettings) -> Void
-    /// Whether what is written reaches the disk.
+    /// The entries that the journal has written since the last call of ``journalled(_:)``.
     var written: [String] = []
 
     /// Whether the next run has listeners for TLS.
@@ -30,15 +30,15 @@ final class RestartBench {
         bench = EngineBench(hasTLS: hasTLS, change)
     }
 
-    /// What was to be written meanwhile. It must stand in the same batch of actions as what follows from it, which is checked in
-    /// ``told(_:)``.
+    /// Returns what the journal writes while the body runs. These entries must be in the same batch of actions as their
+    /// consequences, which ``told(_:)`` checks.
     func journalled(_ body: () -> Void) -> [String] {
         written = []
         body()
         return written
     }
 
-    /// Does all that the engine has ordered, commits as well.
+    /// Carries out all actions of the engine, including commits.
     @discardableResult
     func told(_ actions: [ProxyAction]) -> [String] {
         var story: [String] = []
@@ -97,13 +97,13 @@ final class RestartBench {
         runs += 1
         let now = bench.now
         let later = Moment(
-            // The monotonic clock may begin anywhere.
+            // The monotonic clock may start at any value.
             instant: Instant(nanoseconds: 5_000_000_000), date: now.date + duration)
         bench = EngineBench(restarting: disk, at: later, seed: runs, hasTLS: hasTLS, change)
         return told(bench.take())
     }
 
-    /// The phone answers the last INVITE that it got.
+    /// Lets the phone answer the last INVITE that it got.
     @discardableResult
     func answer(_ invite: SIPRequest?, _ status: Status, from place: Endpoint = EngineBench.phone) -> [String] {
         guard let invite else { return ["no INVITE"] }
@@ -141,7 +141,7 @@ final class RestartBench {
         return told(bench.receive(ack, from: EngineBench.pbx))
     }
 
-    /// The caller's ACK of a phone's answer, along the route that this recorded.
+    /// The caller's ACK of a phone's answer, along the route that the answer recorded.
     func acknowledgeAnswer(_ answer: SIPResponse, cseq: Int = 1) -> [String] {
         guard let invite = readRequest(bench.inviteText()) else { return ["no INVITE"] }
         let ack = SIPText.dialogRequest(

@@ -46,7 +46,7 @@ struct APNsRequestTests {
         #expect(body.hasSuffix(expected + "}}"))
     }
 
-    @Test func `the badge is a number where the settings say so`() throws {
+    @Test func `the badge is a number if the settings ask for it`() throws {
         var settings = settings
         settings.apns.badgeType = .number
         let call = try #require(settings.body(push(to: voip, incomingCall(), badge: 3)))
@@ -93,7 +93,7 @@ struct APNsRequestTests {
                 == .impossible(.noSuitableToken))
     }
 
-    @Test func `a push keeps its id, and a list collapses with what has grown from it only`() throws {
+    @Test func `a push keeps its id, and a list replaces only its own earlier versions`() throws {
         let request = try #require(settings.rendered(push(to: remote, threeCalls)))
         #expect(request.header("apns-id") == "12345678-9abc-4ef0-bedc-ba9876543210")
         let collapseID = try #require(request.header("apns-collapse-id"))
@@ -138,7 +138,7 @@ struct APNsRequestTests {
 
     // MARK: Limits
 
-    @Test func `a long list loses its oldest calls and is numbered anew`() throws {
+    @Test func `a long list loses its oldest calls and is numbered again`() throws {
         let calls = (0..<100).map { (String(repeating: "5", count: 60) + "\($0)", Int64(1_625_000_000 + $0)) }
         let body = try #require(settings.rendered(push(to: remote, missedCalls(calls)))?.body)
         #expect(body.count <= 4096)

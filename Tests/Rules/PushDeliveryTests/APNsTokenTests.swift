@@ -22,26 +22,26 @@ private func problem(_ param: String, _ prid: String) -> APNsToken.Problem? {
 struct APNsTokenTests {
     @Test(
         arguments: [
-            // RFC 8599: one token, the service at the end of pn-param.
+            // RFC 8599: one token, with the service at the end of pn-param.
             ("DEF123GHIJ.com.ex.app.voip", "00fc13adff78512", "com.ex.app", nil, "00fc13adff78512"),
             ("DEF123GHIJ.com.ex.app", "00fc", "com.ex.app", "00fc", nil),
             ("DEF123GHIJ.com.ex.app.remote", "00FC", "com.ex.app", "00fc", nil),
-            // Linphone: services on both sides, in any order.
+            // Linphone: services in both parameters, in any order.
             ("T.com.ex.phone.voip", "AB:voip", "com.ex.phone", nil, "ab"),
             ("T.com.ex.phone.voip&remote", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
             ("T.com.ex.phone.remote&voip", "AB:voip&CD:remote", "com.ex.phone", "cd", "ab"),
             ("T.com.ex.phone.VoIP", "AB:VOIP", "com.ex.phone", nil, "ab"),
-            // A word that is no service belongs to the bundle.
+            // A word that is no service belongs to the bundle identifier.
             ("T.com.ex.voips", "AB", "com.ex.voips", "ab", nil),
             ("T.voip", "AB", "voip", "ab", nil),
-            // ECSS-10: pn-params is a match key of any form, or missing.
+            // ECSS-10: pn-param is a match key of any form, or missing.
             ("", "AB", nil, "ab", nil),
             ("", "AB:voip", nil, nil, "ab"),
             ("", "AB:voip&CD:remote", nil, "cd", "ab"),
             ("line-1", "AB", nil, "ab", nil),
             ("T.bad name", "AB", nil, "ab", nil),
             ("T.a\r\nX: y", "AB", nil, "ab", nil),
-            // Only hexadecimal tokens change their case.
+            // Only hexadecimal tokens are converted to lower case.
             ("T.b", "Token-A", "b", "Token-A", nil),
         ] as [(String, String, String?, String?, String?)])
     func `tokens and bundle are told apart`(
@@ -71,14 +71,14 @@ struct APNsTokenTests {
         ("T.b.voip", "..", .unusableToken),
         ("T.b.voip", ".:voip", .unusableToken),
     ])
-    func `what does not pair up is refused with its reason`(
+    func `services that do not match are refused with their reason`(
         param: String, prid: String, expected: APNsToken.Problem
     ) {
         #expect(problem(param, prid) == expected)
         #expect(!expected.description.isEmpty)
     }
 
-    @Test func `the settings say what a token without a service is`() throws {
+    @Test func `the settings give the service of a token without one`() throws {
         #expect(try read("", "AB", withoutService: .voip).voip?.string == "ab")
         #expect(try read("T.com.ex.app", "AB", withoutService: .voip).voip?.string == "ab")
         #expect(try read("T.com.ex.app.remote", "AB", withoutService: .voip).remote?.string == "ab")

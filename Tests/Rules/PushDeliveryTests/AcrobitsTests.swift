@@ -65,7 +65,7 @@ struct AcrobitsRequestTests {
         (MediatedMessage.Verb.callMissed, "NotifyIncomingCallMissed"),
         (.callAnsweredElsewhere, "NotifyIncomingCallAnsweredElsewhere"),
     ])
-    func `the end of a call is told to the other token, and to no token for calls`(
+    func `the end of a call goes to the other token, and never to a token for calls`(
         verb: MediatedMessage.Verb, word: String
     ) throws {
         var message = MediatedMessage(verb)
@@ -90,7 +90,7 @@ struct AcrobitsRequestTests {
         ("A:voip", .unknownUse), (":calls", .emptyToken), ("A:", .unknownUse), ("&A:calls", .emptyToken),
         ("A:calls&B:other&C", .tooManyTokens),
     ])
-    func `tokens that contradict themselves are none`(prid: String, problem: AcrobitsToken.Problem) {
+    func `contradicting tokens are invalid`(prid: String, problem: AcrobitsToken.Problem) {
         #expect(throws: problem) { try AcrobitsToken(device(prid)) }
         #expect(PushSettings.sample.render(push(to: device(prid), incomingCall())) == .impossible(.noSuitableToken))
         #expect(PushAcceptance(.sample).problem(with: device(prid)) == .acrobitsToken)
@@ -140,7 +140,7 @@ struct AcrobitsReasonTests {
         }
     }
 
-    @Test func `code goes before status, and its number stands in for words`() {
+    @Test func `code counts before status, and a number may be a string`() {
         #expect(outcome(200, #"{"status":500,"code":200}"#) == .accepted(nil))
         #expect(outcome(200, #"{"code":418}"#) == .payloadRefused("code 418"))
     }
@@ -156,7 +156,7 @@ struct AcrobitsReasonTests {
         (429, .retry(after: .seconds(3))), (500, .retry(after: .seconds(3))), (503, .retry(after: .seconds(3))),
         (302, .payloadRefused("status 302")),
     ])
-    func `another status than 200 tells of the request, never of the token`(status: Int, expected: PushOutcome) {
+    func `a status other than 200 concerns the request, and never the token`(status: Int, expected: PushOutcome) {
         #expect(outcome(status, #"{"code":404}"#, retryAfter: "3") == expected)
         #expect(outcome(status, "", retryAfter: "3") == expected)
     }

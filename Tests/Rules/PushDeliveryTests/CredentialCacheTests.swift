@@ -8,7 +8,7 @@ private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 0) + .seconds(
 struct CredentialCacheTests {
     private func google() -> CredentialCache { CredentialCache(renewedBeforeEnd: .seconds(300)) }
 
-    @Test func `one is made for all who wait`() {
+    @Test func `one credential is made for all waiting pushes`() {
         var cache = google()
         #expect(cache.wanted(now: at(0)) == .make)
         #expect(cache.wanted(now: at(0)) == .wait)
@@ -16,7 +16,7 @@ struct CredentialCacheTests {
         #expect(cache.wanted(now: at(2)) == .use("A"))
     }
 
-    @Test func `it is renewed ahead of its end while the old one is used`() {
+    @Test func `it is renewed before its end while the old one is used`() {
         var cache = google()
         _ = cache.wanted(now: at(0))
         cache.made("A", life: .seconds(3600), now: at(0))
@@ -27,7 +27,7 @@ struct CredentialCacheTests {
         #expect(cache.wanted(now: at(3302)) == .use("B"))
     }
 
-    @Test func `past its end it is used no more`() {
+    @Test func `it is not used after its end`() {
         var cache = google()
         _ = cache.wanted(now: at(0))
         cache.made("A", life: .seconds(3600), now: at(0))
@@ -67,7 +67,7 @@ struct CredentialCacheTests {
         #expect(cache.wanted(now: at(3601)) == .giveUp(.retry(after: nil)))
     }
 
-    @Test func `one that the provider refuses is made anew, once for all pushes that carried it`() {
+    @Test func `a credential that the provider refuses is renewed once for all pushes that carried it`() {
         var cache = google()
         _ = cache.wanted(now: at(0))
         cache.made("A", life: .seconds(3600), now: at(0))
@@ -80,7 +80,7 @@ struct CredentialCacheTests {
         #expect(cache.wanted(now: at(1000)) == .use("B"))
     }
 
-    @Test func `a fresh one that is refused is kept`() {
+    @Test func `a fresh credential is kept after a refusal`() {
         var cache = google()
         _ = cache.wanted(now: at(0))
         cache.made("A", life: .seconds(3600), now: at(0))

@@ -5,7 +5,7 @@ import Settings
 import Testing
 import Timekeeping
 
-/// The push for a phone that was woken and has not come before the call was over.
+/// The push for a phone that was woken and has not registered before the end of the call.
 private func end(_ outcome: EndedCallNotice.Outcome = .missed) -> PushMessage {
     let call = IncomingCall(
         callRef: CallRef(rawValue: 1), callerURI: ByteString("sip:103@example.net"), displayName: ByteString("Anna"),
@@ -19,12 +19,17 @@ struct EndedCallTests {
         (
             PayloadProfile.tenDarts,
             #""id":"\#(sampleCode)","message":"","title":"","badge":"10","dst":"call_ended","dsc":"0000000000000001","#
-                + #""cfm":"0","sil":"1","org":"10d""#
+                + #""cfm":"0","sil":"1","org":"10d","ctm":"{\"call_id\":\"a84b4c76e66710@pc33.example.net\",\"sent\":1623753691}""#
         ),
         (
             .ecss10,
             #""type":"call_ended","date":"1623753691","id":"\#(sampleCode)","dst":"call_ended","dsc":"0000000000000001","#
                 + #""cfm":"0""#
+        ),
+        (
+            .ecss10Extended,
+            #""type":"call_ended","date":"1623753691","id":"\#(sampleCode)","dst":"call_ended","dsc":"0000000000000001","#
+                + #""cfm":"0","call_id":"a84b4c76e66710@pc33.example.net","sent":"1623753691""#
         ),
         (
             .linphone,
@@ -48,7 +53,8 @@ struct EndedCallTests {
         #expect(
             request.text
                 == #"{"aps":{"content-available":1},"id":"\#(sampleCode)","dst":"call_answered_elsewhere","#
-                + #""dsc":"0000000000000001","cfm":0,"sil":1,"org":"10d"}"#)
+                + #""dsc":"0000000000000001","cfm":0,"sil":1,"org":"10d","ctm":{"call_id":"a84b4c76e66710@pc33.example.net","sent":1623753691}}"#
+        )
         let voip = token(.apns, "aabb:voip", param: "T.com.example.phone.voip")
         #expect(PushSettings.sample(.tenDarts).render(push(to: voip, end())) == .impossible(.noSuitableToken))
     }
@@ -83,7 +89,7 @@ struct EndedCallTests {
         #expect(over.header("urgency") == "high" && over.header("ttl") == "30")
         #expect(over.header("topic") != nil && over.header("topic") == call.header("topic"))
         #expect(over.text.contains(#""type":"call_ended""#))
-        // An empty push would be taken for a call.
+        // The app would take an empty push for a call.
         #expect(
             PushSettings.sample(.ecss10).render(push(to: token(.webPush, url), end())) == .impossible(.noSuitableToken))
     }

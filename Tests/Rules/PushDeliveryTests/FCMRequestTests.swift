@@ -11,7 +11,7 @@ private let callDate = UnixTime(seconds: 1_623_753_491)
 
 @Suite("FCM requests (R12, R24, A12, A27)")
 struct FCMRequestTests {
-    private let settings = PushSettings.sample
+    private let settings = PushSettings.sample(.ecss10)
     private let legacy = PushSettings.sample(.ecss10, .alert, .legacy)
 
     private func call(_ seconds: Int64 = 30) -> PushRequest {
@@ -71,7 +71,7 @@ struct FCMRequestTests {
         let list: [JSONValue]
         if format == .v1 {
             let text = try #require(body["message"]?["data"]?["calls"]?.string)
-            // Keys and values, as FCM counts them.
+            // FCM counts the bytes of keys and values.
             #expect(text.utf8.count + "typemissed_callsdate1623753691calls".utf8.count <= 4096)
             list = try #require(try JSONValue(Array(text.utf8)).array)
         } else {

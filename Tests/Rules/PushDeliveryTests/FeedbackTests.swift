@@ -8,10 +8,12 @@ struct FeedbackTests {
     private static let token = Array(UInt8(0)..<32)
     private static let hex = ByteString("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
     private static let first: [UInt8] = [0x60, 0xc8, 0x83, 0x13, 0, 0x20] + token
-    /// Beyond what signed seconds can say.
+    /// A time beyond the range of signed seconds.
     private static let second: [UInt8] = [0x80, 0, 0, 1, 0, 0x20] + [UInt8](repeating: 0xff, count: 32)
 
-    /// Feeds the bytes in slices; the records, and how many bytes were left.
+    /// Feeds the bytes in slices.
+    ///
+    /// - Returns: the records, and the number of bytes that were left.
     private static func read(_ bytes: [UInt8], slices: Int) -> (records: [FeedbackRecord], rest: Int) {
         var reader = FeedbackReader()
         var records: [FeedbackRecord] = []
@@ -21,7 +23,7 @@ struct FeedbackTests {
         return (records, reader.partialBytes)
     }
 
-    @Test func `records are read wherever the stream is cut`() {
+    @Test func `records are read with cuts at any place`() {
         let bytes = Self.first + Self.second
         let expected = [
             FeedbackRecord(second: 1_623_753_491, token: Self.hex),
@@ -39,7 +41,7 @@ struct FeedbackTests {
         #expect(expected[1].second == 2_147_483_649)
     }
 
-    @Test func `nothing is a normal answer, and a record that was cut off is told and ignored`() {
+    @Test func `an empty answer is normal, and a record that was cut off is reported and ignored`() {
         #expect(Self.read([], slices: 1).records.isEmpty)
         for count in 1..<38 {
             let (records, rest) = Self.read(Self.first + Self.first[..<count], slices: 5)
@@ -47,7 +49,7 @@ struct FeedbackTests {
         }
     }
 
-    @Test func `the length says where the next record begins`() {
+    @Test func `the length gives the start of the next record`() {
         let short: [UInt8] = [0, 0, 0, 1, 0, 2, 0xab, 0xcd]
         let long: [UInt8] = [0, 0, 0, 2, 1, 0] + [UInt8](repeating: 1, count: 256)
         let none: [UInt8] = [0, 0, 0, 3, 0, 0]
@@ -60,7 +62,7 @@ struct FeedbackTests {
         }
     }
 
-    @Test func `a length that none can have ends the reading, and what came before it counts`() {
+    @Test func `an impossible length ends the reading, and earlier records count`() {
         let wrong: [UInt8] = [0, 0, 0, 1, 1, 1] + [UInt8](repeating: 0, count: 300)
         for slices in [1, 1000] {
             var reader = FeedbackReader()
@@ -108,5 +110,5 @@ struct FeedbackTests {
     }
 
     @Test(arguments: ["", ":1", "a", "a:", "a:0", "a:65536", "a:b", "::1:2196", "[]:1", "a b:1", "https://a:1"])
-    func `what is none is refused`(text: String) { #expect(HostAndPort(text) == nil) }
+    func `invalid addresses are refused`(text: String) { #expect(HostAndPort(text) == nil) }
 }

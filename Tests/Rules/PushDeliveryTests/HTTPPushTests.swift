@@ -5,7 +5,7 @@ import Settings
 import Testing
 import Timekeeping
 
-/// One app called `gateway` with these keys.
+/// Settings with one app called `gateway`, which has these keys.
 func gatewaySettings(_ keys: String) throws -> PushSettings {
     let yaml =
         "http:\n  enabled: true\n  apps:\n    gateway:\n"
@@ -20,7 +20,7 @@ private let everyField = """
     method: PUT
     headers: ["X-Key: k1", "x-push: {{push-id}} {{ type }}"]
     body: '{"to":"{{token}}","app":"{{param}}","kind":"{{type}}","ref":"{{call-ref}}","id":"{{call-id}}",
-      "from":"{{caller}}","name":"{{display-name}}","at":"{{date}}","n":"{{badge}}","ttl":"{{ttl}}",
+      "from":"{{caller}}","name":"{{display-name}}","at":"{{date}}","sent":"{{sent}}","n":"{{badge}}","ttl":"{{ttl}}",
       "calls":"{{calls}}","push":"{{push-id}}","text":"{{display-name}} <{{caller}}>, {{badge}}",
       "fixed":[1.50,true,null,"a\\u0022b",{"x":{}}]}'
     """
@@ -37,7 +37,7 @@ struct HTTPPushRequestTests {
         #expect(request.header("content-type") == "application/json")
         let expected = #"""
             {"to":"tok/1","app":"gateway","kind":"invite","ref":"0000000000000001","id":"a84b4c76e66710@pc33.example.net",
-            "from":"sip:103@example.net","name":"Anna","at":1623753691,"n":10,"ttl":28,"calls":[],"push":"\#(sampleCode)",
+            "from":"sip:103@example.net","name":"Anna","at":1623753691,"sent":1623753691,"n":10,"ttl":28,"calls":[],"push":"\#(sampleCode)",
             "text":"Anna <sip:103@example.net>, 10","fixed":[1.50,true,null,"a\"b",{"x":{}}]}
             """#
         #expect(try JSONValue(request.body) == JSONValue(Array(expected.utf8)))
@@ -56,7 +56,7 @@ struct HTTPPushRequestTests {
         #expect(body["calls"]?.array?.first?["remote_uri"]?.string == "103")
     }
 
-    @Test func `no body means none, and no content type`() throws {
+    @Test func `no body means an empty one, and no content type`() throws {
         let settings = try gatewaySettings("url: https://push.example.net/x/{{token}}\nmethod: GET")
         let request = try #require(settings.rendered(push(to: device(), incomingCall())))
         #expect(request.method == "GET")
@@ -83,7 +83,7 @@ struct HTTPPushRequestTests {
     func `a token that would climb in the path is not pushed`(prid: String) throws {
         let settings = try gatewaySettings("url: https://h/a/{{token}}/b")
         let rendering = settings.render(push(to: device(prid), incomingCall()))
-        // What was encoded before is encoded once more, and stays a name.
+        // A percent sign is encoded again, so the token stays a name.
         if prid == "%2e" {
             guard case .request(let request) = rendering else { return #expect(Bool(false)) }
             #expect(request.url == "https://h/a/%252e/b")
@@ -105,7 +105,7 @@ struct HTTPPushRequestTests {
         }
     }
 
-    @Test func `only a name of ours finds an app`() throws {
+    @Test func `an app is found only by a name of the settings`() throws {
         let settings = try gatewaySettings("url: https://h/")
         #expect(settings.app(of: device())?.name == "http/gateway")
         #expect(settings.app(of: token(.http, "t", param: "Gateway")) == nil)
@@ -138,11 +138,11 @@ struct HTTPPushSettingsTests {
         "url: https://h/\nprevious-secret: x", "url: https://h/\naccepted-status: [200, 404]",
         "url: https://h/\naccepted-status: [100]", "url: https://h/\ncert-file: /c",
     ])
-    func `what cannot work is a mistake that is told at the start`(keys: String) {
+    func `impossible settings are reported at the start`(keys: String) {
         #expect(throws: SettingsError.self) { try gatewaySettings(keys) }
     }
 
-    @Test func `the sentence says what is known`() {
+    @Test func `the sentence lists the known names`() {
         let error = #expect(throws: SettingsError.self) { try gatewaySettings("url: https://h/{{tokn}}") }
         #expect(error?.description.contains("call-ref") == true)
     }
@@ -184,7 +184,7 @@ struct HTTPPushReasonTests {
         #expect(try outcome(status) == expected)
     }
 
-    @Test func `settings say otherwise`() throws {
+    @Test func `settings can change it`() throws {
         let keys = "accepted-status: [202, 409]\ndead-status: [422]"
         #expect(try outcome(202, keys) == .accepted(nil))
         #expect(try outcome(409, keys) == .accepted(nil))

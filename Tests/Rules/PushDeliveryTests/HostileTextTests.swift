@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// What peers may send as a name, a caller or a token.
+/// Texts that peers may send as a name, a caller or a token.
 private let hostile: [[UInt8]] =
     [
         "\"", "\\", "\"},\"to\":\"other", "\r\nX: y", "%0d%0a", "\0", "a\0b", "{{x}}", "${x}", "\u{2028}\u{2029}",
@@ -17,7 +17,7 @@ private let hostile: [[UInt8]] =
         [0xff], [0xc3], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0x98], [UInt8](repeating: 0xfe, count: 4096),
     ]
 
-/// The hostile texts, and noise.
+/// The hostile texts, and random bytes.
 private let texts: [[UInt8]] = {
     var random = SeededGenerator(seed: 3)
     return hostile + (0..<300).map { random.bytes($0 % 64 + 1) }
@@ -32,9 +32,9 @@ private func call(_ bytes: [UInt8]) -> PushMessage {
             isAnonymous: false, receivedAt: sampleDate, callID: ByteString(bytes)))
 }
 
-@Suite("Whatever bytes stand in a name, caller or token (T10)")
+@Suite("Hostile bytes in a name, caller or token (T10)")
 struct HostileTextTests {
-    /// The text, or its beginning when it is long.
+    /// Whether the field contains the text, or the beginning of a long one.
     private func holds(_ found: String?, _ bytes: [UInt8]) -> Bool {
         guard let found else { return false }
         let whole = String(decoding: bytes, as: UTF8.self)
@@ -94,7 +94,7 @@ struct HostileTextTests {
             #expect(isSafe)
             #expect(ByteString(String(segment)).percentDecoded().array == text)
         }
-        // Those left out name a service that does not exist, or are dots.
+        // Texts that are left out name a service that does not exist, or consist of dots.
         #expect(rendered > texts.count / 2)
     }
 
@@ -103,7 +103,7 @@ struct HostileTextTests {
             let device = PushToken(
                 provider: .acrobits, param: ByteString(Array("a:".utf8) + text), prid: ByteString(text))
             guard let request = settings.rendered(push(to: device, call(text))) else {
-                // A colon or ampersand in the token has a meaning.
+                // A colon or an ampersand in the token has a meaning.
                 #expect(text.contains(UInt8(ascii: ":")) || text.contains(UInt8(ascii: "&")))
                 continue
             }
@@ -123,7 +123,7 @@ struct HostileTextTests {
         }
     }
 
-    @Test func `callers read back from the payload of a web push, and headers hold nothing of them`() throws {
+    @Test func `callers are read back from the payload of a web push, and are in no header`() throws {
         let device = token(.webPush, "https://fcm.googleapis.com/x", param: "\(browserKey).\(browserSecret)")
         let settings = PushSettings.sample(.linphone)
         for text in texts {
@@ -133,7 +133,7 @@ struct HostileTextTests {
             #expect(holds(body["from-uri"]?.string, text))
             #expect(holds(body["call-id"]?.string, text))
             #expect(request.headers.allSatisfy { $0.value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7f } })
-            // As a key, any of them is none.
+            // None of the texts is a valid key.
             let keyed = PushToken(provider: .webPush, param: ByteString(text + [0x2e] + text), prid: device.prid)
             #expect(settings.rendered(push(to: keyed, call(text)))?.protection == ProviderRequest.Protection.none)
         }
@@ -202,7 +202,7 @@ struct HostileTextTests {
                 #expect(holds(apple["aps"]?["alert"]?["body"]?.string, text))
                 let data =
                     switch profile {
-                    case .ecss10: apple["acme"]?["ctm"]
+                    case .ecss10, .ecss10Extended: apple["acme"]?["ctm"]
                     case .tenDarts: apple["ctm"]
                     case .linphone: apple["customPayload"]
                     }
@@ -220,7 +220,7 @@ struct HostileTextTests {
         }
     }
 
-    @Test func `headers hold nothing of the device but a bundle of safe letters`() throws {
+    @Test func `the only part of the device in a header is a bundle of safe letters`() throws {
         for text in texts {
             let device = PushToken(provider: .apns, param: ByteString(Array("T.".utf8) + text), prid: ByteString("AB"))
             var settings = settings

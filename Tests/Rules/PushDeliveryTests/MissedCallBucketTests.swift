@@ -43,14 +43,14 @@ private func entry(
         devices: devices, told: told, isOver: isOver, isStored: isStored)
 }
 
-/// Each call has a caller of its own, unless it says whose it is.
+/// Each call has a caller of its own, unless the test names the caller.
 private func owner(_ ref: CallRef) -> Caller { Caller(hash: ref.rawValue, isTrusted: true) }
 
 @Suite("Missed-call bucket (R19 to R27, A20 to A25)")
 struct MissedCallBucketTests {
     // MARK: Tokens that carry no list (A28)
 
-    @Test func `that a call cannot be told is said once, and the call stays`() {
+    @Test func `a token without lists is reported once, and the call stays`() {
         var bucket = MissedCallBucket()
         bucket.miss(first)
         bucket.miss(second, to: [phone, tablet])
@@ -61,14 +61,14 @@ struct MissedCallBucketTests {
         #expect(said() == [])
         bucket.miss(third, after: 200)
         #expect(said(after: 300) == [third])
-        // The other device is told as ever, and so is this one when it has a token for lists.
+        // The other device gets its list as usual. This device gets it as well when it has a token for lists.
         #expect(bucket.returned(tablet) == [second])
         #expect(bucket.returned(phone) == [first, second, third])
         _ = bucket.reportAccepted([first, second, third], by: phone)
         #expect(said() == [])
     }
 
-    @Test func `calls that cannot be told leave by age and by number like all others`() {
+    @Test func `calls that cannot be reported are removed by age and by number like all others`() {
         var settings = settings
         settings.maximumEntries = 2
         settings.maximumAge = .seconds(1000)
@@ -86,9 +86,9 @@ struct MissedCallBucketTests {
         #expect(bucket.isEmpty)
     }
 
-    // MARK: Rows, and calls that stand in the journal alone
+    // MARK: Rows and the journal
 
-    @Test func `while a call is offered it has no row, and one that is answered never has`() {
+    @Test func `while a call is offered it has no row, and an answered call never has one`() {
         var bucket = MissedCallBucket()
         #expect(bucket.offer(first, to: [phone, tablet]) == [])
         #expect(bucket.unread(of: phone) == 1)
@@ -118,8 +118,8 @@ struct MissedCallBucketTests {
         #expect(bucket.deviceReached(first, tablet) == [.delete(first)])
     }
 
-    /// The journal has the devices as they were called.
-    @Test func `what a journal does not know of a call is written at once`() {
+    /// The journal holds the devices that were called at the beginning.
+    @Test func `changes that a journal does not have are written at once`() {
         var removed = MissedCallBucket()
         _ = removed.offer(first, to: [phone, tablet])
         #expect(removed.deviceRemoved(phone) == [.upsert(entry(first, to: [tablet], isOver: false))])
@@ -213,7 +213,7 @@ struct MissedCallBucketTests {
         #expect(bucket.returned(phone) == [])
     }
 
-    @Test func `what the provider took is gone`() {
+    @Test func `accepted calls are removed`() {
         var bucket = MissedCallBucket()
         bucket.miss(first)
         bucket.miss(second, after: 10, to: [phone, tablet])
@@ -225,7 +225,7 @@ struct MissedCallBucketTests {
         #expect(bucket.returned(tablet) == [second])
     }
 
-    @Test func `what it did not take is reported at the next return`() {
+    @Test func `refused calls are reported at the next return`() {
         var bucket = MissedCallBucket()
         bucket.miss(first)
         bucket.reportFailed(bucket.returned(phone), by: phone)
@@ -242,7 +242,7 @@ struct MissedCallBucketTests {
         #expect(bucket.returned(phone) == [first])
     }
 
-    @Test func `calls of a dead device go to those who do not know of them`() {
+    @Test func `calls of a dead device go to the devices that do not know of them`() {
         var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
@@ -254,25 +254,25 @@ struct MissedCallBucketTests {
         #expect(bucket.isEmpty)
     }
 
-    @Test func `calls that were forgotten are gone, and deleted again if they were written meanwhile`() {
+    @Test func `forgotten calls are removed, and deleted again if they were written in between`() {
         var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
         let entries = bucket.entries
-        // Between the deletion of the rows and the word that they are deleted.
+        // Between the deletion of the rows and the report that they are deleted.
         _ = bucket.returned(phone)
         _ = bucket.reportAccepted([first], by: tablet)
         #expect(bucket.callsForgotten(entries) == [.delete(first)])
         #expect(bucket.isEmpty)
         #expect(bucket.callsForgotten(entries).isEmpty)
-        // A list that was on its way.
+        // A list that was being sent.
         #expect(bucket.reportAccepted([first, second], by: phone).isEmpty)
-        // A new call of the same name can be told.
+        // A new call with the same name can be reported.
         bucket.miss(second)
         #expect(bucket.returned(phone) == [second])
     }
 
-    @Test func `a removed device owes nothing`() {
+    @Test func `a removed device has no calls left`() {
         var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         bucket.miss(second, after: 1)
@@ -281,7 +281,7 @@ struct MissedCallBucketTests {
         #expect(bucket.deviceRemoved(phone) == [])
     }
 
-    @Test func `a report that ends after its device is gone changes nothing`() {
+    @Test func `a report that ends after its device is removed changes nothing`() {
         var bucket = MissedCallBucket()
         bucket.miss(first)
         let refs = bucket.returned(phone)
@@ -293,7 +293,7 @@ struct MissedCallBucketTests {
 
     // MARK: Badge
 
-    @Test func `the badge counts calls the device has not learnt of, the one that rings included`() {
+    @Test func `the badge counts calls that the device does not know, including the ringing one`() {
         var bucket = MissedCallBucket()
         bucket.miss(first, to: [phone, tablet])
         _ = bucket.offer(second, after: 10)
@@ -333,7 +333,7 @@ struct MissedCallBucketTests {
 
     // MARK: Callers (T32.4)
 
-    /// `count` calls of one caller, given up one after the other.
+    /// `count` calls of one caller, cancelled one after the other.
     private func flood(_ bucket: inout MissedCallBucket, _ count: Int, by caller: Caller, from number: UInt64) {
         for index in 0..<UInt64(count) {
             let ref = CallRef(rawValue: number + index)
@@ -348,7 +348,7 @@ struct MissedCallBucketTests {
         flood(&bucket, 120, by: Caller(hash: 900, isTrusted: false), from: 1_000)
         #expect(bucket.unread(of: phone) == 100)
         #expect(bucket.entries.prefix(3).map(\.callRef) == [first, second, third])
-        // Of the one who has most, the oldest go.
+        // The oldest calls of the caller who has most are removed.
         #expect(bucket.entries[3].callRef == CallRef(rawValue: 1_023))
     }
 
@@ -376,7 +376,7 @@ struct MissedCallBucketTests {
         #expect(bucket.entries.count == 2)
     }
 
-    @Test func `after a week a call is no longer told`() {
+    @Test func `after a week a call is not reported any more`() {
         var bucket = MissedCallBucket()
         bucket.miss(first)
         bucket.miss(second, after: 10)
@@ -394,7 +394,7 @@ struct MissedCallBucketTests {
         #expect(bucket.returned(phone) == [first, second])
     }
 
-    /// What the store holds after every change must be what the bucket holds.
+    /// After each change, the store must hold the same as the bucket.
     @Test func `the changes rebuild the bucket`() {
         var generator = SeededGenerator(seed: 5)
         func random(_ bound: UInt64) -> UInt64 { generator.next(upperBound: bound) }

@@ -12,7 +12,7 @@ private let mediated = token(.acrobits, "CALLS:calls&OTHER:other", param: "app.v
 
 private func legacy(_ profile: PayloadProfile) -> PushSettings { .sample(profile, .alert, .legacy) }
 
-/// With a life of a day, and otherwise nothing.
+/// A notification with a lifetime of a day, and no other values.
 private func notification(_ change: (inout PushNotification) -> Void = { _ in }) -> PushMessage {
     var notification = PushNotification(expiresAt: sampleDate + .seconds(86_400))
     change(&notification)
@@ -23,7 +23,7 @@ private func custom(_ text: String) throws -> CustomData {
     try #require(CustomData(try JSONValue(Array(text.utf8))))
 }
 
-/// Everything said, with the texts of the sheet's samples.
+/// A notification with all values, with the texts of the samples in the specification.
 private func sample(_ text: String = "...", _ change: (inout PushNotification) -> Void = { _ in }) throws -> PushMessage
 {
     let custom = try custom(#"{"field":"value"}"#)
@@ -70,7 +70,7 @@ struct TenDartsNotificationTests {
         )
     }
 
-    @Test func `Android in silence gets the same data, which says so, without haste`() throws {
+    @Test func `a silent push for Android has the same data, marked as silent, with normal priority`() throws {
         let silent = try sample { $0.isSilent = true }
         let text = try #require(PushSettings.sample(.tenDarts).body(push(to: android, silent, badge: 1)))
         #expect(text.hasPrefix(#"{"message":{"token":"device_token","android":{"priority":"NORMAL","ttl":"86400s"},"#))
@@ -80,7 +80,7 @@ struct TenDartsNotificationTests {
         #expect(!text.contains(#""notification""#))
     }
 
-    @Test func `what is not said is left out, but for the destination`() {
+    @Test func `missing values are left out, except for the destination`() {
         let push = push(to: apple, notification { $0.text = ByteString("hi") }, badge: 3)
         #expect(
             PushSettings.sample(.tenDarts).body(push)
@@ -133,7 +133,7 @@ struct OtherNotificationTests {
                 + #""send-time":"2021-06-15 10:41:31","pn_ttl":86400,"customPayload":{}}"#)
     }
 
-    @Test func `Linphone is told which message waits, as Flexisip tells it`() throws {
+    @Test func `Linphone gets the id of the message, as from Flexisip`() throws {
         let message = notification {
             $0.title = ByteString("Alice")
             $0.text = ByteString("hi")
@@ -151,7 +151,7 @@ struct OtherNotificationTests {
         }
     }
 
-    @Test func `the mediator, which has no place for a title and none for silence`() throws {
+    @Test func `the mediator, whose format has no title and no silent push`() throws {
         let text = notification {
             $0.title = ByteString("News")
             $0.text = ByteString("hi")
@@ -182,7 +182,7 @@ struct OtherNotificationTests {
                 == #"{"verb":"NotifyTextMessage","AppId":"app","DeviceToken":"OTHER","Selector":"SELECTOR","#
                 + #""Message":"hi","Badge":2,"Sound":"ding","UserName":"103","UserDisplayName":"Anna","#
                 + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
-        // There is no account whose messages the app could fetch.
+        // The token has no account whose messages the app could fetch.
         let nameless = token(.acrobits, "CALLS:calls&OTHER:other", param: "app.voip&app")
         #expect(PushSettings.sample.render(push(to: nameless, text)) == .impossible(.noSuitableToken))
         let calls = token(.acrobits, "CALLS:calls", param: "app:SELECTOR")
@@ -202,7 +202,7 @@ struct OtherNotificationTests {
         #expect(
             request.text
                 == #"{"title":"a\"b","text":"<x>","at":"x/x","img":"x","ctm":{"field":"value"},"ttl":86400,"from":""}"#)
-        // Calls have none of it.
+        // These values are empty for calls.
         let call = try #require(settings.rendered(push(to: device, incomingCall())))
         #expect(call.text.contains(#""title":"","text":"<>","at":"/","img":"","ctm":{}"#))
         let blind = try gatewaySettings(
@@ -236,7 +236,7 @@ struct AppleNotificationTests {
         try #require(PushSettings.sample(.tenDarts).rendered(push(to: apple, message), now: now))
     }
 
-    @Test func `a message alerts, silence comes in the background with priority 5, neither by the token for calls`()
+    @Test func `a message is an alert, a silent push has priority 5, and neither uses the token for calls`()
         throws
     {
         let message = try headers(notification { $0.text = ByteString("hi") })
@@ -267,17 +267,18 @@ struct AppleNotificationTests {
         }
     }
 
-    @Test func `what is over is delivered now or never`() throws {
+    @Test func `an expired notification is delivered now or never`() throws {
         let late = try headers(notification { $0.text = ByteString("hi") }, now: sampleDate + .seconds(86_400))
         #expect(late.header("apns-expiration") == "0")
     }
 }
 
-@Suite("Notifications and how much a provider takes")
+@Suite("Notifications and payload limits")
 struct NotificationSizeTests {
-    private static let profiles: [PayloadProfile] = [.ecss10, .tenDarts, .linphone]
+    private static let profiles: [PayloadProfile] = PayloadProfile.allCases
 
-    /// A custom object that makes the payload as long as it may be, and what its length counts.
+    /// A notification whose custom object makes the payload as long as the limit plus `excess`. `size` measures its
+    /// length.
     private func filled(
         _ settings: PushSettings, _ device: PushToken, limit: Int, excess: Int, size: (ProviderRequest) throws -> Int
     ) throws -> PushRendering {
@@ -366,7 +367,7 @@ struct NotificationSizeTests {
         #expect(CustomData(.array([])) == nil)
     }
 
-    @Test func `what is thought of a push beforehand is what comes of it`() throws {
+    @Test func `the forecast for a push is its result`() throws {
         let directory = PushDirectory(PushSettings.sample(.tenDarts))
         func verdict(_ device: PushToken, _ message: PushMessage) -> PushVerdict {
             directory.verdict(on: push(to: device, message), now: sampleDate)
@@ -383,7 +384,7 @@ struct NotificationSizeTests {
     }
 }
 
-/// A box, so that expectations may ask.
+/// A class around the gate, so that `#expect` can call its methods.
 private final class Gate {
     private var gate: NotificationGate
 
@@ -414,7 +415,7 @@ struct NotificationGateTests {
         #expect(gate.waiting == 1)
     }
 
-    @Test func `who waits goes in order, and nobody overtakes`() {
+    @Test func `waiting notifications keep their order`() {
         let gate = Gate(requests: 4)
         for number in 1...3000 as ClosedRange<UInt64> { _ = gate.admits(number) }
         for number in 2...3000 as ClosedRange<UInt64> {

@@ -17,7 +17,7 @@ struct TenDartsPayloadTests {
                 == #"{"message":{"token":"device_token","android":{"priority":"HIGH","ttl":"28s"},"data":{"#
                 + #""id":"\#(code)","message":"Anna","title":"Incoming call","badge":"10","dst":"call","#
                 + #""dsc":"0000000000000001","cfm":"1","sil":"0","org":"10d","#
-                + #""ctm":"{\"type\":\"invite\",\"date\":1623753691,\"number\":\"sip:103@example.net\",\"display_name\":\"Anna\"}"}}}"#
+                + #""ctm":"{\"type\":\"invite\",\"date\":1623753691,\"number\":\"sip:103@example.net\",\"display_name\":\"Anna\",\"call_id\":\"a84b4c76e66710@pc33.example.net\",\"sent\":1623753691}"}}}"#
         )
     }
 
@@ -26,7 +26,8 @@ struct TenDartsPayloadTests {
             PushSettings.sample(.tenDarts).body(push(to: remote, incomingCall()))
                 == #"{"aps":{"alert":{"title":"Incoming call","body":"Anna"},"sound":"default","badge":10},"#
                 + #""id":"\#(code)","title":"Incoming call","dst":"call","dsc":"0000000000000001","cfm":1,"sil":0,"#
-                + #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","display_name":"Anna"}}"#
+                + #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","display_name":"Anna","#
+                + #""call_id":"a84b4c76e66710@pc33.example.net","sent":1623753691}}"#
         )
     }
 
@@ -35,7 +36,7 @@ struct TenDartsPayloadTests {
             PushSettings.sample(.tenDarts, .background).rendered(push(to: remote, incomingCall())))
         #expect(
             request.text
-                == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"call","dsc":"0000000000000001","cfm":1,"sil":1,"org":"10d"}"#
+                == #"{"aps":{"content-available":1},"id":"\#(code)","dst":"call","dsc":"0000000000000001","cfm":1,"sil":1,"org":"10d","ctm":{"call_id":"a84b4c76e66710@pc33.example.net","sent":1623753691}}"#
         )
         #expect(request.header("apns-push-type") == "background")
         #expect(request.header("apns-priority") == "5")
@@ -54,7 +55,7 @@ struct TenDartsPayloadTests {
         #expect(custom["calls"]?.array?.count == 2)
     }
 
-    @Test func `the device's code stands in ctm of notifications, beside what the sender says`() throws {
+    @Test func `the device's code is in ctm of notifications, together with the sender's members`() throws {
         func custom(
             _ json: String?, to token: PushToken = android, device: String = "Vb0-_9", text: String = "t"
         ) throws -> String? {
@@ -78,16 +79,16 @@ struct TenDartsPayloadTests {
             #expect(try custom(nil, to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom("{}", to: token) == #"{"device":"Vb0-_9"}"#)
             #expect(try custom(#"{"a":{"device":1}}"#, to: token) == #"{"a":{"device":1},"device":"Vb0-_9"}"#)
-            // The sender's own member is not written twice, nor over.
+            // The sender's own member is neither written twice nor replaced.
             #expect(try custom(#"{"device":7}"#, to: token) == #"{"device":7}"#)
         }
-        // Where there is no room for it, the sender's object goes as it is.
+        // If there is no room for the member, the sender's object is sent unchanged.
         let large = #"{"a":"\#(String(repeating: "x", count: 3700))"}"#
         #expect(try custom(large, to: remote) == #"{"a":"\#(String(repeating: "x", count: 3700))","device":"Vb0-_9"}"#)
         #expect(try custom(large, to: remote, device: String(repeating: "d", count: 400)) == large)
     }
 
-    @Test func `the device's code stands in ctm, but for silent pushes`() throws {
+    @Test func `the device's code is in ctm, except in silent pushes`() throws {
         let device = ByteString("Vb0-_9")
         func body(_ push: PushRequest, _ type: RemotePushType = .alert) throws -> String {
             let app = try #require(PushSettings.sample(.tenDarts, type).app(of: push.token))
@@ -99,15 +100,16 @@ struct TenDartsPayloadTests {
         #expect(
             call.hasSuffix(
                 #""org":"10d","ctm":{"type":"invite","date":1623753691,"number":"sip:103@example.net","#
-                    + #""display_name":"Anna","device":"Vb0-_9"}}"#))
+                    + #""display_name":"Anna","call_id":"a84b4c76e66710@pc33.example.net","sent":1623753691,"#
+                    + #""device":"Vb0-_9"}}"#))
         let data = try body(push(to: android, incomingCall()))
-        #expect(data.contains(#"\"display_name\":\"Anna\",\"device\":\"Vb0-_9\"}""#))
+        #expect(data.contains(#"\"sent\":1623753691,\"device\":\"Vb0-_9\"}""#))
         let list = try body(push(to: remote, missedCalls([("103", 1_625_158_716)])))
         #expect(list.hasSuffix(#"],"device":"Vb0-_9"}}"#))
         _ = try JSONValue(Array(list.utf8))
         let silent = try body(push(to: remote, incomingCall()), .background)
-        #expect(!silent.contains("Vb0-_9") && !silent.contains("ctm"))
-        // However many calls there are, it fits.
+        #expect(!silent.contains("Vb0-_9"))
+        // The list fits, even with many calls.
         let long = try body(push(to: remote, missedCalls((0..<200).map { ("0123456789", $0) })))
         #expect(long.utf8.count <= 4096 && long.contains("Vb0-_9"))
         #expect(!PushSettings.sample.isAskedForDeviceCode)
@@ -179,7 +181,7 @@ struct LinphonePayloadTests {
     }
 }
 
-@Suite("Sizes of payloads, for each profile")
+@Suite("Sizes of payloads, by profile")
 struct PayloadSizeTests {
     private static let profiles = PayloadProfile.allCases
     private let long = String(repeating: "\u{1F4DE}\"\u{1}é", count: 2000)
@@ -221,7 +223,7 @@ struct PayloadSizeTests {
 
     /// All byte values, in a name and a caller.
     @Test(arguments: profiles)
-    func `whatever bytes a name holds, the payload reads back`(profile: PayloadProfile) throws {
+    func `a name with any bytes is read back from the payload`(profile: PayloadProfile) throws {
         for start in stride(from: 0, to: 256, by: 4) {
             let bytes = (0..<40).map { UInt8(truncatingIfNeeded: start &+ $0 &* 7) }
             let call = PushMessage.incomingCall(
@@ -239,7 +241,7 @@ struct PayloadSizeTests {
 }
 
 extension JSONValue {
-    /// Whether some string in it is this text, or is JSON that holds it.
+    /// Whether a string in the value is this text, or is JSON that contains it.
     fileprivate func holds(_ text: String) -> Bool {
         switch self {
         case .string(let string):

@@ -11,7 +11,7 @@ private func attempt(deadline: Int = 30_000, pauses: PushAttempt.Pauses = .call)
     PushAttempt(pauses: pauses, deadline: at(deadline), answerTimeout: .seconds(5))
 }
 
-@Suite("Tries of one push")
+@Suite("Attempts of one push")
 struct PushAttemptTests {
     @Test func `a push that is accepted is sent once`() {
         var push = attempt()
@@ -66,7 +66,7 @@ struct PushAttemptTests {
         #expect(push.deadlineReached(now: at(7_000)) == .enqueue)
     }
 
-    @Test func `nothing is tried past the deadline`() {
+    @Test func `no attempt is made after the deadline`() {
         var push = attempt(deadline: 10_000)
         _ = push.turnCame(now: at(0))
         let outcome = PushOutcome.retry(after: .seconds(10))
@@ -109,13 +109,13 @@ struct PushAttemptTests {
         PushOutcome.tokenDead(since: nil), .credentialsRefused("x"), .payloadRefused("x"), .noSuitableToken,
         .acceptedWithNewToken(.empty),
     ])
-    func `a word that is final ends it`(outcome: PushOutcome) {
+    func `a final outcome ends it`(outcome: PushOutcome) {
         var push = attempt()
         _ = push.turnCame(now: at(0))
         #expect(push.answered(outcome, chance: 0.5, now: at(1)) == .finish(outcome))
     }
 
-    @Test func `a cancelled push says nothing more`() {
+    @Test func `a cancelled push reports nothing more`() {
         var waiting = attempt()
         #expect(waiting.cancelled() == true)
         #expect(waiting.turnCame(now: at(0)) == .none)
@@ -128,7 +128,7 @@ struct PushAttemptTests {
     }
 
     @Test(arguments: [PushOutcome.accepted(nil), .retry(after: nil), .renewCredential, .tokenDead(since: nil)])
-    func `one that is under way is heard to its end, and is the last try`(outcome: PushOutcome) {
+    func `an attempt in flight is waited for, and is the last one`(outcome: PushOutcome) {
         var push = attempt()
         _ = push.turnCame(now: at(0))
         #expect(push.cancelled() == false)

@@ -13,24 +13,24 @@ struct PushCredentialsTests {
     }
     private let order = PushCredentials.Order(number: 0, origin: nil)
 
-    @Test func `an app without one needs none, and a fixed one is there at once`() {
+    @Test func `an app without a credential needs none, and a fixed one is ready at once`() {
         var credentials = PushCredentials([.none, .fixed("key=1")])
         #expect(credentials.wanted(by: app(0), at: nil, now: at(0)) == .ready(nil))
         #expect(credentials.wanted(by: app(1), at: nil, now: at(0)) == .ready("key=1"))
         #expect(credentials.wanted(by: app(2), at: nil, now: at(0)) == .ready(nil))
     }
 
-    @Test func `apps with the same key wait for one that is made once`() {
+    @Test func `apps with the same key wait for one credential, which is made once`() {
         var credentials = PushCredentials([.made(0), .made(0)], kinds: [.apple])
         #expect(credentials.wanted(by: app(0), at: nil, now: at(0)) == .later(order, isNew: true))
         #expect(credentials.wanted(by: app(1), at: nil, now: at(0)) == .later(order, isNew: false))
         credentials.made(order, "bearer 1", life: nil, now: at(1))
         #expect(credentials.wanted(by: app(1), at: nil, now: at(2)) == .ready("bearer 1"))
-        // Apple wants none used for an hour.
+        // Apple accepts no token that is an hour old.
         #expect(credentials.wanted(by: app(1), at: nil, now: at(2500)) == .later(order, isNew: true))
     }
 
-    @Test func `a failure ends the pushes that wait, and is told with its problem for a while`() {
+    @Test func `a failure ends the pushes that wait, and its problem is reported for a while`() {
         var credentials = PushCredentials([.made(0)], kinds: [.google])
         _ = credentials.wanted(by: app(0), at: nil, now: at(0))
         credentials.failed(order, .credentialsRefused("no"), problem: "the token service says no", now: at(0).instant)
@@ -40,7 +40,7 @@ struct PushCredentialsTests {
         #expect(credentials.wanted(by: app(0), at: nil, now: at(61)) == .later(order, isNew: true))
     }
 
-    @Test func `what Google gave is fetched anew before its end, and after a refusal`() {
+    @Test func `Google's credential is fetched again before its end, and after a refusal`() {
         var credentials = PushCredentials([.made(0)], kinds: [.google])
         _ = credentials.wanted(by: app(0), at: nil, now: at(0))
         credentials.made(order, "Bearer 1", life: .seconds(3600), now: at(0))
@@ -52,6 +52,22 @@ struct PushCredentialsTests {
         #expect(credentials.wanted(by: app(0), at: nil, now: at(3303)) == .ready("Bearer 2"))
         credentials.refused("Bearer 2", by: app(0), now: at(3400).instant)
         #expect(credentials.wanted(by: app(0), at: nil, now: at(3401)) == .later(order, isNew: true))
+    }
+
+    @Test func `after a reload credentials of the same keys stay, and orders of former keys are for nobody`() {
+        var credentials = PushCredentials([.made(0), .made(1)], kinds: [.apple, .google])
+        for number in 0...1 { _ = credentials.wanted(by: app(number), at: nil, now: at(0)) }
+        credentials.made(order, "bearer 1", life: nil, now: at(0))
+        credentials.changed(to: PushCredentials([.made(0), .made(2)], kinds: [0: .apple, 2: .google]))
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(1)) == .ready("bearer 1"))
+        let former = PushCredentials.Order(number: 1, origin: nil)
+        let next = PushCredentials.Order(number: 2, origin: nil)
+        #expect(!credentials.has(1) && credentials.has(2))
+        credentials.made(former, "Bearer of the former key", life: .seconds(3600), now: at(1))
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(1)) == .later(next, isNew: true))
+        credentials.changed(to: PushCredentials([.fixed("key=1"), .none], kinds: [:]))
+        #expect(credentials.wanted(by: app(0), at: nil, now: at(2)) == .ready("key=1"))
+        #expect(credentials.wanted(by: app(1), at: nil, now: at(2)) == .ready(nil))
     }
 
     @Test func `web push has a token for each server`() {

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: ["", "line1", "T.com.example.unknown", "T.com.example.off.voip"])
-    func `that nobody lists are nobody's where there are several`(param: String) throws {
+    func `without a listed parameter have no app if there are several`(param: String) throws {
         let (_, name) = try directory(yaml)
         #expect(name(token(.apns, aa, param: param)) == nil)
         #expect(name(token(.fcm, param: param)) == nil)
@@ -58,7 +58,7 @@ import Testing
         #expect(name(token(.fcm, param: param)) == "fcm")
     }
 
-    /// What is in the store from before may be anything.
+    /// Tokens that earlier versions stored may have any form.
     @Test(arguments: ["/topics/all", "a b", "a&b", ""])
     func `have no token of another form`(prid: String) throws {
         let (_, name) = try directory(yaml)
@@ -66,7 +66,7 @@ import Testing
         #expect(name(token(.apns, prid, param: "T.com.example.phone")) == nil)
     }
 
-    @Test func `take over what they do not set`() throws {
+    @Test func `inherit the values that they do not set`() throws {
         let (directory, _) = try directory(yaml)
         let second = try #require(directory.apps.first { $0.name == "apns/second" })
         let settings = try #require(second.rules as? APNsApp).settings
@@ -77,7 +77,7 @@ import Testing
         #expect(!directory.apps.contains { $0.name.hasSuffix("/off") })
     }
 
-    @Test func `of a provider that is switched off are none`() throws {
+    @Test func `of a provider that is switched off do not exist`() throws {
         let (directory, name) = try directory("fcm: {enabled: true, service-account-file: /f}")
         #expect(directory.apps.map(\.name) == ["fcm"])
         #expect(name(token(.apns, aa)) == nil)

@@ -5,17 +5,17 @@ import Telemetry
 import Testing
 import Timekeeping
 
-/// Plays a dispatcher by hand: what it orders is seen here, and what becomes of it is said here.
+/// Runs a dispatcher by hand: it collects the orders, and the test reports their outcomes.
 private final class Desk {
     let dispatcher: PushDispatcher
     private(set) var now = Moment(instant: Instant(nanoseconds: 0), date: sampleDate)
-    /// What was ordered and not looked at yet.
+    /// The transmissions that were ordered and not taken yet.
     private(set) var sent: [PushDispatcher.Transmission] = []
     private(set) var wanted: [PushCredentials.Order] = []
     private(set) var told: [PushID: [PushStep]] = [:]
     private var actions: [PushDispatcher.Action] = []
 
-    /// Apple's token is signed, Google's is fetched, web push has one for each server; Apple's sandbox needs none.
+    /// Apple's token is signed, Google's is fetched, and Web Push has one for each server. Apple's sandbox needs none.
     init(_ settings: PushSettings = .sample) {
         let directory = PushDirectory(settings)
         let sources = directory.apps.map { app -> PushCredentials.Source in
@@ -85,7 +85,7 @@ private final class Desk {
         run()
     }
 
-    /// The service could make no request of it.
+    /// Reports that the service could not make a request.
     func refuse(_ transmission: PushDispatcher.Transmission) {
         dispatcher.happened(.notSent(transmission, .credentialsRefused("no key")), now: now)
         run()
@@ -97,12 +97,19 @@ private final class Desk {
         run()
     }
 
-    /// Until the dispatcher wants to be told of the time; how long that took.
+    /// Waits until the dispatcher's next deadline.
+    ///
+    /// - Returns: the time until then.
     func waitForDeadline() -> Duration? {
         guard let deadline = dispatcher.nextDeadline else { return nil }
         let pause = deadline - now.instant
         wait(pause)
         return pause
+    }
+
+    func pause(_ provider: PushProvider) {
+        dispatcher.pause(provider, now: now)
+        run()
     }
 
     func takeSent() -> [PushDispatcher.Transmission] {
@@ -147,7 +154,7 @@ private let sampleNotification: PushMessage = {
 
 @Suite("Dispatcher of pushes")
 struct PushDispatcherTests {
-    @Test func `a push that the provider takes is told step by step, and its outcome once`() throws {
+    @Test func `an accepted push is reported step by step, and its outcome once`() throws {
         let desk = Desk()
         desk.ask(1)
         let sent = desk.takeSent()
@@ -202,8 +209,9 @@ struct PushDispatcherTests {
             (7200, ": this machine's clock is 7200 s behind the provider's"),
             (-90, ": this machine's clock is 90 s ahead of the provider's"),
         ] as [(Int64, String?)])
-    func `where the provider's clock is another, a refused credential says clock`(seconds: Int64, words: String?) throws
-    {
+    func `if the provider's clock differs, the report of a refused credential mentions it`(
+        seconds: Int64, words: String?
+    ) throws {
         let desk = Desk()
         desk.ask(1)
         let theirs = desk.now.date + .seconds(seconds)
@@ -214,7 +222,7 @@ struct PushDispatcherTests {
     }
 
     @Test(arguments: [nil, "", "yesterday", "Sat, 99 Nov 2026 10:12:03 GMT"] as [String?])
-    func `where the provider tells no time, nothing is said of the clock`(date: String?) throws {
+    func `if the provider sends no date, the clock is not mentioned`(date: String?) throws {
         let desk = Desk()
         desk.ask(1)
         desk.answer(
@@ -222,7 +230,7 @@ struct PushDispatcherTests {
         #expect(desk.outcomes() == [1: .credentialsRefused("InvalidProviderToken")])
     }
 
-    @Test func `of what is no matter of credentials the clock is not blamed`() throws {
+    @Test func `for errors other than credentials, the clock is not blamed`() throws {
         let desk = Desk()
         desk.ask(1)
         desk.answer(
@@ -250,7 +258,7 @@ struct PushDispatcherTests {
         #expect(desk.outcomes() == [1: .accepted(nil)])
     }
 
-    @Test func `no try comes after the push's deadline`() throws {
+    @Test func `no attempt comes after the push's deadline`() throws {
         let desk = Desk()
         desk.ask(1, life: .seconds(5))
         desk.answer(try #require(desk.takeSent().first), 503, retryAfter: "7")
@@ -258,7 +266,7 @@ struct PushDispatcherTests {
         #expect(desk.dispatcher.nextDeadline == nil)
     }
 
-    @Test func `a turn that comes after the deadline sends nothing, and lets the next go`() throws {
+    @Test func `a turn after the deadline sends nothing, and lets the next push go`() throws {
         let desk = Desk(settings(requests: 1))
         desk.ask(1)
         desk.ask(2, life: .seconds(1))
@@ -269,9 +277,9 @@ struct PushDispatcherTests {
         #expect(desk.outcomes() == [1: .accepted(nil), 2: .retry(after: nil)])
     }
 
-    // MARK: Taken back
+    // MARK: Withdrawn pushes
 
-    @Test func `a push that waits for its turn is taken back, and is not sent`() throws {
+    @Test func `a waiting push is withdrawn, and is not sent`() throws {
         let desk = Desk(settings(requests: 1))
         for number in 1...3 { desk.ask(UInt64(number)) }
         desk.cancel(2)
@@ -282,7 +290,7 @@ struct PushDispatcherTests {
         #expect(desk.report("apns.dev").withdrawn == 1)
     }
 
-    @Test func `a push that is under way keeps its place until the provider has answered, and that counts`() throws {
+    @Test func `a push in flight keeps its place until the provider has answered, and the answer counts`() throws {
         let desk = Desk(settings(requests: 1))
         desk.ask(1)
         desk.ask(2)
@@ -294,12 +302,12 @@ struct PushDispatcherTests {
         #expect(numbers(desk.takeSent()) == [2])
         #expect(desk.outcomes() == [1: .accepted(nil)])
         #expect(desk.report("apns.dev").accepted == 1 && desk.report("apns.dev").withdrawn == 0)
-        // A second word finds nobody.
+        // A second answer has no effect.
         desk.answer(first, 200)
         #expect(desk.outcomes().isEmpty)
     }
 
-    @Test func `a push that is under way when it is taken back is not tried again`() throws {
+    @Test func `a push that is withdrawn in flight is not tried again`() throws {
         let desk = Desk()
         desk.ask(1)
         let first = try #require(desk.takeSent().first)
@@ -309,13 +317,13 @@ struct PushDispatcherTests {
         #expect(desk.takeSent().isEmpty && desk.outcomes() == [1: .retry(after: nil)])
     }
 
-    @Test func `a credential that was refused to a push taken back is made anew for the next`() throws {
+    @Test func `a credential that was refused to a withdrawn push is renewed for the next one`() throws {
         let desk = Desk()
         desk.ask(1, to: iPhone)
         desk.make(try #require(desk.takeWanted().first), "bearer a")
         let first = try #require(desk.takeSent().first)
         desk.cancel(1)
-        // One that was made a moment ago is not made anew.
+        // A credential that is less than a minute old is not renewed.
         desk.wait(.seconds(61))
         desk.answer(first, 403, body: #"{"reason":"ExpiredProviderToken"}"#)
         #expect(desk.outcomes() == [1: .renewCredential] && desk.takeSent().isEmpty)
@@ -324,7 +332,7 @@ struct PushDispatcherTests {
         #expect(try #require(desk.takeSent().first).credential == "bearer b")
     }
 
-    @Test func `a push that pauses is taken back, and is not tried again`() throws {
+    @Test func `a pausing push is withdrawn, and is not tried again`() throws {
         let desk = Desk()
         desk.ask(1)
         desk.answer(try #require(desk.takeSent().first), 503)
@@ -334,7 +342,7 @@ struct PushDispatcherTests {
         #expect(desk.dispatcher.nextDeadline == nil)
     }
 
-    @Test func `a push that waits for a credential is taken back`() throws {
+    @Test func `a push that waits for a credential is withdrawn`() throws {
         let desk = Desk()
         desk.ask(1, to: iPhone)
         desk.ask(2, to: iPhone)
@@ -344,7 +352,7 @@ struct PushDispatcherTests {
         #expect(desk.outcomes().isEmpty)
     }
 
-    @Test func `an outcome that was not told yet is told although the push was taken back`() {
+    @Test func `an outcome that is not reported yet is reported although the push was withdrawn`() {
         let desk = Desk(settings(requests: 1, queue: 0))
         desk.ask(1)
         desk.ask(2)
@@ -352,9 +360,9 @@ struct PushDispatcherTests {
         #expect(desk.outcomes() == [2: .retry(after: nil)])
     }
 
-    // MARK: Turns
+    // MARK: Queues and shares
 
-    @Test func `so many are under way, so many wait, and the next is refused`() throws {
+    @Test func `a limited number is in flight, a limited number waits, and the next is refused`() throws {
         let desk = Desk(settings(requests: 2, queue: 1))
         for number in 1...4 { desk.ask(UInt64(number)) }
         let sent = desk.takeSent()
@@ -366,7 +374,7 @@ struct PushDispatcherTests {
         #expect(numbers(desk.takeSent()) == [3])
     }
 
-    @Test func `pushes in pauses count as well: no more are taken than servers and queues hold twice`() throws {
+    @Test func `pausing pushes count as well: at most twice the room of servers and queues is accepted`() throws {
         var settings = PushSettings()
         settings.apns.enabled = true
         settings.apns.topics = ["com.example.phone"]
@@ -380,7 +388,7 @@ struct PushDispatcherTests {
         desk.ask(9)
         #expect(desk.steps(9) == [.refused(.queueFull), .finished(.retry(after: nil))])
         #expect(desk.outcomes() == [9: .retry(after: nil)])
-        // Notifications have places of their own.
+        // Notifications have a share of their own.
         desk.ask(10, sampleNotification)
         #expect(desk.steps(10).first == .queued(app: "apns.dev"))
     }
@@ -397,7 +405,7 @@ struct PushDispatcherTests {
         #expect(desk.dispatcher.notificationRoom == 10_000 - 2)
     }
 
-    @Test func `a provider that is down gets nothing but a probe every five seconds`() throws {
+    @Test func `a provider that is down gets only a probe every five seconds`() throws {
         let desk = Desk(settings(requests: 1))
         for number in 1...5 {
             desk.ask(UInt64(number))
@@ -416,7 +424,7 @@ struct PushDispatcherTests {
         #expect(desk.report("apns.dev").isReachable)
     }
 
-    @Test func `a server that is down holds up its own pushes only`() throws {
+    @Test func `a server that is down delays only its own pushes`() throws {
         let desk = Desk(settings(requests: 1))
         for number in 1...2 { desk.ask(UInt64(number)) }
         desk.ask(3, to: iPhone)
@@ -439,7 +447,7 @@ struct PushDispatcherTests {
         #expect(desk.wanted.isEmpty)
     }
 
-    @Test func `a credential that cannot be made ends all who want it, until it is time to try again`() throws {
+    @Test func `a failed credential ends all its pushes, until it is time to try again`() throws {
         let desk = Desk()
         for number in 1...2 { desk.ask(UInt64(number), to: token(.fcm, "T")) }
         desk.fail(try #require(desk.takeWanted().first), .credentialsRefused("no"), problem: "Google says no")
@@ -451,7 +459,7 @@ struct PushDispatcherTests {
         let step = PushStep.answered(.credentialsRefused("no"), status: nil, problem: "Google says no")
         for number in 1...3 { #expect(desk.steps(UInt64(number)).contains(step)) }
         #expect(desk.wanted.isEmpty && desk.sent.isEmpty)
-        // Where we are refused Google is left alone for a minute.
+        // After a refusal, Google gets no request for a minute.
         desk.wait(.seconds(59))
         desk.ask(4, to: token(.fcm, "T"))
         #expect(desk.wanted.isEmpty)
@@ -470,7 +478,7 @@ struct PushDispatcherTests {
         #expect(numbers(desk.takeSent()) == [1])
     }
 
-    @Test func `an outdated credential that the provider refuses is made anew, and the push sent at once`() throws {
+    @Test func `an outdated credential that the provider refuses is renewed, and the push is sent at once`() throws {
         let desk = Desk()
         desk.ask(1, to: iPhone)
         desk.make(try #require(desk.takeWanted().first), "bearer old")
@@ -485,7 +493,7 @@ struct PushDispatcherTests {
         #expect(desk.outcomes()[2] == .credentialsRefused("the credential was refused again"))
     }
 
-    @Test func `what has to be fetched is fetched at the start, and again before its end`() throws {
+    @Test func `credentials are fetched at the start, and again before their end`() throws {
         let desk = Desk()
         desk.dispatcher.started(now: desk.now)
         desk.wait(.zero)
@@ -515,5 +523,72 @@ struct PushDispatcherTests {
         desk.wait(.seconds(12 * 3600))
         desk.ask(4, to: subscription("fcm.googleapis.com"))
         #expect(desk.takeWanted() == [orders[1]])
+    }
+}
+
+@Suite("Paused providers")
+struct PausedProviderTests {
+    @Test func `nothing is sent to a provider that is paused, until it is resumed`() {
+        let desk = Desk()
+        desk.pause(.apnsDevelopment)
+        desk.ask(1)
+        #expect(desk.takeSent().isEmpty && desk.dispatcher.nextDeadline == nil)
+        #expect(desk.steps(1) == [.refused(.paused), .finished(.retry(after: nil))])
+        #expect(desk.outcomes() == [1: .retry(after: nil)])
+        desk.ask(2, to: token(.acrobits, wellFormed.string, param: "a"))
+        #expect(numbers(desk.takeSent()) == [2])
+        desk.dispatcher.resume(.apnsDevelopment)
+        desk.ask(3)
+        #expect(numbers(desk.takeSent()) == [3])
+    }
+
+    @Test func `pushes that wait for their turn, a credential or another try end`() throws {
+        let desk = Desk(settings(requests: 2))
+        desk.ask(1, to: iPhone)
+        let order = try #require(desk.takeWanted().first)
+        desk.pause(.apns)
+        desk.make(order, "bearer a")
+        #expect(desk.takeSent().isEmpty)
+        #expect(desk.outcomes() == [1: .retry(after: nil)])
+        desk.dispatcher.resume(.apns)
+        desk.ask(2, to: iPhone)
+        desk.failToReach(try #require(desk.takeSent().first))
+        for number in 3...6 { desk.ask(UInt64(number), to: iPhone) }
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [3, 4])
+        desk.pause(.apns)
+        // Two pushes wait, and one pauses before its next try. Two are in flight.
+        #expect(Set(desk.outcomes().keys) == [2, 5, 6])
+        for transmission in sent { desk.answer(transmission, 200) }
+        #expect(desk.takeSent().isEmpty)
+        #expect(desk.outcomes() == [3: .accepted(nil), 4: .accepted(nil)])
+        desk.dispatcher.resume(.apns)
+        desk.ask(7, to: iPhone)
+        #expect(numbers(desk.takeSent()) == [7])
+    }
+
+    @Test func `a request in flight has no further try`() throws {
+        let desk = Desk()
+        desk.ask(1)
+        let sent = desk.takeSent()
+        desk.pause(.apnsDevelopment)
+        desk.failToReach(try #require(sent.first))
+        _ = desk.waitForDeadline()
+        #expect(desk.takeSent().isEmpty)
+        #expect(desk.outcomes() == [1: .retry(after: nil)])
+    }
+
+    @Test func `notifications at the gate end as well, and the gate opens again`() throws {
+        let desk = Desk(settings(requests: 4))
+        for number in 1...3 { desk.ask(UInt64(number), to: iPhone, sampleNotification) }
+        for order in desk.takeWanted() { desk.make(order, "bearer a") }
+        let sent = desk.takeSent()
+        #expect(numbers(sent) == [1])
+        desk.pause(.apns)
+        #expect(Set(desk.outcomes().keys) == [2, 3])
+        desk.answer(try #require(sent.first), 200)
+        desk.dispatcher.resume(.apns)
+        desk.ask(4, to: iPhone, sampleNotification)
+        #expect(numbers(desk.takeSent()) == [4])
     }
 }

@@ -2,7 +2,7 @@ import Bytes
 import PushDelivery
 import Testing
 
-@Suite("What providers say of a token")
+@Suite("Providers' answers about a token")
 struct PushOutcomeRedactionTests {
     private func struck(_ reason: String, _ prid: String) -> String {
         let token = PushToken(provider: .http, param: .empty, prid: ByteString(prid))
@@ -16,12 +16,12 @@ struct PushOutcomeRedactionTests {
     @Test(arguments: [
         ("no such token 0123456789abcdef", "0123456789abcdef", "no such token …"),
         ("0123456789abcdef0123456789abcdef!", "0123456789abcdef", "……!"),
-        // Cut off, and in parts.
+        // The token is cut off, or appears in parts.
         ("no such token 0123456789ab", "0123456789abcdef", "no such token …"),
         ("bad 00112233445566778899 and aabbccddeeff", "00112233445566778899:voip&aabbccddeeff:remote", "bad … and …"),
         ("gone: https://push.example.org/s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu", "gone: …"),
         ("no path /s/QWxhZGRpbjpvcGVu", "https://push.example.org/s/QWxhZGRpbjpvcGVu", "no path /s/…"),
-        // Nothing of it.
+        // The token does not appear.
         ("InvalidParameters", "0123456789abcdef", "InvalidParameters"), ("0123", "0123456789abcdef", "0123"),
         ("é 0123", "short", "é 0123"), ("", "0123456789abcdef", ""),
     ])

@@ -6,7 +6,7 @@ private let start = Instant(nanoseconds: 0)
 
 private func at(_ seconds: Int) -> Instant { start + .seconds(seconds) }
 
-/// A tenth of a second after each other, the fifth at the start.
+/// The time of a failure. Failures are a tenth of a second apart, and the fifth is at the start.
 private func failure(_ number: Int) -> Instant { start + .milliseconds(100 * (number - 5)) }
 
 private func push(_ number: Int) -> PushID { PushID(rawValue: UInt64(number)) }
@@ -20,7 +20,7 @@ private func makeQueue(requests: Int = 2, queue: Int = 3) -> PushQueue {
 
 @Suite("The queue before one server of a provider")
 struct PushQueueTests {
-    @Test func `so many requests are under way, so many wait, the rest is refused`() {
+    @Test func `a limited number is in flight, a limited number waits, and the rest is refused`() {
         var queue = makeQueue()
         let admissions = (1...6).map { queue.arrived(push($0), now: at(0)) }
         #expect(admissions == [.start, .start, .wait, .wait, .wait, .refuse])
@@ -28,7 +28,7 @@ struct PushQueueTests {
         #expect(queue.queued == 3)
     }
 
-    @Test func `who waits goes in order when another has left`() {
+    @Test func `waiting pushes leave in order when there is room`() {
         var queue = makeQueue()
         for number in 1...5 { _ = queue.arrived(push(number), now: at(0)) }
         #expect(queue.next(now: at(0)) == nil)
@@ -43,7 +43,7 @@ struct PushQueueTests {
         #expect(queue.queued == 0)
     }
 
-    @Test func `nobody overtakes those who wait`() {
+    @Test func `the order of waiting pushes is kept`() {
         var queue = makeQueue(requests: 1)
         _ = queue.arrived(push(1), now: at(0))
         _ = queue.arrived(push(2), now: at(0))
@@ -98,7 +98,7 @@ struct PushQueueTests {
         #expect(queue.breaker == .closed(failuresInARow: 0))
     }
 
-    @Test func `what one broken connection takes with it is one failure`() {
+    @Test func `the failures of one broken connection count as one`() {
         var queue = makeQueue(requests: 100)
         for number in 1...100 { _ = queue.arrived(push(number), now: at(0)) }
         for _ in 1...100 { queue.left(.failed, now: at(0)) }
@@ -113,7 +113,7 @@ struct PushQueueTests {
         #expect(queue.breaker == .closed(failuresInARow: 0))
     }
 
-    @Test func `a probe that is taken back lets the next one probe`() {
+    @Test func `the end of a withdrawn probe lets the next one probe`() {
         var queue = makeQueue(requests: 10, queue: 10)
         for number in 1...5 {
             _ = queue.arrived(push(number), now: at(0))
@@ -126,7 +126,7 @@ struct PushQueueTests {
         #expect(queue.next(now: at(6)) == push(7))
     }
 
-    @Test func `a long queue gives its memory's front back`() {
+    @Test func `a long queue releases the front of its memory`() {
         var queue = makeQueue(requests: 1, queue: 10_000)
         for number in 0...10_000 { _ = queue.arrived(push(number), now: at(0)) }
         for number in 1...10_000 {

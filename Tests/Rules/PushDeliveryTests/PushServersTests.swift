@@ -31,7 +31,7 @@ struct PushServersTests {
         #expect(servers.server(of: app).number == nil && servers.all.count == 1 && servers.limit == 60)
     }
 
-    @Test func `each server that tokens name has a queue of its own`() throws {
+    @Test func `each server that tokens name has its own queue`() throws {
         var (servers, app) = try servers()
         let first = servers.server(of: app, at: "https://a.example")
         #expect(servers.server(of: app, at: "https://a.example") === first)
@@ -41,7 +41,7 @@ struct PushServersTests {
         #expect(servers.server(of: app, at: "https://b.example").standing === first.standing)
     }
 
-    @Test func `the sixty-fifth server takes the place of an idle one, one that is down last`() throws {
+    @Test func `the sixty-fifth server replaces an idle one, and one that is down only as the last choice`() throws {
         var (servers, app) = try servers()
         let named = (0..<64).map { servers.server(of: app, at: "https://\($0).example") }
         for server in named { server.pushes = 1 }

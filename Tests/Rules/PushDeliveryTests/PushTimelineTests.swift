@@ -27,7 +27,7 @@ struct PushTimelineTests {
         return timeline
     }
 
-    @Test func `a call's record is complete when the push and the branch are over; nobody rings before the INVITE`()
+    @Test func `a call's record is complete when the push and the branch are over; no phone rings before the INVITE`()
         throws
     {
         var timeline = timeline(record())
@@ -59,7 +59,7 @@ struct PushTimelineTests {
         #expect(timeline.count == 0)
     }
 
-    @Test func `a branch that ends first waits for the provider's word`() throws {
+    @Test func `a branch that ends first waits for the provider's answer`() throws {
         var timeline = timeline(record())
         _ = timeline.noted(id, .sent, now: at(1))
         #expect(timeline.ended(id, .callerGaveUp, now: at(50)) == nil)
@@ -122,7 +122,7 @@ struct PushTimelineTests {
     }
 
     @Test(arguments: [(PushRefusal.queueFull, TimelineRecord.Answer.queueFull), (.noApp, .noApp)])
-    func `a push that is not even queued says why`(refusal: PushRefusal, answer: TimelineRecord.Answer) throws {
+    func `a push that is not even queued has its reason`(refusal: PushRefusal, answer: TimelineRecord.Answer) throws {
         var timeline = timeline(record(kind: .missedCalls))
         _ = timeline.noted(id, .refused(refusal), now: at(0))
         let last = timeline.noted(id, .finished(.retry(after: nil)), now: at(0))
@@ -151,7 +151,7 @@ struct PushTimelineTests {
         #expect(timeline.noted(RecordID(rawValue: 2), .withdrawn, now: start) == nil)
     }
 
-    @Test func `when the daemon stops all that is under way is complete, but for calls, which go on`() {
+    @Test func `when the daemon stops, open records are completed, except for calls, which continue`() {
         var timeline = PushTimeline(limit: 10)
         timeline.began(record(2, kind: .notification), now: start)
         timeline.began(record(1, kind: .missedCalls, omission: .justRegistered), now: start)

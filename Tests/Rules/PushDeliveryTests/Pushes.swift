@@ -39,10 +39,10 @@ func missedCalls(_ calls: [(String, Int64)]) -> PushMessage {
         })
 }
 
-/// A token that Apple or Google can have made.
+/// A token in the format of Apple and Google.
 let wellFormed = ByteString(String(repeating: "ab", count: 32))
 
-/// The key and secret of RFC 8291's example, as a browser's `pn-param` has them.
+/// The key and secret of the example in RFC 8291, as in the `pn-param` of a browser.
 let (browserKey, browserSecret) = (
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4", "BTBZMqHH6r4Tts7J_aSIgg"
 )
@@ -50,7 +50,7 @@ let (browserKey, browserSecret) = (
 let sampleCode = PushCode(high: 0x1234_5678_9abc_def0, low: 0xfedc_ba98_7654_3210)
 
 extension PushSettings {
-    /// Everything switched on, with the topic `com.example.phone` and the project `my-project`.
+    /// Settings with all providers switched on, with the topic `com.example.phone` and the project `my-project`.
     static var sample: PushSettings {
         var settings = PushSettings()
         settings.apns.enabled = true
@@ -62,7 +62,7 @@ extension PushSettings {
         return settings
     }
 
-    /// The same with everything said in the words of a profile.
+    /// The same settings with that payload profile.
     static func sample(
         _ profile: PayloadProfile, _ type: RemotePushType = .alert, _ format: FCMBodyFormat = .v1
     ) -> PushSettings {
@@ -85,19 +85,19 @@ extension PushSettings {
         return app.render(push, now: now)
     }
 
-    /// `nil` when the provider is switched off.
+    /// The outcome of an answer; `nil` if the provider is switched off.
     func outcome(
         of answer: ProviderAnswer, from provider: PushProvider, isProven: Bool, now: UnixTime
     ) -> PushOutcome? {
         app(of: provider)?.outcome(of: answer, isProven: isProven, now: now)
     }
 
-    /// The first of the provider's.
+    /// The provider's first app.
     private func app(of provider: PushProvider) -> PushApp? {
         PushDirectory(self).apps.first { $0.provider == provider }
     }
 
-    /// The app of a token, whatever the token itself is like: short ones are easier to read.
+    /// The app of a token. The form of the token is not checked, because short ones are easier to read.
     func app(of token: PushToken) -> PushApp? {
         let directory = PushDirectory(self)
         var token = token
@@ -120,13 +120,13 @@ extension PushSettings {
 }
 
 extension ProviderRequest {
-    /// What follows the server's name.
+    /// The part of the URL after the server's name.
     var path: String {
         let rest = url.drop { $0 != "/" }.dropFirst(2)
         return String(rest.drop { $0 != "/" })
     }
 
-    /// The body.
+    /// The body as text.
     var text: String { String(decoding: body, as: UTF8.self) }
 
     func header(_ name: String) -> String? { headers.first { $0.name == name }?.value }

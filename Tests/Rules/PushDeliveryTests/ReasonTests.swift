@@ -20,7 +20,7 @@ private func fcm(
         of: answer(status, body, retryAfter: retryAfter), from: .fcm, isProven: isProven, now: sampleDate)
 }
 
-/// The body of an error as Google writes it.
+/// The body of an error in Google's format.
 private func failure(_ status: String, code: String? = nil, message: String = "m", field: String? = nil) -> String {
     var details: [String] = []
     if let field {
@@ -81,7 +81,7 @@ struct APNsReasonTests {
     }
 
     @Test(arguments: ["BadDeviceToken", "DeviceTokenNotForTopic"])
-    func `a token from elsewhere is dropped only by a provider that has taken one of ours`(reason: String) {
+    func `a foreign token is dropped only by a provider that has accepted one of the daemon's pushes`(reason: String) {
         #expect(apns(400, reason) == .tokenDead(since: nil))
         #expect(apns(400, reason, isProven: false) == .foreignToken(reason))
     }
@@ -142,7 +142,7 @@ struct FCMReasonTests {
         #expect(fcm(status, body) == expected)
     }
 
-    @Test func `it may say how long to wait`() {
+    @Test func `it may contain the waiting time`() {
         #expect(fcm(429, failure("RESOURCE_EXHAUSTED"), retryAfter: "7") == .retry(after: .seconds(7)))
         #expect(fcm(503, "", retryAfter: "2") == .retry(after: .seconds(2)))
     }
@@ -151,7 +151,7 @@ struct FCMReasonTests {
         (403, failure("PERMISSION_DENIED", code: "SENDER_ID_MISMATCH"), "SENDER_ID_MISMATCH"),
         (404, failure("NOT_FOUND"), "NOT_FOUND"),
     ])
-    func `a token from elsewhere is dropped only by a project that has taken one of ours`(
+    func `a foreign token is dropped only by a project that has accepted one of the daemon's pushes`(
         status: Int, body: String, reason: String
     ) {
         #expect(fcm(status, body) == .tokenDead(since: nil))
@@ -159,7 +159,7 @@ struct FCMReasonTests {
     }
 }
 
-@Suite("Answers of FCM's old interface")
+@Suite("Answers of FCM's legacy interface")
 struct FCMLegacyReasonTests {
     private func result(_ content: String) -> String {
         #"{"multicast_id":1,"success":1,"failure":0,"canonical_ids":0,"results":[{\#(content)}]}"#
@@ -173,7 +173,7 @@ struct FCMLegacyReasonTests {
     }
 
     @Test(arguments: ["", "ok", "{}", #"{"results":[]}"#])
-    func `a gateway that says nothing more has accepted`(body: String) {
+    func `an answer of a gateway without more details means acceptance`(body: String) {
         #expect(legacy(200, body) == .accepted(nil))
     }
 
@@ -183,11 +183,11 @@ struct FCMLegacyReasonTests {
         #"{"results":[["NotRegistered"]]}"#, #"{"results":[{"error":"NotRegistered"}],"results":[]}"#,
         #"{"a":[{"error":"NotRegistered"}],"results":[{},{"error":"NotRegistered"}]}"#,
     ])
-    func `a gateway that says something else has accepted`(body: String) {
+    func `an answer of a gateway with other details means acceptance`(body: String) {
         #expect(legacy(200, body) == .accepted(nil))
     }
 
-    @Test func `members of other kinds are passed over, and an answer with a name twice says nothing`() {
+    @Test func `members of other types are ignored, and an answer with a repeated name has no meaning`() {
         let fields = #""error":{"error":["NotRegistered"]},"x":[{"error":"New"}],"message_id":"0:2""#
         #expect(legacy(200, result(fields)) == .accepted(ByteString("0:2")))
         #expect(legacy(200, #"{"results":[{"error":"NotRegistered"},{}],"y":[]}"#) == .tokenDead(since: nil))
@@ -206,7 +206,7 @@ struct FCMLegacyReasonTests {
         #expect(legacy(200, result("\"error\":\"\(error)\""), retryAfter: "3") == expected)
     }
 
-    @Test func `a token from elsewhere is dropped only by a project that has taken one of ours`() {
+    @Test func `a foreign token is dropped only by a project that has accepted one of the daemon's pushes`() {
         let body = result(#""error":"MismatchSenderId""#)
         #expect(legacy(200, body) == .tokenDead(since: nil))
         #expect(legacy(200, body, isProven: false) == .foreignToken("MismatchSenderId"))
@@ -248,7 +248,7 @@ struct RetryAfterTests {
         "Sun, 99 Nov 1994 08:49:37 GMT",
         "Sun, 06 Nov 1994 25:49:37 GMT", "Sun, 06 Nov 99999 08:49:37 GMT", "99999999999999999999",
     ])
-    func `anything else says nothing`(text: String) {
+    func `other values have no meaning`(text: String) {
         #expect(RetryAfter.duration(text, now: date) == nil)
     }
 }

@@ -3,10 +3,10 @@ import Foundation
 import PushDelivery
 import Testing
 
-/// The documented token for calls, and what it stands for at Apple.
+/// The token for calls in the documentation, in base64 and in Apple's hexadecimal digits.
 private let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
 private let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608ca6bd448f4c3192b6"
-/// One for messages as it is documented: 63 characters, so that the padding is missing.
+/// The documented token for messages. It has 63 characters, so the padding is missing.
 private let messages = "QVBBOTFiRzlhYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5el8wMTIzNDU2Nzg5LTo"
 private let google = "APA91bG9abcdefghijklmnopqrstuvwxyz_0123456789-:"
 
@@ -30,7 +30,7 @@ private func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedStrin
 
 @Suite("Tokens that apps report")
 struct ReportedTokensTests {
-    // MARK: For us
+    // MARK: For direct pushes
 
     @Test(arguments: [
         calls, String(calls.dropLast()), calls.replacing("/", with: "_"), calls + "=", calls.replacing("=", with: "=="),
@@ -65,17 +65,17 @@ struct ReportedTokensTests {
     }
 
     @Test(arguments: [
-        // 31 and 33 bytes, a space, no byte at all, a lone character.
+        // 31 and 33 bytes, a space, no byte at all, a single character.
         base64([UInt8](repeating: 1, count: 31)), base64([UInt8](repeating: 1, count: 33)),
         base64(Array("a token".utf8)), "=", "A", "AAAAA",
     ])
-    func `anything else is nobody's`(token: String) {
+    func `other tokens belong to no provider`(token: String) {
         #expect(told(.direct, calls: (token, "app")).pushToken(over: nil) == nil)
         #expect(told(.direct, other: (token, "app")).pushToken(over: nil) == nil)
         #expect(ReportedTokens.name(of: ByteString(token), .direct) == nil)
     }
 
-    @Test func `of two of Google's the one for calls counts, and two of different services are none`() {
+    @Test func `of two Google tokens the one for calls counts, and two of different services are refused`() {
         let second = base64(Array("second".utf8))
         #expect(
             text(told(.direct, calls: (second, "c"), other: (messages, "o")).pushToken(over: nil)) == "fcm c second")
@@ -85,18 +85,18 @@ struct ReportedTokensTests {
         #expect(told(.direct, calls: (messages, "a"), other: (calls, "a")).pushToken(over: nil) == nil)
     }
 
-    @Test func `an Apple device keeps its environment, its team and the token that was not said`() {
+    @Test func `an Apple device keeps its environment, its team and the token that was not reported`() {
         let stored = token(.apnsDevelopment, "\(hex.uppercased()):voip&BB:remote", param: "DEF123.com.a.voip&remote")
-        // The same again, in other words.
+        // The same token again, in another notation.
         #expect(told(.direct, calls: (calls, "com.a.voip")).pushToken(over: stored) == stored)
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: stored) == stored)
         #expect(
             text(told(.direct, calls: (calls, nil), other: (calls, nil)).pushToken(over: stored))
                 == "apns.dev DEF123.com.a.voip&remote \(hex):voip&\(hex):remote")
-        // A token without a word for its service has one all the same.
+        // A token without a service name has a service as well.
         let single = token(.apns, hex, param: "DEF123.com.a.voip")
         #expect(told(.direct, calls: (calls, nil)).pushToken(over: single) == single)
-        // New tokens say nothing of an environment; another app is none of that team's.
+        // New tokens have no environment, and another app has another team.
         let new = base64([UInt8](repeating: 9, count: 32))
         #expect(
             text(told(.direct, calls: (new, "com.a.voip"), other: (new, nil)).pushToken(over: stored))?.hasPrefix(
@@ -114,21 +114,21 @@ struct ReportedTokensTests {
             (("C", "a"), (nil, nil), "", nil, "acrobits a C:calls"),
             ((nil, nil), ("O", "b"), "", nil, "acrobits b O"),
             (("C", "a"), ("O", "b"), "S:1", nil, "acrobits a&b:S:1 C:calls&O:other"),
-            // What is not said stays, with its app.
+            // Values that are not reported stay, together with their app.
             (("C2", nil), (nil, nil), "", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:1 C2:calls&O:other"),
             (("C2", "x"), (nil, "y"), "", "a&b:S:1 C:calls&O:other", "acrobits x&b:S:1 C2:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:2", "a&b:S:1 C:calls&O:other", "acrobits a&b:S:2 C:calls&O2:other"),
             ((nil, nil), ("O", "b"), "S:1", "a:S:1 C:calls", "acrobits a&b:S:1 C:calls&O:other"),
-            // The late one: the other was for both until now.
+            // The second token comes later. Until then, the first one was for both services.
             (("C", "a"), (nil, nil), "S:1", "b:S:1 O", "acrobits a&b:S:1 C:calls&O:other"),
             ((nil, nil), ("O2", nil), "S:1", "b:S:1 O", "acrobits b:S:1 O2"),
-            // The same in other words stays as it was written.
+            // The same values in another notation stay as they were written.
             (("C", "a"), ("O", "b"), "S:1", "a&b:S:1 O:other&C:calls", "acrobits a&b:S:1 O:other&C:calls"),
-            // No app, and none known.
+            // No app was reported, and none is known.
             (("C", nil), (nil, nil), "S:1", nil, nil), (("C", "a"), ("O", nil), "S:1", nil, nil),
             ((nil, "a"), (nil, "b"), "S:1", nil, nil),
         ] as [((String?, String?), (String?, String?), String, String?, String?)])
-    func `the mediator's tokens come together`(
+    func `the mediator's tokens are reported together`(
         calls: (String?, String?), other: (String?, String?), selector: String, stored: String?, expected: String?
     ) {
         let known = stored?.split(separator: " ").map(String.init)
@@ -146,7 +146,7 @@ struct ReportedTokensTests {
         ("acrobits", "a:S:1", "\(calls):calls&X:other", true), ("acrobits", "a:S:1", calls.lowercased(), false),
         ("acrobits", "a:S:1", "X:calls", false), ("http", "a", calls, false), ("webpush", "", calls, false),
     ])
-    func `a report shares a stored token that says the same`(
+    func `a report shares an equal stored token`(
         provider: String, param: String, prid: String, isSame: Bool
     ) throws {
         let stored = token(try #require(PushProvider(ByteString(provider))), prid, param: param)
@@ -156,7 +156,7 @@ struct ReportedTokensTests {
         #expect(told(.direct).shares(stored) == false)
     }
 
-    @Test func `tokens that name the same installation do so in any words`() {
+    @Test func `the same installation is recognized in any notation`() {
         let two = token(.apns, "AA:voip&BB:remote", param: "T.a.voip&remote")
         let one = token(.apnsDevelopment, "bb", param: "ABCD1234.a")
         #expect(two.reachesInstallation(of: one) && one.reachesInstallation(of: two))

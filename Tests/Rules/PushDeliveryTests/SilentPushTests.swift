@@ -41,7 +41,7 @@ struct SilentPushTests {
         if case .impossible(.noSuitableToken) = rendering { true } else { false }
     }
 
-    @Test func `Apple gets a background push of priority 5 that shows nothing`() throws {
+    @Test func `Apple gets a background push of priority 5 without any visible part`() throws {
         let request = try request(try rendering(.apns, param: "TEAM.com.example.phone"))
         #expect(String(decoding: request.body, as: UTF8.self) == #"{"aps":{"content-available":1}}"#)
         let headers = Dictionary(request.headers.map { ($0.name, $0.value) }) { first, _ in first }
@@ -50,7 +50,7 @@ struct SilentPushTests {
         #expect(headers["apns-topic"] == "com.example.phone")
     }
 
-    @Test func `a token for calls alone takes none, and neither do other providers`() throws {
+    @Test func `a token that is only for calls gets none, and neither do other providers`() throws {
         let voip = try rendering(.apns, param: "TEAM.com.example.phone.voip")
         #expect(isWithoutToken(voip))
         let acrobits = try rendering(.acrobits, param: "com.example.app")

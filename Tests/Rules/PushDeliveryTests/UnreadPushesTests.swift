@@ -16,7 +16,7 @@ struct UnreadPushesTests {
         UnreadPushes(limit: limit, maximumAge: .seconds(3600))
     }
 
-    /// Calls 1 to `count`, a second after each other.
+    /// Calls 1 to `count`, each a second after the other.
     private func called(_ count: UInt64, _ unread: inout UnreadPushes) -> [Int] {
         (1...count).map {
             unread.asked(code($0), .call(call($0)), by: phone, at: sampleDate + .seconds(Int64($0)))
@@ -54,11 +54,11 @@ struct UnreadPushesTests {
         #expect(unread.count(of: phone) == 1)
     }
 
-    @Test func `a list takes the place of its calls and of older lists when it is accepted`() {
+    @Test func `an accepted list replaces its calls and older lists`() {
         var unread = unread()
         _ = called(3, &unread)
         _ = unread.asked(code(4), .other, by: phone, at: sampleDate)
-        // Calls 1 and 2 are in it; call 3 and the message are not.
+        // The list contains calls 1 and 2. It does not contain call 3 and the message.
         #expect(unread.listAsked(code(5), of: [call(1), call(2)], by: phone, at: sampleDate) == 3)
         #expect(unread.count(of: phone) == 5)
         #expect(Set(unread.listAccepted(code(5), of: [call(1), call(2)], by: phone)) == [code(1), code(2)])
@@ -85,7 +85,7 @@ struct UnreadPushesTests {
         #expect(!oldest && kept)
     }
 
-    @Test func `what is too old counts no more`() {
+    @Test func `pushes that are too old do not count`() {
         var unread = unread()
         _ = called(3, &unread)
         #expect(unread.asked(code(9), .other, by: phone, at: sampleDate + .seconds(3602)) == 3)
@@ -101,7 +101,7 @@ struct UnreadPushesTests {
     }
 }
 
-@Suite("The code of a push")
+@Suite("Codes of pushes")
 struct PushCodeTests {
     @Test func `its text is read again`() {
         let code = PushCode(high: 0x1234_5678_9abc_def0, low: 0xfedc_ba98_7654_3210)
@@ -117,7 +117,7 @@ struct PushCodeTests {
         "12345678-9abc-4ef0-3edc-ba9876543210", "123456789abc-4ef0-bedc-ba98765432100",
         "12345678-9abc-4ef0-bedc-ba987654321g", "12345678-9abc-4ef0-bedc-ba98765432é",
     ])
-    func `other texts are none`(text: String) {
+    func `other texts are invalid`(text: String) {
         #expect(PushCode(text) == nil)
     }
 }

@@ -55,13 +55,13 @@ struct WebPushRequestTests {
         "\(browserKey.dropLast())+.\(browserSecret)",
         "\(browserKey)===.\(browserSecret)", "\(browserKey.dropLast(3))===.\(browserSecret)",
     ])
-    func `a param of another form counts as none`(param: String) throws {
+    func `a param of another form counts as missing`(param: String) throws {
         let request = try #require(PushSettings.sample.rendered(push(to: device(param: param), incomingCall())))
         #expect(request.protection == .none)
         #expect(request.body.isEmpty)
     }
 
-    @Test func `a list of missed calls lives longer and replaces what grew to it`() throws {
+    @Test func `a list of missed calls lives longer and replaces its earlier versions`() throws {
         let keyed = device(param: "\(browserKey).\(browserSecret)")
         let one = missedCalls([("103", 1_623_753_600)])
         let two = missedCalls([("103", 1_623_753_600), ("104", 1_623_753_650)])
@@ -82,7 +82,7 @@ struct WebPushRequestTests {
     }
 
     @Test(arguments: PayloadProfile.allCases)
-    func `a payload fits whatever is said, and holds as many calls as it can`(profile: PayloadProfile) throws {
+    func `a payload always fits, and contains as many calls as possible`(profile: PayloadProfile) throws {
         let settings = PushSettings.sample(profile)
         let keyed = device(param: "\(browserKey).\(browserSecret)")
         for name in ["10", "\"\\\u{1}", String(repeating: "\u{1}", count: 300), String(repeating: "é", count: 5000)] {
@@ -105,14 +105,14 @@ struct WebPushRequestTests {
     }
 }
 
-@Suite("Where web pushes may go (T10, T12)")
+@Suite("Targets of web pushes (T10, T12)")
 struct WebPushHostTests {
     @Test(arguments: [
         "https://push.example.net/", "https://push.example.net/a/b?c=d&e=%2F", "https://push.example.net:443/x",
         "https://db5.wns.example/w/?token=A", "https://a.b.wns.example/", "https://local.example:8443/x",
         "https://push.example.net/%0d%0a", "https://push.example.net//evil.example/", "https://push.example.net/@x",
     ])
-    func `allowed hosts are taken, whatever the path`(url: String) throws {
+    func `allowed hosts are accepted, with any path`(url: String) throws {
         let token = try #require(
             WebPushToken(
                 device(url),
@@ -121,7 +121,7 @@ struct WebPushHostTests {
         #expect(url.hasPrefix("\(token.origin)/") || url.hasPrefix("\(token.origin):443/"))
     }
 
-    /// Whatever leads elsewhere, and whatever one reader of URLs takes for an allowed host and another does not.
+    /// URLs that lead to another host, and URLs that some parsers assign to an allowed host and others do not.
     @Test(arguments: [
         "", "https://", "https:///x", "https://push.example.net", "https://push.example.net?x", "push.example.net/x",
         "http://push.example.net/x", "HTTPS://push.example.net/x", "https:/push.example.net/x",
@@ -224,12 +224,12 @@ struct WebPushReasonTests {
         for body in ["", "gone", "[]", #"{"reason":5}"#] { #expect(outcome(status, body) == expected) }
     }
 
-    @Test func `services that are busy say for how long`() {
+    @Test func `busy services give the waiting time`() {
         #expect(outcome(429, retryAfter: "7") == .retry(after: .seconds(7)))
         #expect(outcome(503, retryAfter: "Tue, 15 Jun 2021 10:41:51 GMT") == .retry(after: .seconds(20)))
     }
 
-    @Test func `words of Apple and Mozilla are passed on`() {
+    @Test func `reasons of Apple and Mozilla are kept`() {
         #expect(outcome(403, #"{"reason":"BadJwtToken"}"#) == .credentialsRefused("BadJwtToken"))
         #expect(outcome(400, #"{"reason":"BadWebPushTopic"}"#) == .payloadRefused("BadWebPushTopic"))
         #expect(outcome(400, #"{"reason":"VapidPkHashMismatch"}"#) == .credentialsRefused("VapidPkHashMismatch"))

@@ -24,7 +24,7 @@ struct AddressOfRecordTests {
     }
 }
 
-/// The URI as the message reader gives it.
+/// The URI as the message reader returns it.
 func uriOf(_ text: String) throws -> SIPURI {
     try readRequest(
         """

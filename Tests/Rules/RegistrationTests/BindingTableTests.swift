@@ -31,10 +31,10 @@ struct BindingTableTests {
             after.bindings().map(\.freshUntil)
                 == [Int64](repeating: 500, count: 2).map { after.now.instant + .seconds($0) })
         #expect(after.targets().map(\.kind) == before.targets().map(\.kind))
-        // Ids go on where they were.
+        // The ids continue after the last one.
         let new = try after.register("<sip:bob@10.0.0.99>", callID: "new")
         #expect(new.refreshed.allSatisfy { id in rows.allSatisfy { $0.id < id } })
-        // CSeq order holds over the restart.
+        // The order of CSeq numbers survives the restart.
         #expect(try after.register(PhoneContact.ordinary(port: 7), callID: "desk", cseq: 8).status == 500)
     }
 
@@ -50,7 +50,7 @@ struct BindingTableTests {
         #expect(after.restore(rows) == [true, false, false])
         #expect(after.bindings(of: "push").count == 1)
         #expect(after.table.count == 1)
-        // The ids of rows that were refused do not come again: the bucket may still name them.
+        // The ids of refused rows are not used again, because the bucket may still contain them.
         #expect(after.table.nextID > (rows.map(\.id).max() ?? DeviceID(rawValue: 0)))
     }
 
@@ -76,7 +76,7 @@ struct BindingTableTests {
         #expect(after.targets().map(\.kind) == [.ordinary])
     }
 
-    @Test func `a wall clock that was set back gives nobody more time than was granted`() throws {
+    @Test func `a clock that was set back extends no registration`() throws {
         var before = Registrar()
         try before.register(PhoneContact.ordinary(), expires: 600)
         let row = try #require(before.rows(of: "bob").first)
@@ -100,7 +100,7 @@ struct BindingTableTests {
 
     // MARK: Plans in flight
 
-    @Test func `what a plan names cannot be removed until it is applied or cancelled`() throws {
+    @Test func `bindings of a plan cannot be removed until it is applied or cancelled`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.ordinary(), expires: 60)
         let id = try #require(registrar.bindings().first?.id)
@@ -117,7 +117,7 @@ struct BindingTableTests {
         #expect(registrar.remove(id) == nil)
     }
 
-    @Test func `a cancelled plan leaves everything as it was`() throws {
+    @Test func `a cancelled plan changes nothing`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.fcm(), expires: 60)
         let request = try registerRequest(
@@ -202,7 +202,7 @@ struct BindingTableTests {
             #expect(registrar.bindings(of: name).map(\.id) == expected)
             for id in expected { #expect(registrar.aor(of: id) == .user(name)) }
         }
-        // Every second user goes, middle ones and first ones of the chains too.
+        // Every second user is removed, from the middle and from the start of the chains as well.
         for user in stride(from: 0, to: 1000, by: 2) {
             for id in ids["user\(user)"] ?? [] where registrar.remove(id) == nil { Issue.record("not removed") }
         }
@@ -218,7 +218,7 @@ struct BindingTableTests {
         }
     }
 
-    /// The index grows and shrinks many times; a removal must not cut off what stands behind it.
+    /// The index grows and shrinks many times. A removal must not cut off the entries behind it.
     @Test func `bindings that come and go in any order stay findable`() throws {
         var random = SeededGenerator(seed: 11)
         var registrar = Registrar()
@@ -272,7 +272,7 @@ struct ClosedFlowTests {
             remote: Endpoint(IPAddress(v4: 0xc000_0200 | host), 4000))
     }
 
-    @Test func `what stands on a connection ends with it, and nothing else does`() throws {
+    @Test func `the contacts of a connection end with it, and no others`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.fcm("a"), user: "a", callID: "1", on: Self.connection(7))
         try registrar.register(PhoneContact.fcm("b"), user: "b", callID: "2", on: Self.connection(7))
@@ -285,7 +285,7 @@ struct ClosedFlowTests {
         #expect(!registrar.targets(of: "d")[0].flow.isClosed)
     }
 
-    @Test func `a phone that has come back on another connection does not end with the first one`() throws {
+    @Test func `a phone that is back on another connection does not end with the first one`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.fcm("a"), user: "a", callID: "1", on: Self.connection(7))
         try registrar.register(PhoneContact.fcm("a"), user: "a", callID: "2", on: Self.connection(8))
@@ -297,7 +297,7 @@ struct ClosedFlowTests {
         #expect(!registrar.targets(of: "a")[0].flow.isClosed)
     }
 
-    @Test func `after a restart no connection of before is taken for one of now`() throws {
+    @Test func `after a restart no old connection is taken for a new one`() throws {
         var before = Registrar()
         try before.register(PhoneContact.fcm("a"), user: "a", callID: "1", on: Self.connection(7))
         try before.register(PhoneContact.fcm("d"), user: "d", callID: "4")

@@ -29,7 +29,7 @@ struct ContactFramesTests {
             + ";message-expires=2419200;+sip.instance=\"<urn:uuid:6f5c1d5e-40f2-4d8b-9b3a-\(user)>\""
     }
 
-    @Test func `phones of one app share a frame and keep only what is their own`() {
+    @Test func `phones of one app share a frame and keep only their own parts`() {
         var frames = ContactFrames()
         let contacts = (0..<20).map { Array(phone("00000000\(1000 + $0)", port: $0).utf8) }
         let all = contacts.map { kept($0, in: &frames) }
@@ -38,7 +38,7 @@ struct ContactFramesTests {
         #expect(all.allSatisfy { $0.host == "pn.test" && $0.own.count < $0.contact.count - 100 })
     }
 
-    @Test func `words that phones make up need no frames`() {
+    @Test func `invented texts of phones use no frames`() {
         var frames = ContactFrames()
         let all = (0..<2000).map { number in
             kept(Array("<sip:a\(number)@10.0.0.1;line=k\(number + 10_000)>;reg-id=1;x=86400".utf8), in: &frames)
@@ -68,7 +68,7 @@ struct ContactFramesTests {
         #expect(Set(all.map(\.frame)).count == 3 && all[0].frame == all[3].frame)
     }
 
-    @Test func `what is odd comes back as it was`() {
+    @Test func `unusual contacts are read back unchanged`() {
         var frames = ContactFrames()
         let long = String(repeating: "x", count: 300)
         for text in [
@@ -84,7 +84,7 @@ struct ContactFramesTests {
         }
     }
 
-    @Test func `any bytes come back, and are told from others`() {
+    @Test func `any bytes are read back, and differ from others`() {
         var random = SeededGenerator(seed: 3)
         var frames = ContactFrames()
         let letters = Array(";:=<>\"abpn-".utf8)

@@ -4,7 +4,7 @@ import Registration
 import Testing
 import Timekeeping
 
-@Suite("What is the same contact, and what it costs to know")
+@Suite("Identity of contacts, and the cost of comparing")
 struct ContactIdentityTests {
     @Test(arguments: [
         ("voip&remote", "AA:voip&BB:remote", "voip&remote", "BB:remote&AA:voip"),
@@ -26,7 +26,7 @@ struct ContactIdentityTests {
         }
         #expect(tokens == ["AA:voip&BB:remote".asAppleTokens])
         #expect(!second.facts.contains { if case .tokenReplaced = $0 { true } else { false } })
-        // And signs out by either.
+        // A REGISTER with either form removes the contact.
         let end = try registrar.register(contact(services, given, 7070), expires: 0, callID: "end", on: .phone(3))
         #expect(end.removed == first.refreshed)
         #expect(registrar.bindings().isEmpty)
@@ -42,7 +42,7 @@ struct ContactIdentityTests {
     }
 
     @Test(arguments: ["1.001", "2", "0.1234", ".5", "-1", "x", "0.5x", "00", "1e0", "+0.5"])
-    func `what is no q counts as none, and is not repeated`(value: String) throws {
+    func `an invalid q counts as none, and is not repeated`(value: String) throws {
         var registrar = Registrar()
         let reply = try registrar.register("<sip:bob@10.0.0.5>;x=y;q=\(value)")
         #expect(registrar.targets().map(\.q) == [1000])
@@ -61,12 +61,12 @@ struct ContactIdentityTests {
         #expect(known == (false, true, false))
     }
 
-    @Test func `many contacts of many parameters are told apart`() throws {
+    @Test func `many contacts with many parameters are distinguished`() throws {
         var registrar = Registrar()
         let contacts = Self.contacts(12, marked: "a")
         for (number, contact) in contacts.enumerated() { try registrar.register(contact, callID: "c\(number)") }
         #expect(registrar.bindings().count == 12)
-        // The same ones in another order of their parameters.
+        // The same contacts, with their parameters in another order.
         for (number, contact) in Self.contacts(12, marked: "A", isReversed: true).enumerated() {
             let reply = try registrar.register(contact, callID: "c\(number)", cseq: 2)
             #expect(reply.refreshed.count == 1 && reply.removed.isEmpty)
@@ -74,7 +74,7 @@ struct ContactIdentityTests {
         #expect(registrar.bindings().count == 12)
     }
 
-    /// They differ in the last parameter alone.
+    /// Contacts that differ only in the last parameter.
     static func contacts(_ count: Int, marked mark: String, isReversed: Bool = false) -> [String] {
         (0..<count).map { number in
             var parameters = (0..<49).map { "p\($0)=value\($0)" } + ["which=\(mark)\(number)"]

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Registration
 
-@Suite("Stored contacts, what a start looks at")
+@Suite("Stored contacts at the start")
 struct ContactSummaryTests {
     @Test(arguments: [
         (PhoneContact.fcm(), PushProvider?.some(.fcm), false), (PhoneContact.apple(), .apns, false),
@@ -17,7 +17,7 @@ struct ContactSummaryTests {
         ),
         ("<sip:b@[2001:db8::1]:5070;ob>;+SIP.PNSREG=\"121\"", nil, true), ("<sip:h>", nil, false),
     ])
-    func `usual ones need no more than a look`(contact: String, provider: PushProvider?, refreshes: Bool) throws {
+    func `usual contacts need no complete reading`(contact: String, provider: PushProvider?, refreshes: Bool) throws {
         let summary = try #require(ContactSummary(ByteString(contact)))
         #expect(summary.token?.provider == provider)
         #expect(summary.refreshesItself == refreshes)
@@ -31,8 +31,8 @@ struct ContactSummaryTests {
     ])
     func `others are read in full`(contact: String) { #expect(ContactSummary(ByteString(contact)) == nil) }
 
-    /// Whatever it says without reading the contact is what reading says.
-    @Test func `it never says anything else than the whole contact does`() {
+    /// All answers that the summary gives without reading the contact are those of the contact itself.
+    @Test func `it always agrees with the complete contact`() {
         let addresses = ["b@h", "h", "b@[::1]:5070", "b:p@h:1", "b;x@h", "", "@h", "b@", "b@:1", "b@c@d"]
         let parameters = [
             "pn-provider=fcm", "PN-Provider=apns", "pn-provider=apns", "pn-provider=apple", "pn-provider=",

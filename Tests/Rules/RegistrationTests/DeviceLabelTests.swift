@@ -20,7 +20,7 @@ struct DeviceLabelTests {
         "<sip:b@h>;+sip.instance=\"<urn:uuid:00000000-0000-0000-0000-0000a1b2c3d4>\"",
         "<sip:b@h>;+sip.instance=\"<urn:uuid:00000000-0000-0000-0000-0000a1b2c3d4>\";reg-id=1",
     ])
-    func `no label, and what devices share, is none`(contact: String) throws {
+    func `a missing label, and one that devices share, count as none`(contact: String) throws {
         #expect(try label(contact) == nil)
     }
 

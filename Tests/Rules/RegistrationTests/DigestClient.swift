@@ -32,13 +32,13 @@ func hashing(_ algorithm: DigestAlgorithm) -> HashAlgorithm {
 extension DigestFunctions {
     static func real(counter: HashCounter = HashCounter(), key: UInt8 = 1) -> DigestFunctions {
         DigestFunctions(hash: counter.hash) { message in
-            // A keyed hash is enough here: nobody in a test extends messages.
+            // A simple keyed hash is enough here, because no test extends messages.
             HashAlgorithm.sha256.digest(of: Array(repeating: key, count: 32) + message)
         }
     }
 }
 
-/// What a phone knows, and how it answers a challenge.
+/// The values that a phone knows, and its answers to challenges.
 struct DigestClient {
     var name = "bob"
     var password = "s3cret"
@@ -47,7 +47,7 @@ struct DigestClient {
     var uri = "sip:pn.test"
     var method = "REGISTER"
 
-    /// An Authorization row.
+    /// The value of an Authorization field.
     func answer(_ challenge: [AddedField], count: Int = 1, cnonce: String = "c1", realm: String? = nil) -> String {
         answer(
             nonce: Self.nonce(of: challenge), realm: realm ?? "pn.test", count: String(count, radix: 16), cnonce: cnonce
@@ -83,7 +83,7 @@ struct Gate {
     var authenticator: DigestAuthenticator
     var users = UserDirectory()
     var now = Instant(nanoseconds: 5_000_000_000_000)
-    /// How long passwords are not looked at.
+    /// The time for which passwords are not checked.
     var wait: Duration?
 
     init(_ settings: DigestSettings = DigestSettings(), functions: DigestFunctions = .real()) {
@@ -108,7 +108,7 @@ struct Gate {
 
     static func holder(of flow: Flow) -> NonceHolder { .source(flow.remote.address) }
 
-    /// The user's name when authenticated.
+    /// Returns the user's name if the user is authenticated.
     mutating func check(
         _ rows: String..., user: String = "bob", contacts: [String] = ["<sip:bob@10.0.0.5>"], callID: String = "c",
         cseq: Int = 2, on flow: Flow = .phone()

@@ -46,14 +46,14 @@ struct DigestTests {
         #expect(algorithms(gate.challenge(userAgent: userAgent)) == expected)
     }
 
-    @Test func `where MD5 is not allowed, nobody is offered it`() {
+    @Test func `if MD5 is not allowed, it is never offered`() {
         var settings = DigestSettings()
         settings.algorithms = [.sha256]
         var gate = Gate(settings)
         #expect(algorithms(gate.challenge(userAgent: nil)) == ["SHA-256"])
     }
 
-    @Test func `an algorithm that one user has no hash for is offered to nobody`() {
+    @Test func `an algorithm that one user has no hash for is never offered`() {
         var settings = DigestSettings()
         settings.algorithms = DigestAlgorithm.allCases
         var gate = Gate(settings)
@@ -240,7 +240,7 @@ struct DigestTests {
         case withAnotherNonce, asAnotherUser, withAnotherContact, withMoreContacts
     }
 
-    @Test func `a nonce that nobody issued is not accepted`() throws {
+    @Test func `an invented nonce is not accepted`() throws {
         var gate = Gate()
         let nonce = DigestClient.nonce(of: gate.challenge())
         let forged = (nonce.first == "0" ? "1" : "0") + nonce.dropFirst()
@@ -264,7 +264,7 @@ struct DigestTests {
     }
 
     @Test(arguments: ["0", "00000000", "1", "0000000g", "100000001"])
-    func `a count that is none is refused`(count: String) throws {
+    func `an invalid count is refused`(count: String) throws {
         var gate = Gate()
         let row = DigestClient().answer(gate.challenge()).replacing("nc=00000001", with: "nc=\(count)")
         #expect(try gate.check(row) == .challenged)
@@ -281,7 +281,7 @@ struct DigestTests {
         #expect(try gate.check(edge) == .stale)
     }
 
-    @Test func `no password is hashed for a nonce that did not come from us, nor within the limit`() throws {
+    @Test func `no password is hashed for a foreign nonce, or within the limit`() throws {
         let counter = HashCounter()
         var gate = Gate(functions: .real(counter: counter))
         let before = counter.total
@@ -291,7 +291,7 @@ struct DigestTests {
         #expect(counter.total == before)
     }
 
-    @Test func `one request is one guess, however many answers stand in it`() throws {
+    @Test func `one request is one guess, with any number of answers`() throws {
         let counter = HashCounter()
         var gate = Gate(functions: .real(counter: counter))
         let challenge = gate.challenge()
@@ -321,7 +321,7 @@ struct DigestTests {
 
     // MARK: Whose registration
 
-    @Test func `nobody registers for somebody else`() throws {
+    @Test func `no user can register for another`() throws {
         var gate = Gate()
         let eve = DigestClient(name: "eve", password: "evil")
         #expect(try gate.check(eve.answer(gate.challenge()), user: "bob") == .forbidden)
@@ -348,7 +348,7 @@ struct DigestTests {
         #expect(answers[0] == answers[1])
     }
 
-    @Test func `a password itself is looked at with the same work for every user`() {
+    @Test func `a plain password is checked with the same work for every user`() {
         var work: [[Int]] = []
         for (name, password, isRight) in [("bob", "s3cret", true), ("bob", "wrong!", false), ("bab", "s3cret", false)] {
             let counter = HashCounter()
@@ -367,7 +367,7 @@ struct DigestTests {
         ([DigestAlgorithm.sha256], [DigestAlgorithm.sha256, .md5], true), ([.md5], [.sha256, .md5], true),
         ([.sha256], [.sha256], true), ([.sha256], [.md5], false), ([], [.sha256, .md5], false),
     ])
-    func `a password is compared with whatever hash of it there is`(
+    func `a plain password is compared with any hash that exists`(
         stored: [DigestAlgorithm], offered: [DigestAlgorithm], isRight: Bool
     ) {
         var settings = DigestSettings()
@@ -388,7 +388,7 @@ struct DigestTests {
 
     // MARK: Limits
 
-    @Test func `what is remembered is bounded, and what was forgotten is stale`() throws {
+    @Test func `the memory of nonces is limited, and forgotten ones are stale`() throws {
         var settings = DigestSettings()
         settings.nonceMemory = 8
         var gate = Gate(settings)

@@ -25,7 +25,7 @@ struct FlowTests {
         return registrar
     }
 
-    // MARK: Kept apart
+    // MARK: Separate contacts
 
     @Test(arguments: ["tok-1", nil])
     func `two flows of one device, with one token and one URI, are two contacts`(token: String?) throws {
@@ -53,7 +53,7 @@ struct FlowTests {
         let late = try registrar.register(Self.flow(1), callID: "one", cseq: 5, headers: Self.outbound, on: .phone(1))
         #expect(late.status == 200)
         #expect(registrar.bindings().count == 2)
-        // Of one flow they may not.
+        // Requests of the same flow must not overtake each other.
         #expect(try registrar.register(Self.flow(2), callID: "one", cseq: 5, headers: Self.outbound).status == 500)
     }
 
@@ -67,7 +67,7 @@ struct FlowTests {
     }
 
     @Test(arguments: ["0", "2147483648", "-1", "x", ""])
-    func `what is no number makes no flow`(number: String) throws {
+    func `an invalid number makes no flow`(number: String) throws {
         var registrar = Registrar()
         let contact = PhoneContact.fcm(after: PhoneContact.instance(1) + ";reg-id=\(number)")
         #expect(try registrar.register(contact, headers: Self.outbound).values("Require") == [])
@@ -89,7 +89,7 @@ struct FlowTests {
         #expect(registrar.bindings().map(\.flow) == [.phone(3)])
     }
 
-    @Test func `a phone that begins to use flows leaves nothing behind`() throws {
+    @Test func `a phone that starts to use flows leaves no old contact`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.ordinary(after: PhoneContact.instance(1)), callID: "old")
         try registrar.register(Self.flow(1, nil, port: 9), callID: "new", headers: Self.outbound, on: .phone(1))
@@ -107,13 +107,13 @@ struct FlowTests {
         registrar.settings.flowTimer = .seconds(120)
         #expect(try refresh(3) == ["120"])
         #expect(try registrar.register(PhoneContact.fcm("other"), callID: "x").values("Flow-Timer") == [])
-        // An edge hears what its phones send, and we do not.
+        // Only the edge proxy receives the keep-alives of the phones behind it.
         let behind = ["Via: SIP/2.0/UDP 10.9.9.9;branch=z9hG4bKp", "Path: <sip:tok@edge.test;lr;ob>"]
         let edge = try registrar.register(Self.flow(3), callID: "three", headers: Self.outbound + behind)
         #expect(edge.values("Require") == ["outbound"] && edge.values("Flow-Timer") == [])
     }
 
-    // MARK: What is refused
+    // MARK: Refusals
 
     @Test(arguments: [
         (["Via: SIP/2.0/UDP 10.9.9.9;branch=z9hG4bKp"], 439),
@@ -183,7 +183,7 @@ struct FlowTests {
         #expect(registrar.table.takeHeir(of: ids[1]) == nil)
     }
 
-    @Test func `all of them sign out with a star, and nobody inherits`() throws {
+    @Test func `a star removes all of them, and none of their calls is inherited`() throws {
         var registrar = try twoFlows()
         let ids = registrar.bindings().map(\.id)
         try registrar.register("*", expires: 0, callID: "one", cseq: 2)

@@ -10,7 +10,7 @@ struct GRUUTextTests {
         return String(decoding: written(aor, instance: Array(instance.utf8)), as: UTF8.self)
     }
 
-    /// What is written behind a contact that has the instance.
+    /// The text that is written after a contact with that instance.
     private func written(_ aor: AddressOfRecord, instance: [UInt8]) -> [UInt8] {
         let bytes = [UInt8](capacity: 16) { out in
             out.append("<")
@@ -20,7 +20,7 @@ struct GRUUTextTests {
         return Array(bytes.dropFirst(1 + instance.count))
     }
 
-    @Test func `an instance of letters, digits and colons stands as it is, however long`() {
+    @Test func `an instance of letters, digits and colons is written unchanged, at any length`() {
         for length in [1, 15, 16, 17, 45] {
             let instance = String("urn:uuid:CC30c5c7-9f0A-4d1c-8a77-z0/9.AZaz:-x".suffix(length))
             #expect(publicGRUU(user: "u", instance: instance) == ";pub-gruu=\"sip:u@pn.test;gr=\(instance)\"")
@@ -28,7 +28,7 @@ struct GRUUTextTests {
     }
 
     @Test(arguments: 0..<256)
-    func `a byte is escaped unless it may stand in a parameter, at whatever place`(_ byte: Int) {
+    func `a byte is escaped unless a parameter may contain it, at any place`(_ byte: Int) {
         guard let byte = UInt8(exactly: byte) else { return }
         for place in [0, 5, 15, 16, 20] {
             var instance = [UInt8](repeating: UInt8(ascii: "a"), count: 21)

@@ -6,7 +6,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Contacts nobody's phone sends (T1, T3, T10): whatever the reader lets through must not trap, and not break our answers.
+/// Contacts that no phone sends (T1, T3, T10). If the reader accepts them, they must not cause a trap or a malformed
+/// answer.
 @Suite("Hostile contacts")
 struct HostileContactTests {
     @Test(arguments: 1...8)
@@ -41,7 +42,7 @@ struct HostileContactTests {
     }
 
     @Test(arguments: 1...200)
-    func `any bytes of a param come through, in the URI and after it, and over a restart`(seed: UInt64) throws {
+    func `any bytes of a param are kept, in the URI and after it, and over a restart`(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         var param: [UInt8] = []
         for _ in 0..<Int.random(in: 1...60, using: &random) { param.append(UInt8.random(in: 0...255, using: &random)) }
@@ -74,7 +75,7 @@ struct HostileContactTests {
         #expect(registrar.bindings().count == 1)
     }
 
-    // MARK: Making
+    // MARK: Random contacts
 
     private static let pieces = [
         "<", ">", ";", "=", "\"", "\\", "%", "%0d%0a", "%00", "?", "@", ":", "[", "]", ",", " ", "sip:", "sips:",
@@ -84,7 +85,7 @@ struct HostileContactTests {
         "INVITE", "\r\n ", "lr", "ob", "app-id", "pn-tok", "pn-type", "apple",
     ]
 
-    /// Half of them begin like a good contact, so that the reader lets some through.
+    /// Half of the contacts begin like valid ones, so that the reader accepts some of them.
     private static func contact(_ random: inout SeededGenerator) -> String {
         var text = random.chance(0.8) ? "<sip:bob@10.0.0.\(Int.random(in: 1...9, using: &random))" : ""
         let isOpen = !text.isEmpty

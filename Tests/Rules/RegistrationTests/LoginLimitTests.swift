@@ -5,7 +5,7 @@ import Testing
 import Timekeeping
 
 @Suite struct `Limits of wrong passwords` {
-    /// A box, so that expectations may ask.
+    /// A class around the limit, so that `#expect` can call its methods.
     private final class Door {
         var limit: LoginLimit
         private let start = Instant(nanoseconds: 1_000_000_000)
@@ -33,7 +33,7 @@ import Timekeeping
     private let here = IPAddress(v4: 0xc000_0201)
     private let there = IPAddress(v4: 0xc000_0202)
 
-    @Test func `a source is heard again one step later, whosever password it was`() {
+    @Test func `a source may try again one step later, with any user's password`() {
         let door = Door(10, 30)
         for number in 0..<10 {
             #expect(door.wait(here, "u\(number)") == nil)
@@ -47,7 +47,7 @@ import Timekeeping
         #expect(door.wait(here, "u0", after: .seconds(6)) == .seconds(6))
     }
 
-    @Test func `a user is looked at again one step later, whoever asks`() {
+    @Test func `a user may try again one step later, from any source`() {
         let door = Door(10, 30)
         for number in 0..<30 { door.fail(IPAddress(v4: UInt32(number)), "100") }
         #expect(door.wait(there, "100") == .seconds(2))
@@ -79,14 +79,14 @@ import Timekeeping
 
     // MARK: Known addresses
 
-    @Test func `nobody locks a user out from where the user has shown the password`() {
+    @Test func `nobody can lock a user out at an address where the user has shown the password`() {
         let door = Door(10, 30)
         door.succeed(here, "u")
         for number in 0..<40 { door.fail(IPAddress(v4: UInt32(number)), "u") }
         for number in 0..<10 { door.fail(here, "other\(number)") }
         #expect(door.wait(there, "u") != nil && door.wait(here, "v") != nil)
         #expect(door.wait(here, "u") == nil)
-        // Nor from where the user has a contact.
+        // The same holds at an address where the user has a contact.
         #expect(door.wait(there, "u", isAtHome: true) == nil)
     }
 
@@ -98,7 +98,7 @@ import Timekeeping
             door.fail(here, "u")
         }
         #expect(door.wait(here, "u") == .seconds(2))
-        // Somebody's old phone with a wrong password does not shut the user out elsewhere, nor others there.
+        // An old phone with a wrong password does not lock the user out elsewhere, or other users at its address.
         #expect(door.wait(there, "u") == nil && door.wait(here, "v") == nil)
     }
 
@@ -112,7 +112,7 @@ import Timekeeping
         #expect(door.wait(nil, "v") != nil)
     }
 
-    @Test func `what is remembered of success is bounded, the latest stays`() {
+    @Test func `the memory of successes is limited, and the latest ones stay`() {
         let door = Door(10, 1)
         for number in 0..<LoginLimit.capacity * 2 { door.succeed(IPAddress(v4: UInt32(number)), "u") }
         door.fail(there, "u")

@@ -4,7 +4,7 @@ import Timekeeping
 
 @testable import Registration
 
-@Suite("Which nonces were counted how far (T8)")
+@Suite("Counts of nonces (T8)")
 struct NonceLedgerTests {
     private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 0) + .seconds(seconds) }
 
@@ -20,7 +20,7 @@ struct NonceLedgerTests {
         #expect(ledger.count == 1)
     }
 
-    @Test func `memory is bounded, and what may have been forgotten is refused`() {
+    @Test func `memory is limited, and nonces that may have been forgotten are refused`() {
         var ledger = NonceLedger(limit: 10, lifetime: .seconds(60))
         for serial in 1...30 as ClosedRange<UInt64> {
             #expect(ledger.admit(serial, count: 1, fingerprint: 0, now: at(1)) == true)
@@ -35,7 +35,7 @@ struct NonceLedgerTests {
         var ledger = NonceLedger(limit: 100, lifetime: .seconds(60))
         #expect(ledger.admit(3, count: 1, fingerprint: 0, now: at(0)) == true)
         #expect(ledger.admit(4, count: 1, fingerprint: 0, now: at(61)) == true)
-        // It is in the older half, and moves when it is used.
+        // The nonce is in the older half, and moves to the newer one when it is used.
         #expect(ledger.admit(3, count: 2, fingerprint: 0, now: at(62)) == true)
         #expect(ledger.admit(9, count: 1, fingerprint: 0, now: at(125)) == true)
         #expect(ledger.admit(10, count: 1, fingerprint: 0, now: at(190)) == true)

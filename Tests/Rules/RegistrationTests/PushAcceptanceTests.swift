@@ -61,7 +61,7 @@ struct PushAcceptanceTests {
         }
         let token = PushToken(provider: .webPush, param: .empty, prid: ByteString("https://push.example.net/s/1?x=y"))
         #expect(registrar.targets().map(\.kind) == [.sleeping(token)])
-        // Kept like any push contact, and found again after a restart.
+        // It is kept like any push contact, and restored after a restart.
         registrar.advance(.seconds(100_000))
         let rows = registrar.rows(of: "bob")
         #expect(rows.count == 1)
@@ -106,7 +106,7 @@ struct PushAcceptanceTests {
         ("http", "token", "gateway", .httpApp), ("fcm", "t:1", "other-project", .googleProject),
         ("apns", apple, "T.com.example.other.voip", .appleTopic), ("apns", apple, "", .appleParamMissing),
     ])
-    func `a contact that no longer fits is kept, told of at the start, and refused when it registers`(
+    func `a contact that is not valid any more is kept, reported at the start, and refused when it registers`(
         provider: String, prid: String, param: String, problem: TokenProblem
     ) throws {
         let name = contact(provider, prid, param)
@@ -120,11 +120,11 @@ struct PushAcceptanceTests {
             "apns: { topics: [com.example.phone, b] }\nfcm: { params: [p] }\nwebpush: { hosts: [else.example] }")
         #expect(after.restored(row) == .unfit(problem))
         #expect(after.targets().map(\.canBeWoken) == [true])
-        // The same REGISTER is judged anew.
+        // The same REGISTER is checked again.
         let reply = try after.register(name, cseq: 2)
         #expect(reply.status == 555)
         #expect(reply.rows.contains { $0.hasPrefix("Warning: 399 ") && $0.contains("\(problem.sentence)") })
-        // Its phone can end it all the same.
+        // The phone can still remove the contact.
         #expect(try after.register(name, expires: 0, cseq: 3).status == 200)
         #expect(after.bindings().isEmpty)
     }
@@ -169,14 +169,14 @@ struct PushAcceptanceTests {
 
     private static let second = "topics: [com.example.phone], apps: { second: { topics: [c], team-id: CCCCCCCCCC } }"
 
-    /// P8: what `pn-param` does not say, the only topic says.
+    /// P8: if `pn-param` does not name a topic, the only topic of the settings counts.
     @Test(arguments: [
-        // One app, one topic.
+        // One app with one topic.
         ("topics: [com.example.phone]", "", TokenProblem?.none), ("topics: [com.example.phone]", "line1", nil),
         ("topics: [com.example.phone]", "line1.voip", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone", nil),
         ("topics: [com.example.phone]", "AAAAAAAAAA.com.example.phone.voip", nil),
-        // The team is left out, or made up by clients that do not know theirs.
+        // The team is missing, or clients that do not know it have invented one.
         ("topics: [com.example.phone]", "com.example.phone", nil),
         ("topics: [com.example.phone]", "com.example.phone.voip", nil),
         ("topics: [com.example.phone]", "ABCD1234.com.example.phone", nil),
@@ -230,7 +230,7 @@ struct PushAcceptanceTests {
 
     // MARK: Numbers
 
-    @Test func `every provider has a number of its own and finds its way back`() {
+    @Test func `every provider has a number of its own and is found by it`() {
         for provider in PushProvider.allCases {
             let alone = ProviderSet([provider])
             #expect(alone.providers == [provider])

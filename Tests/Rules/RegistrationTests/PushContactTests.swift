@@ -97,10 +97,10 @@ struct PushContactTests {
         try registrar.register(PhoneContact.fcm("one", after: labels.0))
         try registrar.register(PhoneContact.fcm("two", after: labels.1), cseq: 2)
         #expect(registrar.bindings().count == 2)
-        // One of them signs out, the other stays.
+        // One of them signs out, and the other one stays.
         try registrar.register(PhoneContact.fcm("one", after: labels.0), expires: 0, cseq: 3)
         #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("two"))
-        // With the same label it is the phone whose token has changed.
+        // With the same label, it is the same phone with a new token.
         try registrar.register(PhoneContact.fcm("three", after: labels.1), cseq: 4)
         #expect(registrar.contacts().count == 1 && registrar.contacts()[0].contains("three"))
     }
@@ -169,7 +169,7 @@ struct PushContactTests {
         try registrar.register(PhoneContact.fcm("sleeping"))
         try registrar.register(PhoneContact.fcm("awake"), callID: "other", on: .phone(2))
         #expect(registrar.bindings().count == 2)
-        // But a token that changes under one Call-ID is one client.
+        // If a token changes under the same Call-ID, it is the same client.
         try registrar.register(PhoneContact.fcm("awake-2"), callID: "other", cseq: 2, on: .phone(2))
         #expect(Set(registrar.contacts()) == [PhoneContact.fcm("sleeping"), PhoneContact.fcm("awake-2")])
     }
@@ -195,7 +195,7 @@ struct PushContactTests {
         #expect(registrar.table.count == 1)
     }
 
-    @Test func `a provider switched on again brings back what is still there and nothing else`() throws {
+    @Test func `a provider that is switched on again brings back its unexpired contacts, and no others`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.apple("AA01"), user: "old", callID: "1")
         registrar.advance(.seconds(601))
@@ -208,7 +208,7 @@ struct PushContactTests {
         #expect(registrar.bindings(of: "fresh").count == 1)
     }
 
-    @Test func `a contact of a provider that is off, taken as ordinary, sleeps once it is on`() throws {
+    @Test func `a contact of a disabled provider, accepted as ordinary, sleeps once the provider is on`() throws {
         var registrar = Registrar(enabled: [.fcm])
         registrar.settings.unsupportedPush = .ordinary
         let reply = try registrar.register(PhoneContact.apple())
@@ -227,14 +227,14 @@ struct PushContactTests {
 @Suite("Signing out (R8a, A7, P10)")
 struct SignOutTests {
     @Test(arguments: [
-        // (1) the same triple, from wherever it comes.
+        // (1) The same triple, from any address.
         "<sip:bob@10.0.0.5:5060;pn-provider=fcm;pn-prid=tok-1;pn-param=proj>",
         "<sip:x@192.168.7.7:999;pn-param=proj;pn-provider=firebase;pn-prid=tok%2D1>",
         "<sip:x@192.168.7.7:999;pn-provider=fcm;pn-prid=tok-1>", "<sip:x@192.168.7.7:999>;pn-prid=tok-1",
-        // (2) the URI without pn-*, or the label.
+        // (2) The URI without pn-* parameters, or the label.
         "<sip:bob@10.0.0.5:5060>", "<sip:x@192.168.7.7>;label=L", "<sip:x@192.168.7.7;pn-provider=fcm>;label=L",
         "<sip:x@192.168.7.7;pn-provider=fcm;pn-prid=rotated;pn-param=proj>;label=L",
-        // (3)
+        // (3) All contacts.
         "*",
     ])
     func `ends the push contact`(contact: String) throws {
@@ -283,7 +283,7 @@ struct SignOutTests {
         }
     }
 
-    @Test func `without token and with a new port the Call-ID tells`() throws {
+    @Test func `without a token and with a new port, the Call-ID identifies the phone`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.fcm())
         let elsewhere = try registerRequest(

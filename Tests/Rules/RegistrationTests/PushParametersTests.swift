@@ -7,14 +7,14 @@ import Testing
 @Suite("Push parameters (RFC 8599 section 4.1, readings A1 to A4)")
 struct PushParametersTests {
     @Test(arguments: [
-        // A2: in the URI, after the bracket, the URI's win.
+        // A2: in the URI or after the bracket. The parameters of the URI count first.
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-param=p>", PushToken.fcm("t", "p")),
         ("<sip:b@h>;pn-provider=fcm;pn-prid=t;pn-param=p", .fcm("t", "p")),
         ("<sip:b@h;pn-prid=inner>;pn-provider=fcm;pn-prid=outer;pn-param=p", .fcm("inner", "p")),
         ("<sip:b@h>;pn-provider=\"fcm\";pn-prid=\"a:b\\c\";pn-param=p", .fcm("a:bc", "p")),
-        // Names without case, values decoded once and compared with case.
+        // Names are compared without case. Values are decoded once and compared with case.
         ("<sip:b@h;PN-Provider=FCM;Pn-Prid=a%3ab%2DC;pn-param=P%253D>", .fcm("a:b-C", "P%3D")),
-        // A1: both names; the RFC's wins.
+        // A1: if both names are present, the one of the RFC counts.
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many>", .fcm("t", "many")),
         ("<sip:b@h;pn-provider=fcm;pn-prid=t;pn-params=many;pn-param=one>", .fcm("t", "one")),
         // A3: aliases. A4: pn-param may be absent.
@@ -29,7 +29,7 @@ struct PushParametersTests {
             "<sip:b@h;pn-provider=apns.dev;pn-prid=AA;pn-param=T.app>",
             PushToken(provider: .apnsDevelopment, param: ByteString("T.app"), prid: ByteString("AA".asAppleTokens))
         ),
-        // Every FCM token holds a colon; only Apple's are taken apart.
+        // Every FCM token contains a colon. Only Apple's tokens are split at it.
         ("<sip:b@h;pn-provider=fcm;pn-prid=c:A_d-B;pn-param=p.x>", .fcm("c:A_d-B", "p.x")),
     ])
     func `a provider and a token make a push contact`(contact: String, token: PushToken) throws {
@@ -61,9 +61,9 @@ struct PushParametersTests {
         #expect(PushParameters(contact: contact, settings: RegistrarSettings()) == expected)
     }
 
-    @Test func `a token of 4096 bytes is taken and a longer one is not`() throws {
+    @Test func `a token of 4096 bytes is accepted and a longer one is not`() throws {
         for (length, isTaken) in [(4095, true), (4096, true), (4097, false)] {
-            // The reader refuses URIs beyond 2 KiB; header parameters may be longer.
+            // The reader refuses URIs of more than 2 KiB. Header parameters may be longer.
             let prid = String(repeating: "t", count: length)
             let push = try read("<sip:b@h>;pn-provider=fcm;pn-prid=\(prid);pn-param=p")
             #expect(push == (isTaken ? .push(.fcm(prid, "p")) : .invalid(.tooLong)))
@@ -84,7 +84,7 @@ struct PushParametersTests {
     ])
     func `tokens that pair up with the services`(prid: String, param: String) throws {
         let contact = "<sip:b@h;pn-provider=apns;pn-prid=\(prid);pn-param=\(param)>"
-        // Two tokens are read in one order, so that the same two are the same device.
+        // Two tokens are always read into the same order, so that they identify the same device.
         let inOrder = prid == "BB:remote&AA:voip" ? "AA:voip&BB:remote" : prid
         let token = PushToken(provider: .apns, param: ByteString(param), prid: ByteString(inOrder.asAppleTokens))
         #expect(try read(contact) == .push(token))
@@ -111,7 +111,7 @@ struct PushParametersTests {
         ("apns", String(repeating: "g", count: 64), .appleToken), ("apns.dev", "%2Ftopics%2Fall", .appleToken),
         ("apns", "\(String(repeating: "a", count: 64)):remote&..:voip", .appleToken),
     ])
-    func `a token that its provider cannot have made is not taken`(
+    func `a token that its provider cannot have made is not accepted`(
         provider: String, prid: String, problem: TokenProblem
     ) throws {
         let services = prid.contains("voip") ? ".voip&remote" : ""
@@ -139,7 +139,7 @@ struct PushParametersTests {
         #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X;pn-provider>") == .query(.all))
     }
 
-    @Test func `an old type that nobody serves any more is unsupported`() throws {
+    @Test func `a former provider that is not served any more is unsupported`() throws {
         #expect(try read("<sip:b@h;pn-type=wp10;pn-tok=X>") == .unsupported(.unknownProvider))
         #expect(try read("<sip:b@h;pn-type=apple;pn-tok=AA>") == .unsupported(.appleParamMissing))
     }
@@ -152,7 +152,7 @@ struct PushParametersTests {
 }
 
 extension String {
-    /// The same with each of the tokens `AA`, `BB` and `CC` as long as Apple's are.
+    /// The same text, with each of the tokens `AA`, `BB` and `CC` extended to the length of Apple's tokens.
     var asAppleTokens: String {
         ["AA", "BB", "CC"].reduce(self) { $0.replacing($1, with: String(repeating: $1, count: 32)) }
     }
@@ -164,7 +164,7 @@ extension PushToken {
     }
 }
 
-/// The Contact value as the message reader gives it.
+/// The Contact value as the message reader returns it.
 func contactOf(_ text: String) throws -> NameAddress {
     try #require(try registerRequest(contacts: [text]).contacts.first)
 }

@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Weeks of phones that register, move, change tokens, sign out and sleep, against a model that says in a few lines
-/// what must be there; with crashes, after which only what the store was told is left.
+/// Weeks of phones that register, move, change tokens, sign out and sleep. A small model knows which contacts must
+/// exist. After a crash, only the content of the store is left.
 @Suite("Random days of a registrar")
 struct RandomRegistrationTests {
     @Test(arguments: 1...20)
@@ -19,7 +19,7 @@ struct RandomRegistrationTests {
     }
 }
 
-/// One phone: what it sends next.
+/// One phone, and the contents of its next request.
 private struct Phone {
     let user: String
     let provider: PushProvider?
@@ -29,7 +29,7 @@ private struct Phone {
     var callID: String
     var cseq = 1
 
-    /// In the form of either provider.
+    /// A token in a format that both providers use.
     var tokenText: String { String(String(1_000_000 + token).suffix(6)) + String(repeating: "f", count: 58) }
 
     var contact: String {
@@ -40,13 +40,13 @@ private struct Phone {
     }
 }
 
-/// What the model knows of one binding.
+/// The state of one binding in the model.
 private struct Entry {
     let id: DeviceID
     var phone: Phone
     var expires: Instant
     var order: (callID: String, cseq: Int)
-    /// The same as the store has them: a push contact's refresh may not be written.
+    /// The same values as in the store. The refresh of a push contact may not be written.
     var storedExpires: Instant
     var storedOrder: (callID: String, cseq: Int)
 }
@@ -115,7 +115,7 @@ private struct RandomDay: ~Copyable {
         return counter
     }
 
-    /// New port, new Call-ID, CSeq from the start: what a woken app does.
+    /// Registers with a new port, a new Call-ID and the first CSeq, as a woken app does.
     private mutating func moved(_ index: Int) {
         phones[index].port = next()
         phones[index].callID = "c\(phones[index].port)"
@@ -176,7 +176,7 @@ private struct RandomDay: ~Copyable {
         passed += 1
     }
 
-    /// A REGISTER that was overtaken, or is replayed: never a change.
+    /// Sends a REGISTER that was overtaken or is replayed. It must never change anything.
     private mutating func repeatOlder(_ phone: Phone) throws {
         dropEnded()
         guard
@@ -211,7 +211,7 @@ private struct RandomDay: ~Copyable {
                 store[ended.id] = nil
             }
         } else {
-            // What has run out while it was off does not come back.
+            // A contact that expired while the provider was switched off does not come back.
             sweep()
             enabled.insert(provider)
             registrar.table.providerEnabled(provider)
@@ -219,7 +219,7 @@ private struct RandomDay: ~Copyable {
         dropEnded()
     }
 
-    /// Only the store is left, and what it has of a push contact may be older.
+    /// Only the content of the store is left. Its values of a push contact may be older.
     private mutating func crash() {
         dropEnded()
         registrar.advance(.milliseconds(50))

@@ -64,7 +64,7 @@ struct RealPhonesTests {
         #expect(reply.refreshed == asleep.refreshed)
         #expect(registrar.targets().map(\.flow) == [.phone(7)])
         let gone = try registrar.register(contact, expires: 0, callID: "third", on: .phone(9))
-        // baresip says expires=600 in the Contact, so its sign-out differs there.
+        // baresip writes expires=600 into the Contact, so it signs out with another Contact.
         if contact == Self.baresip {
             let signOut = contact.replacing("expires=600", with: "expires=0")
             #expect(try registrar.register(signOut, expires: nil, callID: "fourth").removed == asleep.refreshed)
@@ -100,11 +100,11 @@ struct RealPhonesTests {
             """)
         let reply = try registrar.receive(request)
         #expect(reply.featureCaps == ["*;+sip.pns=\"apns\""])
-        // It asks for GRUUs, and gets two.
+        // The phone asks for GRUUs, and gets two.
         let contact = try #require(reply.contacts.first)
         #expect(contact.hasPrefix(Self.linphoneTCP + ";expires=600;pub-gruu=\"sip:u@pn.test;gr=urn:uuid:cc30c5c7-"))
         #expect(contact.contains(";temp-gruu=\"sip:tgruu."))
-        // It answers a challenge without qop when there was none; ours has one, so this old form is asked again.
+        // This old answer is for a challenge without qop. Our challenges have qop, so the phone is challenged again.
         var gate = Gate()
         #expect(gate.check(request) == .challenged)
     }

@@ -26,7 +26,7 @@ struct RegisterTests {
     }
 
     @Test(arguments: [1, 59])
-    func `too short a time is refused with the least one, and nothing changes`(seconds: Int) throws {
+    func `too short a time is refused with the minimum, and nothing changes`(seconds: Int) throws {
         var registrar = Registrar()
         let reply = try registrar.register("<sip:bob@10.0.0.5>;expires=3600", "<sip:bob@10.0.0.6>;expires=\(seconds)")
         #expect(reply.status == 423)
@@ -120,14 +120,14 @@ struct RegisterTests {
         #expect(registrar.bindings().first?.cseq == 20)
     }
 
-    @Test func `a request that was overtaken does not bring back an old contact`() throws {
+    @Test func `an overtaken request does not bring back an old contact`() throws {
         var registrar = Registrar()
         try registrar.register("<sip:bob@10.0.0.99>", cseq: 21)
         #expect(try registrar.register("<sip:bob@10.0.0.5>", cseq: 20).status == 500)
         #expect(registrar.contacts() == ["<sip:bob@10.0.0.99>"])
     }
 
-    @Test func `a client that counts from the start again is not locked out for ever`() throws {
+    @Test func `a client that counts from the start again is not locked out forever`() throws {
         var registrar = Registrar()
         try registrar.register(PhoneContact.fcm(), callID: "fixed", cseq: 100)
         registrar.advance(.seconds(601))
@@ -165,7 +165,7 @@ struct RegisterTests {
         #expect(reply.contacts == ["<sip:bob@10.0.0.5>;q=0.7;expires=600"])
     }
 
-    @Test func `one contact can go while another comes`() throws {
+    @Test func `one contact can be removed while another is added`() throws {
         var registrar = Registrar()
         try registrar.register("<sip:bob@10.0.0.5>", "<sip:bob@10.0.0.6>")
         let reply = try registrar.register("<sip:bob@10.0.0.7>", "<sip:bob@10.0.0.6>;expires=0", cseq: 2)
@@ -173,7 +173,7 @@ struct RegisterTests {
         #expect(reply.removed.count == 1)
     }
 
-    @Test func `removing what is not there is no error`() throws {
+    @Test func `removing an unknown contact is no error`() throws {
         var registrar = Registrar()
         let reply = try registrar.register("<sip:bob@10.0.0.5>", expires: 0)
         #expect(reply.status == 200)
@@ -189,7 +189,7 @@ struct RegisterTests {
         }
         #expect(try registrar.register("<sip:bob@10.0.1.13>", callID: "c13").status == 403)
         #expect(registrar.bindings().count == 12)
-        // One that exists may be refreshed, and a free place is used again.
+        // An existing contact may be refreshed, and a free place may be used again.
         #expect(try registrar.register("<sip:bob@10.0.1.12>", callID: "c12", cseq: 2).status == 200)
         let swap = try registrar.register("<sip:bob@10.0.1.13>", "<sip:bob@10.0.1.1>;expires=0", callID: "c13", cseq: 2)
         #expect(swap.status == 200)
@@ -259,7 +259,7 @@ struct RegisterTests {
         #expect(registrar.targets().first?.path.isEmpty == true)
     }
 
-    // MARK: What the store is told
+    // MARK: Stored changes
 
     @Test func `an ordinary contact's expiry is written before the answer`() throws {
         var registrar = Registrar()

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// A registrar with a clock that only the test moves: real messages in, statuses and fields out.
+/// A registrar with a clock that only the test moves. Tests give it real messages, and get statuses and fields.
 struct Registrar: ~Copyable {
     var settings = RegistrarSettings() { didSet { processor = RegisterProcessor(settings: settings) } }
     var table: BindingTable
@@ -25,7 +25,7 @@ struct Registrar: ~Copyable {
         now = Moment(instant: now.instant + duration, date: now.date + duration)
     }
 
-    /// Judges the request and carries the plan out, as if the store had written it.
+    /// Checks the request and carries out the plan, as if the store had written it.
     @discardableResult
     mutating func receive(_ request: SIPRequest, on flow: Flow = .phone()) throws -> Reply {
         let aor = try #require(AddressOfRecord(request.to.uri))
@@ -59,7 +59,7 @@ struct Registrar: ~Copyable {
         return String(decoding: rows, as: UTF8.self).split(separator: "\r\n").map(String.init)
     }
 
-    /// What the request would change; nothing is done.
+    /// The plan of a request, which is not carried out.
     func plan(_ request: SIPRequest, user: String = "bob", on flow: Flow = .phone()) throws -> RegisterPlan {
         guard case .accepted(let plan) = processor.plan(request, for: .user(user), on: flow, in: table, now: now) else {
             throw Refused()
@@ -78,7 +78,9 @@ struct Registrar: ~Copyable {
             on: flow)
     }
 
-    /// The rows that were not taken are the caller's to delete.
+    /// Restores rows.
+    ///
+    /// - Returns: whether each row was accepted. The caller has to delete the other rows.
     mutating func restore(_ rows: [StoredBinding]) -> [Bool] {
         var taken: [Bool] = []
         for row in rows { taken.append(restored(row) != .dropped) }
@@ -122,7 +124,7 @@ struct Refused: Error {}
 
 struct Reply {
     let status: Status
-    /// The rows that the answer adds, without their line ends.
+    /// The rows that the response adds, without their line ends.
     let rows: [String]
     var plan: RegisterPlan?
     var refresh: ContactRefresh?
@@ -154,7 +156,7 @@ extension Flow {
     }
 }
 
-/// Reads a message that the test knows to be a good request.
+/// Reads a message that must be a valid request.
 func readRequest(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) throws -> SIPRequest {
     try #require(SIPText.readRequest(Array(text.utf8)), "not a request:\n\(text)", sourceLocation: sourceLocation)
 }
@@ -179,7 +181,7 @@ enum PhoneContact {
         "<sip:\(user)@10.0.0.5:\(port);pn-provider=fcm;pn-prid=\(token);pn-param=proj>\(after)"
     }
 
-    /// The token is as long as Apple's, with zeros behind what is given.
+    /// A contact at Apple. Zeros extend the token to the length of Apple's tokens.
     static func apple(_ token: String = "AA11", port: Int = 5060, after: String = "") -> String {
         "<sip:bob@10.0.0.5:\(port);pn-provider=apns;pn-prid=\(long(token));pn-param=TEAM.com.ex.app.voip>\(after)"
     }

@@ -5,9 +5,9 @@ import Testing
 import Timekeeping
 
 private let hex = "51d97df57d8914fd5b5b04b9811ff019e2c4d6198007608ca6bd448f4c3192b6"
-/// The same in base64.
+/// The same token in base64.
 private let calls = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
-/// 32 bytes of 1.
+/// 32 bytes with the value 1.
 private let messages = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="
 private let messagesHex = String(repeating: "01", count: 32)
 
@@ -23,7 +23,7 @@ private func told(
 }
 
 extension Registrar {
-    /// Carries a report out, as if the store had written it.
+    /// Carries out a report, as if the store had written it.
     @discardableResult
     fileprivate mutating func report(_ device: ReportedDevice, user: String = "bob") throws -> RegisterPlan {
         guard case .accepted(let plan) = processor.plan(device, for: .user(user), in: table, now: now) else {
@@ -39,7 +39,7 @@ extension Registrar {
         try report(ReportedDevice(told), user: user)
     }
 
-    /// - Returns: how many were removed.
+    /// - Returns: the number of removed devices.
     fileprivate mutating func withdraw(_ selection: DeviceSelection, user: String = "bob") -> Int {
         let plan = processor.plan(removing: selection, of: .user(user), in: table, now: now)
         if !plan.persist.isEmpty { table.begin(plan) }
@@ -98,7 +98,7 @@ struct ReportedDeviceTests {
         "<sip:bob@10.0.0.5:\(port);\(parameters)>"
     }
 
-    /// What phones write for the device that reports `calls`, the first ones alone, the last ones with `messages`.
+    /// The parameters that phones write for the device which reports `calls`. The last ones also have `messages`.
     private static let spellings = [
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex)",
         "pn-provider=apns;pn-param=ABCD1234.com.ex.app.voip;pn-prid=\(hex.uppercased()):voip",
@@ -108,14 +108,14 @@ struct ReportedDeviceTests {
     ]
 
     @Test(arguments: spellings)
-    func `one that was reported and then registers keeps its number, whatever the words`(parameters: String) throws {
+    func `a reported device that registers keeps its number, with any spelling`(parameters: String) throws {
         var registrar = Registrar(enabled: [.apns, .apnsDevelopment])
         try registrar.report(told(calls: calls))
         let id = try #require(registrar.bindings().first?.id)
         let reply = try registrar.register(Self.contact(parameters))
         #expect(reply.refreshed == [id] && registrar.bindings().count == 1)
         #expect(registrar.targets().map(\.isReachable) == [true])
-        // From another place, after the phone's restart, and again.
+        // From another address, after a restart of the phone, and again.
         for (number, port) in [(2, 6000), (3, 6000), (4, 7000)] {
             let again = try registrar.register(Self.contact(parameters, port: port), callID: "c\(number)")
             #expect(again.refreshed == [id] && registrar.bindings().count == 1)
@@ -123,7 +123,7 @@ struct ReportedDeviceTests {
     }
 
     @Test(arguments: spellings)
-    func `one that has registered and is then reported keeps its number, and its words where it can`(
+    func `a registered device that is reported keeps its number, and its notation if possible`(
         parameters: String
     ) throws {
         var registrar = Registrar(enabled: [.apns, .apnsDevelopment])
@@ -132,14 +132,14 @@ struct ReportedDeviceTests {
         try registrar.report(told(calls: calls))
         #expect(registrar.tokens() == before)
         #expect(registrar.bindings().map(\.id) == first.refreshed)
-        // Its next REGISTER finds it, although something was reported that it does not say.
+        // The next REGISTER finds the device, although the report added a token that the REGISTER does not name.
         try registrar.report(told(other: messages))
         let again = try registrar.register(Self.contact(parameters, port: 6000), callID: "restart")
         #expect(again.refreshed == first.refreshed && registrar.bindings().count == 1)
         #expect(registrar.withdraw(.told(told())) == 1)
     }
 
-    @Test func `one that has registered is removed by its selector alone`() throws {
+    @Test func `a registered device is removed only by its selector`() throws {
         for isReportedFirst in [true, false] {
             var registrar = Registrar(enabled: [.apns])
             if isReportedFirst { try registrar.report(told(calls: calls)) }
@@ -151,7 +151,7 @@ struct ReportedDeviceTests {
         }
     }
 
-    @Test func `a refresh of one that was reported costs the disk nothing`() throws {
+    @Test func `a refresh of a reported device writes nothing`() throws {
         var registrar = Registrar(enabled: [.apns])
         try registrar.report(told(calls: calls))
         let first = try registrar.register(Self.contact(Self.spellings[0]))
@@ -160,7 +160,7 @@ struct ReportedDeviceTests {
         #expect(!second.isPersisted && second.bookkeeping == first.refreshed)
     }
 
-    @Test func `phones see nothing of what was reported`() throws {
+    @Test func `phones do not see reported tokens`() throws {
         var registrar = Registrar(enabled: [.apns, .fcm])
         try registrar.report(told(calls: calls))
         try registrar.report(told(other: "VG9r", selector: "S:2"))
@@ -175,7 +175,7 @@ struct ReportedDeviceTests {
         #expect(other.contacts.contains { $0.contains("+sip.instance") })
     }
 
-    @Test func `a sign-out in other words ends it`() throws {
+    @Test func `a sign-out in another notation removes it`() throws {
         var registrar = Registrar(enabled: [.apns])
         try registrar.register(Self.contact(Self.spellings[0]))
         try registrar.report(told(calls: calls, other: messages))
@@ -183,7 +183,7 @@ struct ReportedDeviceTests {
         #expect(reply.removed.count == 1 && registrar.bindings().isEmpty)
     }
 
-    @Test func `what was never reported keeps to its own words`() throws {
+    @Test func `a device that was never reported keeps its own spelling`() throws {
         var registrar = Registrar(enabled: [.apns])
         try registrar.register(Self.contact(Self.spellings[0]))
         try registrar.register(Self.contact(Self.spellings[2], port: 6000), callID: "other")
@@ -198,7 +198,7 @@ struct ReportedDeviceTests {
         #expect(registrar.bindings().count == 1)
     }
 
-    @Test func `one comes back from the disk with its selector`() throws {
+    @Test func `a device is restored with its selector`() throws {
         var registrar = Registrar(enabled: [.apns])
         try registrar.report(told(calls: calls, selector: "S:1;\"x y\""))
         try registrar.register(Self.contact(Self.spellings[0]))
@@ -210,13 +210,13 @@ struct ReportedDeviceTests {
 
     // MARK: The mediator's
 
-    @Test func `an account of the mediator is known by its selector, however it came`() throws {
+    @Test func `an account of the mediator is identified by its selector, from a report or a REGISTER`() throws {
         var registrar = Registrar(enabled: [.acrobits])
         let first = try registrar.register(Self.contact("pn-provider=acrobits;pn-param=app:S%3A1;pn-prid=old"))
         try registrar.report(told(other: "new", app: "app", form: .acrobits))
         #expect(registrar.bindings().map(\.id) == first.refreshed)
         #expect(registrar.tokens() == ["acrobits app:S:1 new"])
-        // A new selector takes the token with it.
+        // A new selector takes over the token.
         try registrar.report(told(calls: "late", other: "new", selector: "S:2", app: "app", form: .acrobits))
         #expect(registrar.tokens() == ["acrobits app&app:S:2 late:calls&new:other"])
     }
@@ -224,10 +224,10 @@ struct ReportedDeviceTests {
     // MARK: Removal
 
     @Test(arguments: [
-        // Both tokens are known, and the selector.
+        // Both tokens and the selector are known.
         (told(calls: calls, other: messages, selector: "S:1"), 1), (told(selector: "S:1"), 1),
         (told(calls: calls, selector: ""), 1), (told(other: messages, selector: ""), 1),
-        // The pair of the other kind names it as well.
+        // A token also counts if it is reported as the other kind.
         (told(calls: messages, selector: ""), 1), (told(other: "VG9r", selector: ""), 0),
         (told(selector: "S:2"), 0), (told(calls: calls, selector: "S:2"), 0), (told(other: "VG9r", selector: "S:1"), 1),
         (told(selector: ""), 0),
@@ -240,7 +240,7 @@ struct ReportedDeviceTests {
         #expect(registrar.withdraw(.told(removal)) == 0)
     }
 
-    @Test func `a device without a selector is removed by a token whatever selector is named`() throws {
+    @Test func `a device without a selector is removed by a token, with any selector`() throws {
         var registrar = Registrar(enabled: [.apns])
         try registrar.report(told(calls: calls, selector: ""))
         #expect(registrar.withdraw(.told(told(other: messages, selector: "S:1"))) == 0)
@@ -259,7 +259,7 @@ struct ReportedDeviceTests {
             let before = registrar.tokens()
             try registrar.report(ReportedDevice(token: remote, label: .empty))
             #expect(registrar.bindings().count == 1)
-            // Nothing that the device said is lost.
+            // Everything that the device has registered is kept.
             #expect(registrar.tokens() == before)
             #expect(registrar.withdraw(.token(ByteString("AA"))) == 0)
             #expect(registrar.withdraw(.token(remote.prid)) == 1)

@@ -2,7 +2,7 @@ import Addressing
 import SIPTransactions
 import Testing
 
-@Suite("Places that an answer may come from (T9.20)")
+@Suite("Addresses that an answer may come from (T9.20)")
 struct ClientPlacesTests {
     private static let phone = Endpoint(IPAddress(v4: 0xc000_0205), 40_000)
     private static let beside = Endpoint(phone.address, 40_001)
@@ -22,7 +22,7 @@ struct ClientPlacesTests {
         places.accepts(responseFrom: flow, by: sender)
     }
 
-    // MARK: Where the request went
+    // MARK: The target of the request
 
     @Test func `over UDP the source counts`() {
         let places = ClientPlaces(sentOn: Self.flow(0, .udp))
@@ -49,7 +49,7 @@ struct ClientPlacesTests {
         #expect(!Self.accepts(secure, Self.flow(9, .tls, server: ServerNumber(8))))
     }
 
-    @Test func `who sent it is asked only when the place is another`() {
+    @Test func `the sender is asked for only if the address differs`() {
         let places = ClientPlaces(sentOn: Self.flow(3))
         var questions = 0
         func sender() -> ClientPlaces.Sender {
@@ -85,7 +85,7 @@ struct ClientPlacesTests {
         #expect(Self.accepts(places, Self.flow(3)) && Self.accepts(places, Self.flow(7, at: Self.beside)))
     }
 
-    @Test func `one whose connection had ended before it moved may answer by any from the first place`() {
+    @Test func `a phone whose connection ended before it moved may answer on any connection from the first address`() {
         var places = ClientPlaces(sentOn: Self.flow(3))
         places.connectionEnded()
         places.moved(to: Self.flow(5, at: Self.elsewhere))
@@ -104,7 +104,7 @@ struct ClientPlacesTests {
         #expect(Self.accepts(places, third) && !Self.accepts(places, Self.flow(5, at: Self.beside)))
     }
 
-    // MARK: Who else answers
+    // MARK: Other sources of answers
 
     @Test func `a phone of the called user answers from wherever it has registered`() {
         let places = ClientPlaces(sentOn: Self.flow(3))
@@ -123,7 +123,7 @@ struct ClientPlacesTests {
         #expect(!Self.accepts(places, Self.flow(0, .udp, at: Self.elsewhere), by: peer))
     }
 
-    @Test func `what went over TLS is answered over TLS, by a server with the certificate that names it`() {
+    @Test func `a request over TLS is answered over TLS, by a server whose certificate has its name`() {
         let places = ClientPlaces(sentOn: Self.flow(0, .tls, server: Self.server))
         func peer(_ certified: ServerNumber, _ isCertified: Bool) -> ClientPlaces.Sender {
             .peer(ClientPlaces.Peer(hasOnePort: false, certified: certified, isCertified: isCertified))
@@ -133,7 +133,7 @@ struct ClientPlacesTests {
         #expect(!Self.accepts(places, proved, by: peer(Self.server, false)))
         #expect(!Self.accepts(places, Self.flow(9, .tls, at: Self.beside), by: peer(Self.server, false)))
         #expect(!Self.accepts(places, Self.flow(9, .tcp), by: peer(Self.server, true)))
-        // Of another server only the address is known.
+        // For the other server, only the address is known.
         #expect(Self.accepts(places, Self.flow(9, .tls, at: Self.beside), by: peer(ServerNumber(8), true)))
         #expect(!Self.accepts(places, proved, by: peer(ServerNumber(8), true)))
     }

@@ -28,7 +28,7 @@ struct ClientsByFlowTests {
         #expect(clients.slots(on: flow(9), in: records) == [])
     }
 
-    @Test(arguments: [0, 1, 2]) func `one that leaves takes no neighbour with it`(leaving: Int) {
+    @Test(arguments: [0, 1, 2]) func `a transaction that leaves removes no other`(leaving: Int) {
         var clients = ClientsByFlow()
         var records = records(on: [7, 7, 7])
         for slot in records.indices { clients.insert(slot, on: flow(7), in: &records) }

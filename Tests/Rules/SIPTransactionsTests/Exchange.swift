@@ -3,7 +3,8 @@ import SIPGrammar
 import SIPTransactions
 import TestSupport
 
-/// What happens to a transaction in turn, and what comes out each time; what is repeated is counted: `6 × send INVITE`.
+/// The events of a transaction in turn, and the outputs after each one. Repeated outputs are counted: `6 × send
+/// INVITE`.
 typealias Exchange = Story<TableFixture, String>
 
 extension Exchange {
@@ -26,7 +27,7 @@ extension Exchange.Step {
         doing("send \(method)", expected) { $0.client = try? $0.send(method, on: flow) }
     }
 
-    /// A response to what was sent last.
+    /// A response to the last request that was sent.
     static func response(_ status: Int, tag: String = "t1", _ expected: String...) -> Self {
         doing("\(status)", expected) { $0.receive(status, $0.client?.branch ?? "", $0.method, toTag: tag) }
     }
@@ -41,7 +42,7 @@ extension Exchange.Step {
 
     // MARK: Servers
 
-    /// What it is taken for is the first word.
+    /// A request. The first expected word is its kind for the table.
     static func request(_ method: String, over flow: Flow = udp, _ expected: String...) -> Self {
         Self(method, expected) { fixture in
             let match = fixture.receive(TestMessage(method), on: flow)
@@ -50,22 +51,22 @@ extension Exchange.Step {
         }
     }
 
-    /// A response to the last request that was new.
+    /// A response to the last new request.
     static func respond(_ status: Status, _ expected: String...) -> Self {
         doing("respond \(status)", expected) { if let id = $0.server { $0.respond(id, status) } }
     }
 
-    // MARK: Both
+    // MARK: Clients and servers
 
-    /// The time comes, in seconds after the start.
+    /// Advances to that time, in seconds after the start.
     static func until(_ seconds: Double, _ expected: String...) -> Self {
         doing("until \(seconds) s", expected) { $0.advance(to: .milliseconds(Int64(seconds * 1000))) }
     }
 
-    /// Nothing is left.
+    /// The table is empty.
     static var empty: Self { Self("empty", []) { $0.isEmpty ? [] : ["not empty"] } }
 
-    /// What is left waits for no time.
+    /// The table has no deadline.
     static var timeless: Self { Self("no deadline", []) { $0.table.nextDeadline == nil ? [] : ["a deadline"] } }
 }
 

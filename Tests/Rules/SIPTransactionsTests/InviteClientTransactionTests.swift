@@ -67,7 +67,7 @@ struct InviteClientTransactionTests {
     func `the request and its failure`(story: InviteClientStory) { #expect(story.faults == []) }
 
     @Test(arguments: [true, false])
-    func `every 2xx goes up until timer M, failures after the first do not`(isReliable: Bool) {
+    func `every 2xx is reported until timer M, and failures after the first are not`(isReliable: Bool) {
         let story = InviteClientStory(
             "a 2xx", isReliable: isReliable, .response(200, .tellSuccess(until: patience)), .response(200, .tell),
             .response(202, .tell), .response(486, .none), .response(183, .none), .wait(.end), .response(200, .none))

@@ -55,7 +55,7 @@ struct InviteServerTransactionTests {
     func `what it does`(story: InviteServerStory) { #expect(story.faults == []) }
 
     @Test(arguments: [true, false])
-    func `timer H tells that nobody acknowledged`(isReliable: Bool) {
+    func `timer H reports the missing ACK`(isReliable: Bool) {
         let story = InviteServerStory(
             "timer H", isReliable: isReliable, .respond(600, .none).unseen, .wait(.endUnacknowledged))
         #expect(story.faults == [])

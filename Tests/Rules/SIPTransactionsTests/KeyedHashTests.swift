@@ -4,8 +4,9 @@ import Testing
 
 @Suite("Keyed hash and branch")
 struct KeyedHashTests {
-    /// Of the reference implementation of SipHash-2-4: the key is the bytes 0 to 15, the text 0, 1, 2 and so on.
-    @Test func `words have the hash of the standard`() {
+    /// Vectors of the reference implementation of SipHash-2-4. The key is the bytes 0 to 15, and the text is 0, 1, 2
+    /// and so on.
+    @Test func `words have the hashes of the published vectors`() {
         let key = BranchKey(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908)
         var hash = KeyedHash(key)
         hash.mix(0x0706_0504_0302_0100)
@@ -15,7 +16,7 @@ struct KeyedHashTests {
         #expect(key.hash(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908) == 0x3f2a_cc7f_57c2_9bdb)
     }
 
-    @Test func `a branch comes back in either case, and with no other character at any place`() {
+    @Test func `a branch is recognized in either case, and not with any other character`() {
         let key = BranchKey(1, 2)
         let id = ClientTransactionID(rawValue: 0x8123_4567_89ab_cdef)
         let branch = ByteString(

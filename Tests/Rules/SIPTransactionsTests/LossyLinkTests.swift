@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-@Suite("Two tables over a link that loses, repeats and reorders")
+@Suite("Two tables over an unreliable link")
 struct LossyLinkTests {
     @Test(arguments: UInt64(1)...60)
     func `every request ends once for its user, and nothing is left over`(seed: UInt64) {
@@ -25,11 +25,11 @@ struct LossyLinkTests {
     }
 }
 
-/// A caller and a callee, a table each, and what happens between them in time.
+/// A caller and a callee with a table each, and the messages between them over time.
 private struct World: ~Copyable {
     struct Outcome {
         var method = ""
-        /// The first final response, or `nil` when it timed out.
+        /// The first final response; `nil` if there was a timeout.
         var final: UInt16?
         var timedOut = false
         var endings = 0
@@ -54,7 +54,8 @@ private struct World: ~Copyable {
     private var callee = TransactionTable(branchKey: BranchKey(3, 4))
     private(set) var outcomes: [ClientTransactionID: Outcome] = [:]
     private(set) var strays = 0
-    /// The callee's INVITEs that have no final response yet, and the 2xx that wait for an end-to-end ACK by Call-ID.
+    /// The callee's INVITEs without a final response, and, by Call-ID, the 2xx responses that wait for an end-to-end
+    /// ACK.
     private var pending: [ServerTransactionID: SIPRequest] = [:]
     private var unacknowledged: [ByteString: Int] = [:]
     private var alive: Set<ServerTransactionID> = []
@@ -216,7 +217,7 @@ private struct World: ~Copyable {
         return id
     }
 
-    /// Answers, and repeats a 2xx to an INVITE until its ACK has come (RFC 3261 section 13.3.1.4).
+    /// Answers a request, and repeats a 2xx to an INVITE until its ACK has come (RFC 3261 section 13.3.1.4).
     private mutating func respond(_ id: ServerTransactionID, _ request: SIPRequest, _ code: UInt16) {
         var out: [TransactionOutput] = []
         callee.respond(id, status: Status(code: code), bytes: answer(request, Int(code)), now: now, into: &out)

@@ -26,7 +26,7 @@ struct NonInviteClientTransactionTests {
         #expect(machine.waitEnded() == .endTimedOut)
     }
 
-    @Test func `over UDP the first final response goes up and timer K absorbs the others`() {
+    @Test func `over UDP the first final response is reported and timer K absorbs the others`() {
         var machine = NonInviteClientTransaction(isReliable: false)
         #expect(machine.responseReceived(200, timers, now: start) == .tellFinal(until: start + .seconds(5)))
         #expect(machine.responseReceived(200, timers, now: start) == .none)

@@ -7,11 +7,11 @@ import Timekeeping
 
 @testable import SIPTransactions
 
-/// A table, a clock that only the test moves, and readable outputs.
+/// A table with a clock that only the test moves, and with readable outputs.
 final class TableFixture {
     var table: TransactionTable
     var now = start
-    /// What was sent last, and the last request that was new.
+    /// The last client transaction. The last new request is in `server`.
     var client: (id: ClientTransactionID, branch: String)?
     var method = ""
     var server: ServerTransactionID?
@@ -21,7 +21,7 @@ final class TableFixture {
         table = TransactionTable(branchKey: BranchKey(1, 2), limits: limits)
     }
 
-    /// What a core that serves every request makes of one.
+    /// The kind of a request for a core that serves all requests.
     enum Match: Equatable {
         case new(ServerTransactionID)
         case cancel(ServerTransactionID, of: ServerTransactionID?)
@@ -46,7 +46,7 @@ final class TableFixture {
         }
     }
 
-    /// A request that must be new.
+    /// Receives a request that must be new.
     func new(_ message: TestMessage, on flow: Flow = udp) throws -> ServerTransactionID {
         guard case .new(let id) = receive(message, on: flow) else { throw Unexpected() }
         return id
@@ -56,7 +56,7 @@ final class TableFixture {
         table.respond(id, status: status, bytes: "SIP/2.0 \(status) x\r\n\r\n".bytes, now: now, into: &out)
     }
 
-    /// Without its bytes.
+    /// Announces a response without its bytes.
     func willRespond(_ id: ServerTransactionID, _ status: Status) {
         table.respond(id, status: status, bytes: [], now: now, into: &out)
     }
@@ -66,7 +66,7 @@ final class TableFixture {
         return id
     }
 
-    /// A client transaction with its branch in the Via.
+    /// Starts a client transaction. Its branch is in the Via.
     func send(
         _ method: String, on flow: Flow = udp, loopHash: UInt64 = 5
     ) throws -> (id: ClientTransactionID, branch: String) {
@@ -94,7 +94,7 @@ final class TableFixture {
 
     func transportFailed(_ id: ClientTransactionID) { table.transportFailed(id, now: now, into: &out) }
 
-    /// Jumps from deadline to deadline up to a time after ``start``.
+    /// Jumps from deadline to deadline, up to that time after ``start``.
     func advance(to offset: Duration) {
         while let next = table.nextDeadline, next <= start + offset {
             now = max(now, next)
@@ -104,7 +104,7 @@ final class TableFixture {
         table.deadlineReached(now: now, into: &out)
     }
 
-    /// What came out since the last call, in short words.
+    /// The outputs since the last call, in short words.
     func outputs() -> [String] {
         defer { out = [] }
         return out.map { output in
@@ -125,7 +125,7 @@ final class TableFixture {
         }
     }
 
-    /// The text of the last message sent since the last call of ``outputs()``, and its flow.
+    /// The text and the flow of the last message that was sent since the last call of ``outputs()``.
     var lastSent: (text: String, flow: Flow)? {
         for case .send(let bytes, let flow) in out.reversed() { return (String(decoding: bytes, as: UTF8.self), flow) }
         return nil

@@ -22,7 +22,7 @@ struct TransactionTableClientTests {
         }
     }
 
-    @Test func `a branch of another process, or changed in any place, is not ours`() throws {
+    @Test func `a branch of another process, or one with any change, is not accepted`() throws {
         let id = try fixture.reserve()
         let branch = fixture.table.branchKey.branch(for: id, loopHash: 77)
         #expect(BranchKey(1, 3).loopHash(inBranch: branch) == nil)
@@ -55,9 +55,9 @@ struct TransactionTableClientTests {
     ])
     func `a request other than INVITE`(exchange: Exchange) { #expect(exchange.faults == []) }
 
-    // MARK: Where answers come from
+    // MARK: Sources of answers
 
-    @Test func `what happens to the peer of an INVITE counts for the answer to its CANCEL as well`() throws {
+    @Test func `the peer of an INVITE may also answer its CANCEL`() throws {
         let (id, branch) = try fixture.send("INVITE", on: tcp)
         fixture.receive(180, branch, "INVITE")
         fixture.cancel(id)
@@ -169,7 +169,7 @@ struct TransactionTableClientTests {
     ])
     func `a CANCEL`(exchange: Exchange) { #expect(exchange.faults == []) }
 
-    // MARK: Strays, failures, limits
+    // MARK: Unmatched responses, failures, limits
 
     @Test func `a response that matches nothing is dropped and counted`() throws {
         let (_, branch) = try fixture.send("INVITE")
@@ -187,7 +187,7 @@ struct TransactionTableClientTests {
         #expect(fixture.outputs() == ["stray", "stray", "stray", "stray"])
     }
 
-    @Test func `a closed connection fails what waits on it and nothing else`() throws {
+    @Test func `a closed connection fails its own transactions, and no others`() throws {
         let other = Flow(transport: .tcp, listener: 1, connection: 8, remote: tcp.remote)
         _ = try fixture.send("MESSAGE", on: tcp)
         let (ringing, ringingBranch) = try fixture.send("INVITE", on: tcp)
@@ -207,7 +207,7 @@ struct TransactionTableClientTests {
     }
 
     @Test(arguments: UInt64(1)...10)
-    func `a failing flow takes exactly its own transactions, whatever came and went before`(seed: UInt64) throws {
+    func `a failing flow ends exactly its own transactions, whatever happened before`(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let one = Endpoint(IPAddress(v4: 0x0a00_0000), 5060)
         let two = Endpoint(IPAddress(v4: 0x0a00_0000), 5061)
@@ -254,7 +254,7 @@ struct TransactionTableClientTests {
         #expect(next != id)
         fixture.table.discard(next)
         fixture.receive(180, branch, "INVITE")
-        fixture.cancel(next)  // its CANCEL is beyond the limit
+        fixture.cancel(next)  // the CANCEL is over the limit
         #expect(fixture.outputs() == ["send INVITE", "told 180", "send CANCEL"])
     }
 

@@ -139,7 +139,7 @@ struct TransactionTableServerTests {
         #expect(fixture.isEmpty)
     }
 
-    @Test func `a CANCEL without an INVITE says so`() throws {
+    @Test func `a CANCEL without an INVITE is reported as such`() throws {
         _ = try fixture.new(TestMessage("INVITE", branch: "z9hG4bKother"))
         guard case .cancel(_, of: nil) = fixture.receive(TestMessage("CANCEL")) else { throw Unexpected() }
     }
@@ -209,7 +209,7 @@ struct TransactionTableServerTests {
             }
             _ = fixture.outputs()
             fixture.advance(to: .seconds(second))
-            let due = max(second - 31, 0) / 4  // answered at the end of the second before
+            let due = max(second - 31, 0) / 4  // answered at the end of the second before it
             #expect(fixture.outputs() == Array(repeating: "server ended", count: due))
         }
     }

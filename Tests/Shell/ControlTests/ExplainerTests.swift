@@ -24,14 +24,14 @@ import Timekeeping
 @testable import HTTPServices
 @testable import ProxyRuntime
 
-/// All of a daemon but its listeners, with a provider and a client of its control socket.
+/// A complete daemon without SIP listeners, a provider, and a client of the control socket.
 private struct Station {
     let kept: Kept
     let session: HTTPSession
     let socket: String
     let provider: FakeProvider
 
-    /// - `@unchecked Sendable` because the loop alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     struct Kept: @unchecked Sendable {
         let door: ShardDoor
         let store: SQLiteStore
@@ -42,7 +42,7 @@ private struct Station {
     static let pbx = Endpoint(.loopbackV4, 5070)
     static let phone = Endpoint(.loopbackV4, 40_000)
 
-    /// The daemon reads bytes from that address.
+    /// Lets the engine receive the bytes as a request from that address.
     func receive(_ bytes: [UInt8], from source: Endpoint) async {
         await kept.door.ask(.everything) { engine, now in
             let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
@@ -65,7 +65,7 @@ private struct Station {
         return try JSONDecoder().decode(ExplainReport.self, from: Data(response.body))
     }
 
-    /// What the engine has under way, as long as it is so.
+    /// Waits until the state of the engine meets the condition.
     func waitUntil(_ isSo: @Sendable (ProxyEngine) -> Bool) async {
         while await !kept.door.ask(.everything, { engine, _ in isSo(engine) }) { await Task.yield() }
     }
@@ -129,7 +129,7 @@ private func makeStation(
 
 @Suite("explain, over the control socket", .timeLimit(.minutes(10)))
 struct ExplainerTests {
-    /// The times in it that are not in seconds of this century, by their names.
+    /// Returns the names of the times in the value that are not in seconds of this century.
     private static func moments(in value: JSONValue) -> [String] {
         switch value {
         case .object(let members):
@@ -145,7 +145,7 @@ struct ExplainerTests {
         }
     }
 
-    @Test func `a call is told while it is under way and after`() async throws {
+    @Test func `a call is explained while it is open and after its end`() async throws {
         try await withStation { station in
             let register = SIPText.register(
                 user: "bob", from: Station.phone, callID: "r1", cseq: 1, branch: "r1",
@@ -180,7 +180,7 @@ struct ExplainerTests {
             #expect(report.records.map(\.aor) == ["bob@example.net"])
             #expect(try await station.explain("sip:bob@EXAMPLE.net").records == report.records)
             #expect(try await station.explain("", "?name=a84b%2F%2F4c@pbx").records == report.records)
-            // By what lists show of the call, and by the user's bare name.
+            // The records are found by the names that lists show for the call, and by the user's name without a domain.
             let ref = try #require(report.records.first?.callRef)
             let code = try #require(report.records.first?.code)
             for name in [ref, code, "bob"] {
@@ -195,12 +195,12 @@ struct ExplainerTests {
                 #expect(last[name] != nil, "\(name)")
             }
             #expect(Self.moments(in: json) + Self.moments(in: try JSONValue(all.body)) == [])
-            // The token is nowhere in it.
+            // The token appears nowhere in the answer.
             #expect(!String(decoding: all.body, as: UTF8.self).contains("456789abcdef"))
         }
     }
 
-    @Test func `a call to nobody is told as well, and an unknown name is nobody`() async throws {
+    @Test func `a call to an unknown user is explained as well, and an unknown name is not found`() async throws {
         try await withStation { station in
             let bytes = SIPText.invite(to: "eve", from: "103", at: Station.pbx, callID: "c1", branch: "i1")
             await station.receive(bytes, from: Station.pbx)

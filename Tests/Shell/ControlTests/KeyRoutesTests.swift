@@ -17,7 +17,7 @@ import Timekeeping
 
 @Suite("Keys over the control socket", .timeLimit(.minutes(10)))
 struct KeyRoutesTests {
-    /// - `@unchecked Sendable` because the loop alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     private struct Kept: @unchecked Sendable {
         let control: ControlService
         let keys: APIKeyRing
@@ -54,7 +54,7 @@ struct KeyRoutesTests {
         return try HTTPSession.wait(for: request).status
     }
 
-    @Test func `a key that was added is stored before that is said, and counts at once`() async throws {
+    @Test func `an added key is stored before the answer, and is valid at once`() async throws {
         try await withControl { kept, socket, folder in
             let secret = try APIKeySecret.make()
             let request = APIKeyRequest(name: "app", secret: secret, scopes: [.tokensRead])
@@ -63,9 +63,9 @@ struct KeyRoutesTests {
             #expect(stored.map(\.name) == ["app"] && stored.map(\.scopes) == ["tokens.read"])
             let found = try await Bench(loopOf(kept)).run { _ in kept.keys.key(matching: secret)?.name }
             #expect(found == "app")
-            // A name means one key only.
+            // Each name belongs to one key only.
             #expect(try status("PUT", "/v1/apikeys", request, socket) == 409)
-            // Changes are in the audit log, and reading is not.
+            // The audit log contains changes, and no reads.
             #expect(try status("GET", "/v1/apikeys", "", socket) == 200)
             let changes = kept.log.lines.filter { $0.contains("API change") }
             #expect(
@@ -93,7 +93,7 @@ struct KeyRoutesTests {
     @Test(arguments: [
         #"{}"#, #"{"name":"a b","hash":"00","scopes":"admin"}"#, #"{"name":"a","hash":"00","scopes":"admin"}"#,
     ])
-    func `what is no key is refused`(body: String) async throws {
+    func `invalid keys are refused`(body: String) async throws {
         try await withControl { _, socket, _ in
             var request = HTTPClientRequest(
                 method: "PUT", url: "http://localhost/v1/apikeys", body: Array(body.utf8))
@@ -104,7 +104,7 @@ struct KeyRoutesTests {
         }
     }
 
-    @Test func `without a daemon, too, a store that takes no change says so`() throws {
+    @Test func `a store that accepts no change is also reported without a daemon`() throws {
         let folder = try StoreFolder()
         let offline = OfflineStore(path: folder.path)
         let secret = try APIKeySecret.make()

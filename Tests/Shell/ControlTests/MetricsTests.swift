@@ -13,7 +13,7 @@ struct MetricsTests {
         CounterSet().prometheusText(with: families).split(separator: "\n")
     }
 
-    @Test func `pushes are told by provider, app and outcome`() throws {
+    @Test func `pushes are counted by provider, app and outcome`() throws {
         var settings = PushSettings()
         settings.acrobits.enabled = true
         let app = try #require(PushDirectory(settings).apps.first)
@@ -41,7 +41,7 @@ struct MetricsTests {
         ] { #expect(has("sippushd_pushes_ended_total", outcome: outcome, count), "\(outcome)") }
     }
 
-    @Test func `the version and the process are told`() {
+    @Test func `the version and the process are shown`() {
         let lines = text([.build] + MetricFamily.process())
         #expect(lines.contains("sippushd_build_info{version=\"\(Version.current)\"} 1"))
         for name in [
@@ -53,7 +53,7 @@ struct MetricsTests {
         }
     }
 
-    @Test func `a process is read whatever its name`() throws {
+    @Test func `a process with any name is read`() throws {
         let rest = (3...52).map { "\($0 * 100)" }.joined(separator: " ")
         let state = try #require(
             ProcessState(stat: "7 (a) b) \(rest)", bootedAt: 1000, ticksPerSecond: 100, pageSize: 4096))

@@ -18,7 +18,7 @@ import Timekeeping
 
 @Suite("HTTP API", .timeLimit(.minutes(10)))
 struct APIServiceTests {
-    /// An API with some routes and two keys, on a port of its own.
+    /// An API with a few routes and two keys, on a port of its own.
     private final class Fixture: Sendable {
         let endpoint: Endpoint
         let session: HTTPSession
@@ -27,7 +27,7 @@ struct APIServiceTests {
         let admin: APIKeySecret
         private let kept: Kept
 
-        /// - `@unchecked Sendable` because the loop alone uses it.
+        /// - `@unchecked Sendable` because it is used only on the loop.
         private struct Kept: @unchecked Sendable {
             let service: APIService
         }
@@ -56,7 +56,7 @@ struct APIServiceTests {
                 service.router.add("POST", "/v1/things/{}", scope: .registrations) { call throws(ServiceProblem) in
                     struct Thing: Codable { let size: Int }
                     let thing = try call.body(as: Thing.self, expected: "size")
-                    // Later, and from another thread.
+                    // The answer comes later, and from another thread.
                     Task { call.answer(thing, status: 201) }
                 }
                 try service.listen()
@@ -97,7 +97,9 @@ struct APIServiceTests {
         }
     }
 
-    /// What a raw request is answered with: clients tidy paths before they send them.
+    /// Sends a raw request, because HTTP clients normalize paths before they send them.
+    ///
+    /// - Returns: the status of the response.
     private func status(of target: String, _ fixture: Fixture) async throws -> String {
         let answer = try await TCPClient.answer(
             to: "GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", from: fixture.endpoint)
@@ -151,7 +153,7 @@ struct APIServiceTests {
         "/v1/%2e%2e/things/7", "/v1/./things/7", "/v1/things/7%00", "/v1/things/7%5c", "/v1/things/%ff",
         "/V1/things/7", "/v1/things", "/v1/things/7/8", "/", "/healthz/../v1/things/7", "/healthz%2f",
     ])
-    func `no spelling of a path goes round the key`(target: String) async throws {
+    func `no notation of a path avoids the key`(target: String) async throws {
         try await withAPI { api in
             let status = try await status(of: target, api)
             #expect(status == "400" || status == "404")
@@ -204,7 +206,7 @@ struct APIServiceTests {
         (#"{"size":3} x"#, 400), (String(repeating: "[", count: 100_000), 400), ("\u{0}", 400),
         (#"{"a":"# + String(repeating: "[", count: 40) + String(repeating: "]", count: 40) + "}", 400),
     ])
-    func `bodies are read strictly, and no body is an error of ours`(body: String, status: Int) async throws {
+    func `bodies are read strictly, and no body causes a server error`(body: String, status: Int) async throws {
         try await withAPI { api in
             let response = try await api.response("POST", "/v1/things/7", key: "Bearer \(api.admin.text)", body: body)
             #expect(response.status == status)
@@ -243,7 +245,7 @@ struct APIServiceTests {
                 try Data(made.certificate).write(to: URL(filePath: folder.path + "/" + name))
                 try Data(made.key).write(to: URL(filePath: paths.key))
             }
-            /// Whether a new connection is served by whoever has that certificate.
+            /// Whether the server presents this certificate to a new connection.
             func isServed(_ name: String, _ api: Fixture) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(api.endpoint)/healthz")
                 request.route.authorityFile = folder.path + "/" + name
@@ -259,7 +261,7 @@ struct APIServiceTests {
                 await api.reloadCertificate(loop)
                 #expect(try await isServed("second", api))
                 #expect(try await !isServed("first", api))
-                // What cannot be read changes nothing.
+                // Files that cannot be read change nothing.
                 try Data("none".utf8).write(to: URL(filePath: paths.cert))
                 await api.reloadCertificate(loop)
                 #expect(try await isServed("second", api))

@@ -44,7 +44,7 @@ import Timekeeping
             final: ByteString(final), branches: branches)
     }
 
-    /// What the next run finds, when this one has noted these changes in so many turns.
+    /// Returns the calls that the next run finds if this run writes these changes in that many turns.
     private static func kept(_ changes: [CallChange], turns: Int = 1) throws -> [StoredCall] {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
@@ -56,7 +56,7 @@ import Timekeeping
         return CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 100)
     }
 
-    @Test func `a call comes back as it was written`() throws {
+    @Test func `a call is read back as it was written`() throws {
         let sender = AddressOfRecord(user: ByteString("al@ice"), host: ByteString("example.net"))
         let calls = [
             Self.call(1, [Self.branch(), Self.branch(.called, code: nil, sent: Self.sent)]),
@@ -66,7 +66,7 @@ import Timekeeping
         #expect(try Self.kept(calls.map { .begun($0) }) == calls)
     }
 
-    @Test func `what happens to it is kept, and what was sent before as well`() throws {
+    @Test func `its changes are kept, and earlier requests as well`() throws {
         let other = StoredCall.SentINVITE(
             via: ByteString("SIP/2.0/UDP a;branch=z9hG4bK2"), requestURI: Self.sent.requestURI, routes: [],
             flow: Self.flow)
@@ -93,26 +93,26 @@ import Timekeeping
         .cancelled(.declinedElsewhere(603)), .cancelled(.callerCancelled), .cancelled(.endedByOperator(480)),
         .cancelled(.moved),
     ])
-    func `each end of a branch comes back`(end: ForkBranch.End) throws {
+    func `each end of a branch is read back`(end: ForkBranch.End) throws {
         let call = Self.call(1, [Self.branch(.ended, end: end)])
         #expect(try Self.kept([.begun(call)]) == [call])
     }
 
-    @Test func `a connection does not come back`() throws {
+    @Test func `a connection is not restored`() throws {
         let theirs = Flow(transport: .tcp, listener: 1, connection: 8, remote: Self.flow.remote)
         let sent = StoredCall.SentINVITE(via: Self.sent.via, requestURI: Self.sent.requestURI, routes: [], flow: theirs)
         let found = try Self.kept([.begun(Self.call(1, [Self.branch(.called, sent: sent)]))])
         #expect(found.first?.branches.first?.sent?.flow.isClosed == true)
     }
 
-    @Test func `nothing is left of a call that is over, or of one that could not be written`() throws {
+    @Test func `calls that are over or could not be written leave no entry`() throws {
         let found = try Self.kept([
             .begun(Self.call(1, [Self.branch()])), .over(call: 1), .branch(call: 2, number: 0, Self.branch()),
         ])
         #expect(found.isEmpty)
     }
 
-    @Test func `calls come in pages`() throws {
+    @Test func `calls are read in pages`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
         let calls = (1...5).map { Self.call($0, [Self.branch(), Self.branch(.called, sent: Self.sent)]) }
@@ -138,7 +138,7 @@ import Timekeeping
             change: change?(entry.callRef) ?? .upsert(entry))
     }
 
-    @Test func `missed calls come back in their order, but for those that the store has`() throws {
+    @Test func `missed calls are read back in order, without the ones in the store`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
         let changes = [Self.missed(1), Self.missed(2), Self.missed(1) { .delete($0) }]
@@ -152,7 +152,7 @@ import Timekeeping
         #expect(found(after: 3).isEmpty)
     }
 
-    @Test func `numbers go on behind those that the store knows, when somebody removes the files`() throws {
+    @Test func `numbers continue after the store's last one if the files were removed`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
         #expect(journal.missedCalls(after: 100).isEmpty)
@@ -161,7 +161,7 @@ import Timekeeping
         #expect(CallJournal(folder: folder.path, log: .silent).missedCalls(after: 100).count == 1)
     }
 
-    // MARK: Room
+    // MARK: Cleaning
 
     private static var small: CallJournalSettings {
         var settings = CallJournalSettings()
@@ -170,7 +170,7 @@ import Timekeeping
         return settings
     }
 
-    @Test func `files that are of no use any more are removed, and what goes on is kept`() throws {
+    @Test func `useless files are removed, and open calls are kept`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, settings: Self.small, log: .silent)
         journal.askStore = { [unowned journal] in journal.stored($0) }
@@ -216,7 +216,7 @@ import Timekeeping
         #expect(journal.size < 20_000)
     }
 
-    @Test func `while the store takes nothing there is an end to the files, and the latest missed calls are kept`()
+    @Test func `while the store fails the files are limited, and the latest missed calls are kept`()
         throws
     {
         let folder = try TemporaryFolder()
@@ -241,7 +241,7 @@ import Timekeeping
         #expect(sink.lines.count == 1)
     }
 
-    @Test func `the store is not asked for what it has not been told of yet`() throws {
+    @Test func `calls that the store does not know yet are not expected in it`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, settings: Self.small, log: .silent)
         var told: UInt64 = 0
@@ -249,7 +249,7 @@ import Timekeeping
         for id in 1...200 as ClosedRange<UInt64> {
             journal.note(.missed(Self.missed(id)))
             journal.flush(now: now)
-            // The shell tells the store after that.
+            // After that, the shell also passes the change to the store.
             told = id
         }
         #expect(journal.size > 3 * 4096)
@@ -265,7 +265,7 @@ import Timekeeping
         #expect(AppendedFile.names(in: folder.path).allSatisfy { $0.hasPrefix(".") })
     }
 
-    @Test func `a run goes on where another one ended`() throws {
+    @Test func `a run continues where another one ended`() throws {
         let folder = try TemporaryFolder()
         let first = CallJournal(folder: folder.path, log: .silent)
         for id in 1...3 as ClosedRange<UInt64> { first.note(.begun(Self.call(id, [Self.branch()]))) }
@@ -282,7 +282,7 @@ import Timekeeping
             ])
     }
 
-    @Test func `many runs that end at once leave few files, and a number that comes again is another call`() throws {
+    @Test func `many short runs leave few files, and a number that is used again is another call`() throws {
         let folder = try TemporaryFolder()
         var mark: UInt64 = 0
         for run in 0..<100 {
@@ -301,7 +301,7 @@ import Timekeeping
 
     // MARK: Faults
 
-    @Test func `whatever is left of a file, what stands before the damage is read`() throws {
+    @Test func `in a damaged file, all entries before the damage are read`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
         let calls = (1...3).map { Self.call($0, [Self.branch(.called, sent: Self.sent, former: [Self.sent.via])]) }
@@ -325,7 +325,7 @@ import Timekeeping
         }
     }
 
-    @Test func `what another key has sealed, or none, is not read`() throws {
+    @Test func `entries with another key's seal, or without one, are not read`() throws {
         let folder = try TemporaryFolder()
         let lines = MemoryLogSink()
         let log = Log(level: .info, sink: lines) { UnixTime(milliseconds: 0) }
@@ -341,7 +341,7 @@ import Timekeeping
         #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9).count == 1)
     }
 
-    /// As versions without seals wrote it.
+    /// Returns the entry as versions without seals wrote it.
     private static func unsealed(_ change: CallChange, _ serial: UInt64) -> [UInt8] {
         var bytes: [UInt8] = []
         change.write(serial, to: &bytes, .forTests)
@@ -352,7 +352,7 @@ import Timekeeping
         } + content
     }
 
-    @Test func `the first run that seals takes over what the one before has left, and no other does`() throws {
+    @Test func `the first run with seals reads the entries of the one before, and no later run does`() throws {
         let folder = try TemporaryFolder()
         let file = try AppendedFile(creating: "\(folder.path)/3.calls")
         let calls = [Self.call(1, [Self.branch()]), Self.call(2, [Self.branch()])]
@@ -363,7 +363,7 @@ import Timekeeping
         #expect(CallJournal(folder: folder.path, log: .silent).calls(after: 0, limit: 9) == calls)
     }
 
-    @Test func `what is no file that we alone write is not read, and nothing waits for it`() throws {
+    @Test func `files that others can write are not read, and do not block`() throws {
         let folder = try TemporaryFolder()
         let journal = CallJournal(folder: folder.path, log: .silent)
         journal.note(.begun(Self.call(1, [Self.branch()])))
@@ -391,25 +391,26 @@ import Timekeeping
         }
     }
 
-    /// The change that is read of these bytes behind a seal that is right.
+    /// Returns the change that is read from these bytes if their seal is valid.
     private static func read(_ content: [UInt8]) -> CallChange? {
         var bytes = [UInt8](repeating: 0, count: 4 + JournalKey.sealCount) + content
         bytes.sealJournalEntry(at: 0, .forTests)
         return JournalEntry(in: bytes, at: 0, .forTests)?.change(in: bytes)
     }
 
-    /// What is written of a change, without its seal.
+    /// Returns the written form of a change without its seal.
     private static func content(of change: CallChange) -> [UInt8] {
         var bytes: [UInt8] = []
         change.write(1, to: &bytes, .forTests)
         return Array(bytes[(4 + JournalKey.sealCount)...])
     }
 
-    @Test func `values that nobody has written are refused`() {
+    @Test func `impossible values are refused`() {
         let branch = Self.branch(.called, end: .failed(486))
         let written = Self.content(of: .branch(call: 1, number: 0, branch))
         #expect(Self.read(written) != nil)
-        // Serial number, call, kind, the branch's number; then its stage, flags, device, code, end, status, and no branches before.
+        // Serial number, call, kind and number of the branch. After that: stage, flags, device, code, end, status, and
+        // the number of former branches, which is 0.
         let kind = 16, stage = 19, device = 21, end = 45, former = 48
         #expect(written[kind] == 2 && written[stage] == 2 && written[device + 7] == 9 && written[end] == 2)
         for (place, value) in [(kind, 0), (kind, 6), (stage, 0), (stage, 4), (end, 10), (end, 255), (former, 1)] {
@@ -419,7 +420,7 @@ import Timekeeping
         }
         #expect(Self.read(written + [0]) == nil)
         for count in 1..<written.count { #expect(Self.read(Array(written[..<count])) == nil, "\(count) bytes") }
-        // A transport that there is none of, and a text longer than its entry.
+        // A transport that does not exist, and a text that is longer than its entry.
         let begun = Self.content(of: .begun(Self.call(1, [])))
         #expect(Self.read(begun) != nil)
         for (place, value) in [(26, 99), (44, 255)] as [(Int, UInt8)] {
@@ -429,8 +430,8 @@ import Timekeeping
         }
     }
 
-    /// Damage that the seal would show. Here the seal is right, so that the values are read.
-    @Test func `of whatever stands behind a seal, only what could be written again is taken`() {
+    /// Damage that a seal would show. In this test the seal is valid, so that the values are read.
+    @Test func `behind a valid seal, only values that can be written again are accepted`() {
         var random = SeededGenerator(seed: 7)
         let begun = Self.content(of: .begun(Self.call(1, [Self.branch(.called, sent: Self.sent)])))
         var refused = 0
@@ -449,7 +450,7 @@ import Timekeeping
         #expect(refused > 5000 && refused < 20_000)
     }
 
-    @Test func `while nothing can be written calls go on, and later ones are kept again`() throws {
+    @Test func `while the disk fails calls continue, and later ones are kept again`() throws {
         let folder = try TemporaryFolder()
         let place = "\(folder.path)/there"
         let log = MemoryLogSink()
@@ -460,7 +461,7 @@ import Timekeeping
         #expect(journal.failures == 1)
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.note(.over(call: 1))
-        // It is not tried at once again.
+        // The journal does not try again at once.
         journal.flush(now: now)
         #expect(journal.failures == 1)
         try AppendedFile.makeFolder(place)
@@ -481,7 +482,7 @@ import Timekeeping
         journal.note(.begun(Self.call(1, [Self.branch()])))
         journal.note(.begun(Self.call(2, [Self.branch()])))
         journal.flush(now: now)
-        // The next run, whose file is in the way of another one.
+        // The next run, whose next file cannot be created because another one has its name.
         let next = CallJournal(folder: place, settings: settings, log: .silent)
         let inTheWay = try AppendedFile(creating: "\(place)/2.calls")
         next.note(.over(call: 1))
@@ -498,7 +499,7 @@ import Timekeeping
 }
 
 extension JournalKey {
-    /// The key of journals that are made without a store.
+    /// The key of journals without a store.
     static var forTests: JournalKey {
         do {
             return try JournalKey([UInt8](repeating: 7, count: byteCount))

@@ -11,7 +11,7 @@ import Timekeeping
 
 @Suite("Store, changes of the same row")
 struct LastChangesTests {
-    /// Which of the changes are written.
+    /// For each change: whether it is written.
     private func written(_ changes: [RowChange]...) -> [Bool] {
         let entries = changes.map { StoreIntake.Entry(ticket: nil, changes: $0) }
         var last = LastChanges(of: [], entries)
@@ -32,11 +32,11 @@ struct LastChangesTests {
                 [.bucket(alice, .upsert(one)), .bucket(alice, .delete(one.callRef))]) == [false, true, false, true])
     }
 
-    @Test func `a record is written whatever follows it`() {
+    @Test func `a record is always written`() {
         #expect(written([.timeline(.record(record)), .timeline(.record(record))]) == [true, true])
     }
 
-    @Test func `contacts, and what services change, are written each time`() {
+    @Test func `contacts and changes of services are written each time`() {
         #expect(
             written(
                 [.engine(.binding(.upsert(.sample(1)))), .engine(.binding(.delete(1)))],

@@ -26,7 +26,7 @@ struct LifecycleStoreTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Two at a time, as whoever brings them back asks for some at a time.
+    /// Reads two pushes at a time, because the daemon restores them in pages as well.
     private func unread(since date: UnixTime = UnixTime(milliseconds: 0)) throws -> [String] {
         var found: [UnreadPush] = []
         try folder.read { connection in
@@ -58,7 +58,7 @@ struct LifecycleStoreTests {
     @Test(arguments: PushMark.allCases)
     func `a mark is set once, in its row, and sets no other`(mark: PushMark) async throws {
         let store = try ObservedWriter(folder.path)
-        // One push for two devices, and another.
+        // One push for two devices, and a second push.
         let records = [record(1), record(1, device: 72), record(2)]
         #expect(await store.write(records.map { .timeline(.record($0)) }) == true)
         for second in 1...2 as ClosedRange<Int64> {
@@ -75,7 +75,7 @@ struct LifecycleStoreTests {
         store.writer.stop()
     }
 
-    @Test func `what is not there is not found, and says nothing of others in the same commit`() async throws {
+    @Test func `an unknown push is not found, without effect on others in the same commit`() async throws {
         let store = try ObservedWriter(folder.path)
         #expect(await store.write([.timeline(.record(record(1)))]) == true)
         for change in [
@@ -90,7 +90,7 @@ struct LifecycleStoreTests {
         store.writer.stop()
     }
 
-    @Test func `marks of the open record come back`() async throws {
+    @Test func `marks of the open record are restored`() async throws {
         let store = try ObservedWriter(folder.path)
         let full = record(1) {
             $0.marks.received = day
@@ -102,7 +102,7 @@ struct LifecycleStoreTests {
         store.writer.stop()
     }
 
-    @Test func `unread is what was accepted and not read, by device and time`() async throws {
+    @Test func `accepted pushes that were not read are unread, by device and time`() async throws {
         let store = try ObservedWriter(folder.path)
         let records = [
             record(1, device: 72), record(2, at: day + .seconds(20)), record(3, at: day + .seconds(10)),
@@ -131,8 +131,7 @@ struct LifecycleStoreTests {
         store.writer.stop()
     }
 
-    @Test func `what shall not count in the badge does not after a restart, and can be read all the same`() async throws
-    {
+    @Test func `a push outside the badge stays so after a restart, and can be marked as read`() async throws {
         let store = try ObservedWriter(folder.path)
         let counted = record(1, kind: .notification) { $0.end = nil }
         let uncounted = record(2, kind: .notification) {

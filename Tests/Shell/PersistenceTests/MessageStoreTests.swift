@@ -25,7 +25,7 @@ struct MessageStoreTests {
             devices: devices, request: ByteString([0, 255, 13, 10, 0]))
     }
 
-    @Test func `come back as they were written, in their order`() async throws {
+    @Test func `are read back as they were written, in order`() async throws {
         let writer = try ObservedWriter(folder.path)
         let (first, second, third) = (try sample(1), try sample(2), try sample(1 << 40, devices: []))
         #expect(

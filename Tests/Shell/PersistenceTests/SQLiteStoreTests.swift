@@ -17,14 +17,14 @@ import Timekeeping
 
 @testable import Persistence
 
-/// What ``ProxyStore`` promises, kept by SQLite.
-@Suite("Store, as others see it", .timeLimit(.minutes(10)))
+/// The requirements of ``ProxyStore``, checked with SQLite.
+@Suite("Store, as other programs see it", .timeLimit(.minutes(10)))
 struct SQLiteStoreTests {
     private let folder: StoreFolder
 
     init() throws { folder = try StoreFolder() }
 
-    /// On a loop that does not run.
+    /// Returns a store on a loop that does not run.
     private func open(log: Log = .silent) throws -> SQLiteStore {
         try SQLiteStore(path: folder.path, loop: try EventLoop(), log: log)
     }
@@ -34,7 +34,7 @@ struct SQLiteStoreTests {
 
     // MARK: Writes
 
-    @Test func `answers come back to whoever asked, on the loop, with what they need to know`() async throws {
+    @Test func `results come back to the caller, on the loop, with all that it needs`() async throws {
         try await withLoop { loop in
             let store = try SQLiteStore(path: folder.path, loop: loop, log: .silent)
             let (engine, service) = (Mailbox<String>(), Mailbox<WriteResult>())
@@ -52,7 +52,7 @@ struct SQLiteStoreTests {
                 store.commit([mark]) { service.put($0) }
                 store.commit([.binding(.upsert(.sample(2)))], CommitTicket(2))
             }
-            // A ticket of the engine is never taken for one of a service, whatever its number.
+            // A ticket of the engine is never taken for a ticket of a service, even with the same number.
             #expect(try await engine.next() == "\(1 << 63 as UInt64) true")
             #expect(try await engine.next() == "2 true")
             #expect(try await service.next() == WriteResult(isStored: true, isFound: true))
@@ -61,7 +61,7 @@ struct SQLiteStoreTests {
             #expect(content.bindings.map(\.id.rawValue) == [1, 2] && content.users == [Self.bob])
             await Bench(loop).run { _ in
                 store.close()
-                // Told later and not from within: whoever asks is in the middle of other work.
+                // The result comes later and never within the call, because the caller is in the middle of other work.
                 store.commit([.addUser(Self.bob)]) { service.put($0) }
                 store.commit([.binding(.delete(DeviceID(rawValue: 1)))], CommitTicket(3))
             }
@@ -104,7 +104,7 @@ struct SQLiteStoreTests {
         }
     }
 
-    @Test func `what nobody waits for is there after a stop`() throws {
+    @Test func `changes without a waiting caller are written at the stop`() throws {
         let store = try open()
         store.record([.binding(.upsert(.sample(1))), .binding(.upsert(.sample(2)))])
         store.refresh([.sample(1, cseq: 7)])
@@ -119,7 +119,7 @@ struct SQLiteStoreTests {
 
     // MARK: Questions
 
-    @Test func `contacts and dead tokens come page by page, each once`() async throws {
+    @Test func `contacts and dead tokens are read page by page, each once`() async throws {
         let store = try open()
         defer { store.close() }
         let writer = try ObservedWriter(folder.path)
@@ -151,7 +151,7 @@ struct SQLiteStoreTests {
         #expect(try await store.deadTokens(since: UnixTime(seconds: 0), after: .beginning, limit: 5).next == nil)
     }
 
-    @Test func `what nobody waits for is found by whoever asks at once`() async throws {
+    @Test func `changes without a waiting caller are found by the next read`() async throws {
         let store = try open()
         defer { store.close() }
         for number in 1...3 as ClosedRange<UInt64> {
@@ -175,7 +175,7 @@ struct SQLiteStoreTests {
         #expect(try await reading.timeline(of: [.user(stranger)], limit: 9).isEmpty)
     }
 
-    @Test func `a long question holds up no commit, and too many at a time are refused`() async throws {
+    @Test func `a long query delays no commit, and too many at a time are refused`() async throws {
         let store = try StoreReader(path: folder.path, thread: "queries")
         try folder.keep([.addUser(Self.bob)])
         let writer = try ObservedWriter(folder.path)
@@ -193,7 +193,7 @@ struct SQLiteStoreTests {
             _ = try await begun.next()
             #expect(await writer.write([.service(.removeUser(name: Self.bob.name, realm: Self.bob.realm))]) == true)
             for _ in 0..<65 { group.addTask { (try? await store.read { try $0.users().count }) ?? -1 } }
-            // One of them is over the limit, and is told while the others wait.
+            // One of the reads exceeds the limit. It fails while the others wait.
             #expect(try await group.next() == -1)
             mayEnd.signal()
             var answers: [Int] = []
@@ -204,7 +204,7 @@ struct SQLiteStoreTests {
         writer.writer.stop()
     }
 
-    // MARK: Care
+    // MARK: Start, end, backup
 
     @Test func `one process has the store, until it lets go`() async throws {
         let store = try open()
@@ -216,7 +216,7 @@ struct SQLiteStoreTests {
         try open().close()
     }
 
-    @Test func `a backup holds what is stored, and where there can be none the reason is told`() async throws {
+    @Test func `a backup contains the stored data, and a failure has its reason`() async throws {
         let store = try open()
         defer { store.close() }
         try await store.keep([.addUser(Self.bob)])

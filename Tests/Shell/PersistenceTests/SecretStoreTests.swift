@@ -7,7 +7,7 @@ import Timekeeping
 
 @testable import Persistence
 
-/// Keys that outlive the process, and dialogs whose lives were renewed.
+/// Keys that outlive the process, and dialogs whose lifetime was extended.
 @Suite("Store, secrets and dialogs", .timeLimit(.minutes(10)))
 struct SecretStoreTests {
     private let folder: StoreFolder
@@ -18,7 +18,7 @@ struct SecretStoreTests {
         StoredSecret(name: name, createdAt: UnixTime(seconds: seconds), value: [0, 0xFF, UInt8(seconds)])
     }
 
-    @Test func `secrets come back, the newest first, and go one by one`() async throws {
+    @Test func `secrets are restored, the newest first, and deleted one by one`() async throws {
         let store = try ObservedWriter(folder.path)
         let seals = [secret("seal", 1), secret("seal", 3), secret("seal", 2)]
         #expect(

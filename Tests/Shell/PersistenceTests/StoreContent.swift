@@ -11,7 +11,7 @@ import Timekeeping
 @testable import Persistence
 
 extension StoreFolder {
-    /// Reads as the daemon does.
+    /// Reads the content as the daemon does.
     func read<Answer>(_ body: (Connection) throws -> Answer) throws -> Answer {
         var options = ConnectionOptions()
         options.access = .readOnly
@@ -21,18 +21,20 @@ extension StoreFolder {
     func read() throws -> StoreContent { try read { try StoreContent($0) } }
 }
 
-/// All that the engine finds at a start.
+/// All data that the engine reads at the start.
 struct StoreContent {
     let bindings: [StoredBinding]
     let entries: [CallRef: StoredBucketEntry]
     let users: [DigestUser]
     let disabledProviders: [PushProvider]
+    let pausedProviders: [PushProvider]
 
     init(_ connection: Connection) throws {
         bindings = try connection.bindings(after: nil, limit: .max)
         entries = Dictionary(uniqueKeysWithValues: try connection.bucketEntries().map { ($0.entry.callRef, $0) })
         users = try connection.users()
-        disabledProviders = try connection.disabledProviders()
+        disabledProviders = try connection.providers(.off)
+        pausedProviders = try connection.providers(.paused)
     }
 }
 
@@ -68,6 +70,6 @@ extension BucketEntry {
 }
 
 extension StoreResult {
-    /// Of the tests' own tickets.
+    /// The numbers of the tests' own tickets.
     var number: UInt64? { if case .service(let number)? = ticket { number } else { nil } }
 }

@@ -18,8 +18,8 @@ struct StoreFaultTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Fault F1: `kill -9` at any time loses nothing that was acknowledged, and no hand has to help.
-    @Test func `a process killed while writing has kept what it acknowledged`() async throws {
+    /// Fault F1: `kill -9` at any time loses no acknowledged change, and the store recovers without help.
+    @Test func `a process that is killed while it writes keeps all acknowledged changes`() async throws {
         var survived = 0
         for round in 0..<5 {
             let path = folder.path
@@ -37,13 +37,13 @@ struct StoreFaultTests {
             #expect(try folder.integrityProblems().isEmpty)
             let stored = Set(try folder.read().bindings.map(\.id.rawValue))
             #expect(ids.allSatisfy(stored.contains))
-            // What earlier rounds acknowledged is still there, too.
+            // The changes that earlier rounds acknowledged are still there as well.
             survived += ids.count
             #expect(stored.count >= survived)
         }
     }
 
-    /// Fault F3: a full disk is told to everybody who waits, and is over when there is space again.
+    /// Fault F3: every change that waits fails if the disk is full. When there is space again, changes succeed again.
     @Test func `a full disk fails the changes and recovers by itself`() async throws {
         let path = folder.path
         await #expect(processExitsWith: .success) { [path = path as String] in
@@ -52,7 +52,8 @@ struct StoreFaultTests {
         #expect(try folder.integrityProblems().isEmpty)
     }
 
-    /// What is in a log that somebody removed must outlast whoever keeps it from being copied: here a long reader.
+    /// If another program removes the log, its content must survive until it can be copied. In this test a long read
+    /// prevents the copy.
     @Test func `a log that is removed while it cannot be saved is kept until it can`() async throws {
         var settings = StoreWriterSettings()
         settings.probeInterval = .milliseconds(20)
@@ -83,7 +84,7 @@ struct StoreFaultTests {
     }
 }
 
-/// In the child: writes rows, notes each acknowledged one in the journal, kills itself in the middle.
+/// Runs in a child process. Writes rows, records each acknowledged row in the journal, and kills itself at some point.
 private func writeUntilKilled(path: String, journal: String, first: UInt64) throws {
     let descriptor = unsafe open(journal, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
     var random = SeededGenerator()
@@ -100,7 +101,7 @@ private func writeUntilKilled(path: String, journal: String, first: UInt64) thro
     }
 }
 
-/// In a child, because the limit is the process's.
+/// Runs in a child process, because the limit applies to the whole process.
 private func fillDisk(path: String) async throws {
     signal(SIGXFSZ, SIG_IGN)
     let store = try ObservedWriter(path)

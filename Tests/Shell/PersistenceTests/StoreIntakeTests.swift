@@ -7,7 +7,7 @@ import Testing
 
 @testable import Persistence
 
-@Suite("Store, what waits to be written")
+@Suite("Store, changes that wait to be written")
 struct StoreIntakeTests {
     private var intake = StoreIntake(groupSizeLimit: 4)
 
@@ -15,12 +15,12 @@ struct StoreIntakeTests {
         StoreIntake.Entry(ticket: isAwaited ? .service(ticket) : nil, changes: changes)
     }
 
-    /// That many changes that are about no binding.
+    /// Returns that many changes that do not belong to a binding.
     private func notes(_ count: Int) -> [RowChange] { (0..<count).map { .service(.note(key: "k\($0)", value: "v")) } }
 
     private func row(_ id: UInt64, _ cseq: UInt32) -> RowChange { .engine(.binding(.upsert(.sample(id, cseq: cseq)))) }
 
-    /// Of those that somebody waits for.
+    /// The tickets of the awaited entries.
     private func tickets(_ batch: StoreIntake.Batch) -> [UInt64] {
         batch.entries.compactMap { entry in
             guard case .service(let number) = entry.ticket else { return nil }
@@ -28,18 +28,18 @@ struct StoreIntakeTests {
         }
     }
 
-    /// What the rows of the batch say, those that were lazy.
+    /// The CSeq numbers of the lazy rows of the batch.
     private func lazy(_ batch: StoreIntake.Batch) -> [DeviceID: UInt32] {
         Dictionary(uniqueKeysWithValues: batch.lazyRows.map { ($0.id, $0.cseq) })
     }
 
-    @Test mutating func `entries come out whole and in their order, as many as fit`() {
+    @Test mutating func `entries are taken whole and in order, as many as fit`() {
         for (ticket, count) in [(1, 2), (2, 1), (3, 2), (4, 1)] {
             #expect(intake.add(entry(UInt64(ticket), notes(count)), limit: 100) != nil)
         }
         #expect(intake.count == 6)
         let first = intake.take(limit: 4, withLazyRows: false)
-        // The third does not fit any more, and the fourth, which would, does not overtake it.
+        // The third entry does not fit any more. The fourth would fit, and does not overtake it.
         #expect(tickets(first) == [1, 2])
         #expect(first.changeCount == 3)
         #expect(intake.count == 3)
@@ -48,7 +48,7 @@ struct StoreIntakeTests {
         #expect(intake.count == 0)
     }
 
-    @Test mutating func `what is larger than a transaction is written all the same, alone`() {
+    @Test mutating func `an entry that is larger than a transaction is written alone`() {
         _ = intake.add(entry(1, notes(9)), limit: 100)
         _ = intake.add(entry(2, notes(1)), limit: 100)
         #expect(tickets(intake.take(limit: 4, withLazyRows: false)) == [1])
@@ -56,7 +56,7 @@ struct StoreIntakeTests {
     }
 
     @Test
-    mutating func `a full queue refuses whole entries until something was taken, and lazy rows need no room in it`() {
+    mutating func `a full queue refuses whole entries until some are removed, and lazy rows need no room in it`() {
         #expect(intake.add(entry(1, notes(2)), limit: 3) == .now)
         #expect(intake.add(entry(2, notes(2)), limit: 3) == nil)
         #expect(intake.add(entry(3, notes(1)), limit: 3) != nil)
@@ -74,16 +74,16 @@ struct StoreIntakeTests {
     }
 
     @Test
-    mutating func `the writer is called once for those that may gather, and once more for the first that may not`() {
+    mutating func `the writer is called once for entries that may gather, and once more for the first that may not`() {
         #expect(intake.add(entry(1, notes(1), isAwaited: false), limit: 100) == .soon)
         #expect(intake.add(entry(2, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         #expect(intake.add(entry(3, notes(1)), limit: 100) == .now)
         #expect(intake.add(entry(4, notes(1)), limit: 100) == StoreIntake.Notice.none)
         #expect(intake.add(entry(5, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
-        // Whoever takes a part comes again by itself.
+        // After a partial batch, the writer continues by itself.
         _ = intake.take(limit: 3, withLazyRows: false)
         #expect(intake.add(entry(6, notes(1)), limit: 100) == StoreIntake.Notice.none)
-        // It looks for itself when the while is over that it was told of first.
+        // The writer looks again by itself when the gathering time is over that the first notice began.
         _ = intake.take(limit: 100, withLazyRows: false)
         #expect(intake.add(entry(7, notes(1), isAwaited: false), limit: 100) == StoreIntake.Notice.none)
         let hasMore = intake.gatheringEnded()
@@ -96,15 +96,15 @@ struct StoreIntakeTests {
         #expect(!hasMoreAgain)
     }
 
-    @Test mutating func `the writer is called once more when as many wait as a commit had lately`() {
+    @Test mutating func `the writer is called once more when as many wait as in recent commits`() {
         func call(_ ticket: UInt64, isAwaited: Bool = true) -> StoreIntake.Notice {
             intake.add(entry(ticket, notes(1), isAwaited: isAwaited), limit: 1000) ?? .none
         }
         func take() { _ = intake.take(limit: 1000, withLazyRows: false) }
-        // Nothing is known of others yet.
+        // The intake does not know yet how many clients there are.
         #expect([1, 2, 3, 4].map { call($0) } == [.now, .none, .none, .none])
         take()
-        // Those that nobody waits for do not count.
+        // Entries that are not awaited do not count.
         #expect(call(5, isAwaited: false) == .soon)
         #expect([6, 7, 8].map { call($0) } == [.now, .none, .none])
         #expect(!intake.isGroupComplete)
@@ -112,7 +112,7 @@ struct StoreIntakeTests {
         #expect(call(10) == .none)
         take()
         #expect(!intake.isGroupComplete)
-        // There were five. Fewer for once are no reason to expect fewer.
+        // There were five. If fewer come once, five are still expected.
         #expect(call(11) == .now)
         take()
         #expect([12, 13, 14].map { call($0) } == [.now, .none, .none])
@@ -121,12 +121,12 @@ struct StoreIntakeTests {
             take()
             _ = call(UInt64(ticket))
         }
-        // Where hardly anybody comes at the same time, there are no turns.
+        // If clients hardly ever come at the same time, the writer does not wait for a group.
         take()
         #expect([41, 42, 43].map { call($0) } == [.now, .none, .none])
     }
 
-    @Test mutating func `changes that nobody waits for gather until there are many`() {
+    @Test mutating func `changes that are not awaited gather until there are many`() {
         for ticket in 1...4 {
             let call = intake.add(entry(UInt64(ticket), notes(2), isAwaited: false), limit: 100, gatherLimit: 8)
             #expect(call == [.soon, StoreIntake.Notice.none, .none, .now][ticket - 1])
@@ -134,7 +134,7 @@ struct StoreIntakeTests {
         #expect(intake.add(entry(5, notes(2), isAwaited: false), limit: 100, gatherLimit: 8) == StoreIntake.Notice.none)
     }
 
-    @Test mutating func `what did not fit is left, and nobody has to call for it`() {
+    @Test mutating func `entries that did not fit are left, and need no second call`() {
         _ = intake.add(entry(1, notes(2)), limit: 100)
         _ = intake.add(entry(2, notes(2), isAwaited: false), limit: 100)
         let first = intake.take(limit: 3, withLazyRows: false)
@@ -147,7 +147,7 @@ struct StoreIntakeTests {
         #expect(intake.addLazily([.sample(1, cseq: 2), .sample(2, cseq: 2)], limit: 3) == true)
         #expect(intake.addLazily([.sample(1, cseq: 3)], limit: 3) == false)
         #expect(intake.lazyCount == 2)
-        // All or none of them.
+        // The limit accepts all rows of a call or none.
         #expect(intake.addLazily([.sample(3), .sample(4)], limit: 3) == nil)
         #expect(
             lazy(intake.take(limit: 10, withLazyRows: true))
@@ -180,7 +180,7 @@ struct StoreIntakeTests {
         #expect(intake.lazyCount == 0)
     }
 
-    @Test mutating func `lazy rows whose commit failed wait again, but for those that something newer replaces`() {
+    @Test mutating func `lazy rows whose commit failed wait again, unless newer ones replace them`() {
         _ = intake.addLazily((1...4).map { .sample($0, cseq: 2) }, limit: 10)
         let failed = intake.take(limit: 10, withLazyRows: true)
         _ = intake.addLazily([.sample(1, cseq: 3)], limit: 10)
@@ -191,7 +191,7 @@ struct StoreIntakeTests {
         #expect(lazy(batch) == [DeviceID(rawValue: 1): 3, DeviceID(rawValue: 4): 2])
     }
 
-    @Test mutating func `once closed it takes nothing more, and gives what it has`() {
+    @Test mutating func `when closed it accepts no entries, and returns the ones that it has`() {
         _ = intake.add(entry(1, notes(1)), limit: 10)
         _ = intake.addLazily([.sample(1)], limit: 10)
         intake.close()

@@ -19,14 +19,14 @@ struct StoreWriterTests {
 
     init() throws { folder = try StoreFolder() }
 
-    @Test func `what is written comes back the same`() async throws {
+    @Test func `rows are read back as they were written`() async throws {
         let store = try ObservedWriter(folder.path)
         let rows = [
             StoredBinding.sample(1),
             .sample(
                 UInt64(Int64.max), cseq: .max, path: ["<sip:p1;lr>", "<sip:p2;lr>"],
                 remote: try #require(Endpoint("[2001:db8::1]:65535"))),
-            // Bytes that are no text, and the row number that looks negative to SQL.
+            // Bytes that are no valid text, and a row number that is negative in SQL.
             .sample(.max, contact: ByteString([0x3C, 0, 0xFF, 0x27, 0x3E])),
         ]
         let user = DigestUser(
@@ -36,7 +36,8 @@ struct StoreWriterTests {
         #expect(await store.write(rows.map { .engine(.binding(.upsert($0))) }) == true)
         #expect(
             await store.write([
-                .bucket(alice, .upsert(entry)), .service(.addUser(user)), .service(.switchProvider(.fcm, isOn: false)),
+                .bucket(alice, .upsert(entry)), .service(.addUser(user)), .service(.switchProvider(.fcm, .off)),
+                .service(.switchProvider(.apns, .paused)),
                 .service(.note(key: "k", value: "v")),
             ]) == true)
         let content = try folder.read()
@@ -44,7 +45,7 @@ struct StoreWriterTests {
         #expect(content.entries[entry.callRef]?.entry == entry)
         #expect(content.entries[entry.callRef]?.aor == alice)
         #expect(content.users == [user])
-        #expect(content.disabledProviders == [.fcm])
+        #expect(content.disabledProviders == [.fcm] && content.pausedProviders == [.apns])
         #expect(try folder.read { try $0.note("k") } == "v")
         store.writer.stop()
     }
@@ -57,8 +58,8 @@ struct StoreWriterTests {
             .engine(.binding(.upsert(.sample(2)))),
             .engine(.binding(.delete(DeviceID(rawValue: 2)))), .bucket(alice, .upsert(.sample(1))),
             .bucket(alice, .delete(CallRef(rawValue: 1))), .service(.addUser(user)),
-            .service(.removeUser(name: user.name, realm: user.realm)), .service(.switchProvider(.apns, isOn: false)),
-            .service(.switchProvider(.apns, isOn: true)),
+            .service(.removeUser(name: user.name, realm: user.realm)), .service(.switchProvider(.apns, .paused)),
+            .service(.switchProvider(.apns, .on)),
         ]
         for (index, change) in changes.enumerated() {
             #expect(store.writer.commit([change], for: .service(UInt64(index))))
@@ -96,7 +97,7 @@ struct StoreWriterTests {
         store.writer.stop()
     }
 
-    @Test func `changes that nobody waits for gather, and go with the next that somebody does`() async throws {
+    @Test func `changes that are not awaited gather, and are written with the next awaited one`() async throws {
         var settings = StoreWriterSettings()
         settings.gatherInterval = .seconds(3600)
         let store = try ObservedWriter(folder.path, settings)
@@ -112,7 +113,7 @@ struct StoreWriterTests {
         store.writer.stop()
     }
 
-    @Test func `changes that nobody waits for are written although nothing else comes`() async throws {
+    @Test func `changes that are not awaited are written even if no other comes`() async throws {
         let store = try ObservedWriter(folder.path)
         let row = RowChange.engine(.binding(.upsert(.sample(1))))
         #expect(store.writer.record([row]))
@@ -121,7 +122,9 @@ struct StoreWriterTests {
         store.writer.stop()
     }
 
-    @Test func `of many changes that nobody waits for the first do not wait for the end of the while`() async throws {
+    @Test func `if many changes are not awaited, the first ones are written before the end of the gathering time`()
+        async throws
+    {
         var settings = StoreWriterSettings()
         settings.gatherInterval = .seconds(3600)
         settings.gatherLimit = 3
@@ -147,7 +150,7 @@ struct StoreWriterTests {
         store.writer.stop()
     }
 
-    @Test func `the write-ahead log is copied beside the writing and starts again`() async throws {
+    @Test func `the write-ahead log is copied during the writing and starts again`() async throws {
         var settings = StoreWriterSettings()
         settings.checkpointPages = 50
         settings.batchLimit = 20
@@ -156,14 +159,14 @@ struct StoreWriterTests {
             _ = store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id)))
         }
         _ = await store.results(4000)
-        // 200 commits of some pages each would make it larger than this without a copy.
+        // Without checkpoints, 200 commits of several pages would make the log larger than this.
         let log = try FileManager.default.attributesOfItem(atPath: folder.path + "-wal")[.size] as? Int
         #expect(try #require(log) < 400 * 4096)
         store.writer.stop()
         #expect(try folder.read().bindings.count == 4000)
     }
 
-    @Test func `beyond the limit changes are refused, and taken again later`() async throws {
+    @Test func `beyond the limit changes are refused, and later they are accepted again`() async throws {
         var settings = StoreWriterSettings()
         settings.queueLimit = 3
         let store = try ObservedWriter(folder.path, settings)
@@ -176,7 +179,7 @@ struct StoreWriterTests {
         #expect(!store.writer.refresh([.sample(2)]))
     }
 
-    @Test func `stopping writes what waits and leaves one file`() async throws {
+    @Test func `stopping writes all waiting changes and leaves one file`() async throws {
         let store = try ObservedWriter(folder.path)
         for id in 1...3000 {
             _ = store.writer.commit([.engine(.binding(.upsert(.sample(UInt64(id)))))], for: .service(UInt64(id)))
@@ -189,7 +192,7 @@ struct StoreWriterTests {
         #expect(content.bindings.first?.cseq == 9)
     }
 
-    @Test func `the store of the first version is taken over with what it holds`() throws {
+    @Test func `the store of the first version is migrated with its content`() throws {
         do {
             let old = try Connection(path: folder.path)
             try old.migrate([StoreSchema.scripts[0]], applicationID: StoreSchema.applicationID)
@@ -234,7 +237,7 @@ struct StoreWriterTests {
         #expect(try folder.read { try $0.note("a") } == "b")
     }
 
-    @Test func `calls under way of an earlier version go with their table, and missed calls stay`() throws {
+    @Test func `open calls of an earlier version are removed with their table, and missed calls stay`() throws {
         do {
             let old = try Connection(path: folder.path)
             try old.migrate(Array(StoreSchema.scripts.prefix(14)), applicationID: StoreSchema.applicationID)
@@ -308,7 +311,7 @@ struct StoreLazyTests {
         #expect(try folder.read().bindings.first?.cseq == 6)
     }
 
-    @Test func `they change what a refresh changes, and bring nobody back`() async throws {
+    @Test func `they change the same values as a refresh, and restore no deleted contact`() async throws {
         let store = try writer(interval: .seconds(3600))
         #expect(
             await store.write([.engine(.binding(.upsert(.sample(1, contact: ByteString("<sip:bob@old>")))))]) == true)
@@ -327,7 +330,7 @@ struct StoreLazyTests {
         #expect(first.freshUntil == UnixTime(milliseconds: 7) && first.registeredAt == UnixTime(milliseconds: 6))
     }
 
-    @Test func `the User-Agent is written by whoever knows it, and others leave it`() async throws {
+    @Test func `the User-Agent is written by changes that have it, and others leave it`() async throws {
         let (old, new) = (ByteString("Linphone/5.0"), ByteString("Linphone/5.1"))
         func stored() throws -> [DeviceID: ByteString] {
             try Connection(path: folder.path).userAgents(of: [1, 2, 3])
@@ -336,7 +339,7 @@ struct StoreLazyTests {
         #expect(await store.write([.engine(.binding(.upsert(.sample(1, userAgent: old))))]) == true)
         #expect(await store.write([.engine(.binding(.upsert(.sample(2, userAgent: .empty))))]) == true)
         #expect(try stored() == [1: old])
-        // Its token was replaced, or an app has reported it.
+        // The contact was replaced, or an app has reported the device.
         #expect(
             await store.write([.engine(.binding(.upsert(.sample(1, contact: ByteString("<sip:bob@new>")))))]) == true)
         #expect(await store.write([.engine(.binding(.upsert(.sample(3))))]) == true)
@@ -353,7 +356,7 @@ struct StoreLazyTests {
         #expect(try stored() == [:])
     }
 
-    @Test func `they never come back over a later change of the same binding`() async throws {
+    @Test func `they never overwrite a later change of the same binding`() async throws {
         let store = try writer(interval: .seconds(3600))
         #expect(
             await store.write([.engine(.binding(.upsert(.sample(1)))), .engine(.binding(.upsert(.sample(2))))]) == true)

@@ -31,7 +31,7 @@ struct TimelineStoreTests {
     private let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
     private let stranger = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.org"))
 
-    @Test func `a record comes back the same`() async throws {
+    @Test func `a record is read back unchanged`() async throws {
         let store = try ObservedWriter(folder.path)
         var full = TimelineRecord(
             id: .init(rawValue: 0), kind: .missedCalls, user: bob.user, host: bob.host,
@@ -103,7 +103,7 @@ struct TimelineStoreTests {
     }
 
     @Test(arguments: Refusal.allCases, RefusalShare.allCases)
-    func `each refusal comes back, by number, caller, address and Call-ID`(reason: Refusal, share: RefusalShare)
+    func `each refusal is found by number, caller, address and Call-ID`(reason: Refusal, share: RefusalShare)
         async throws
     {
         let store = try ObservedWriter(folder.path)
@@ -124,7 +124,7 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
-    @Test func `strangers push out neither others' refusals nor records of pushes`() async throws {
+    @Test func `strangers displace neither others' refusals nor records of pushes`() async throws {
         let store = try ObservedWriter(folder.path)
         var changes: [RowChange] = [
             .timeline(.record(record(1))), .timeline(.record(refusal(.unknownUser, .trusted, "pbx"))),
@@ -142,7 +142,7 @@ struct TimelineStoreTests {
                 try folder.read { try $0.timeline(of: .callID(ByteString(callID)), limit: 9) }.count == 1, "\(callID)")
         }
         #expect(try folder.read { try $0.timeline(of: .callID(ByteString("s999")), limit: 9) }.isEmpty)
-        // Old ones go, whoever caused them.
+        // Old records are removed, independent of their cause.
         #expect(
             await store.write([.pruneTimeline(before: UnixTime(milliseconds: 9), keeping: 10, limit: 9)]) == true)
         #expect(try folder.read { try $0.timeline(of: .callID(ByteString("pbx")), limit: 9) }.isEmpty)
@@ -150,7 +150,7 @@ struct TimelineStoreTests {
     }
 
     @Test(arguments: TimelineRecord.Omission.allCases)
-    func `each omission comes back`(omission: TimelineRecord.Omission) async throws {
+    func `each omission is read back`(omission: TimelineRecord.Omission) async throws {
         let store = try ObservedWriter(folder.path)
         let record = TimelineRecord(
             id: .init(rawValue: 0), kind: .call, user: bob.user, host: bob.host, device: 0, callRef: nil,
@@ -210,14 +210,14 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
-    @Test func `a record from when the clock was ahead does not keep those behind it`() async throws {
+    @Test func `a record with a future date does not keep the ones behind it`() async throws {
         let store = try ObservedWriter(folder.path)
         let dates: [Int64] = [900_000, 1000, 2000, 9000, 3000, 9001]
         #expect(
             await store.write(dates.enumerated().map { .timeline(.record(record(UInt64($0), at: $1))) }) == true)
         let before = UnixTime(milliseconds: 5000)
         #expect(await store.write([.pruneTimeline(before: before, keeping: 99, limit: 99)]) == true)
-        // One that began before the last that stays has its turn with that.
+        // An old record behind one that stays is removed only together with it.
         #expect(try numbers() == [3, 4, 5])
         #expect(
             await store.write([.pruneTimeline(before: UnixTime(milliseconds: 9001), keeping: 99, limit: 99)]) == true)
@@ -235,7 +235,7 @@ struct TimelineStoreTests {
         store.writer.stop()
     }
 
-    /// Without a timer; what it hands over is written with the next that somebody waits for.
+    /// Returns a writer of the timeline without a timer. Its records are written with the next awaited change.
     private func writing(
         _ store: ObservedWriter, queueLimit: Int, change: (inout TimelineSettings) -> Void = { _ in }
     ) throws -> TimelineWriting {
@@ -250,7 +250,7 @@ struct TimelineStoreTests {
         return try ObservedWriter(folder.path, settings)
     }
 
-    @Test func `as records are added, those beyond the number that is kept go`() async throws {
+    @Test func `new records remove the oldest ones beyond the limit`() async throws {
         let store = try patientWriter()
         let timeline = try writing(store, queueLimit: 1000) {
             $0.maximumRecords = 3

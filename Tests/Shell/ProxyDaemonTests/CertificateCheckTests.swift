@@ -4,10 +4,10 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// What `sippushd cert check` finds.
+/// The findings of `sippushd cert check`.
 @Suite("Check of certificates")
 struct CertificateCheckTests {
-    /// A certificate for `sip.example.net`, valid for a hundred days, and its key, in files.
+    /// Writes a certificate for `sip.example.net`, valid for a hundred days, and its key to files.
     private struct Files {
         let folder: TemporaryFolder
         let certificate: String
@@ -25,7 +25,7 @@ struct CertificateCheckTests {
     }
 
     private let files: Files
-    /// A day after the certificate begins.
+    /// A day after the start of the validity.
     private let now: UnixTime
 
     init() throws {
@@ -46,11 +46,11 @@ struct CertificateCheckTests {
         return check.problems
     }
 
-    @Test func `nothing is wrong with a certificate whose authority is known, for its name and its time`() {
+    @Test func `a certificate with a known authority, the right name and a valid time has no problem`() {
         #expect(problems() == [])
     }
 
-    @Test func `it says for whom and until when a certificate is`() throws {
+    @Test func `it prints the names and the end of a certificate`() throws {
         var check = CertificateCheck(on: now)
         check.check(certificate: files.certificate, key: files.key, names: [], authorities: files.certificate)
         let line = try #require(check.lines.first)
@@ -76,14 +76,14 @@ struct CertificateCheckTests {
         #expect(over.contains("it expired on"))
     }
 
-    @Test func `a key of another certificate, and files that are none`() throws {
+    @Test func `a key of another certificate, and invalid files`() throws {
         #expect(problems(key: files.otherKey).count == 1)
         #expect(try #require(problems(of: files.key).first).contains(files.key))
         let missing = files.folder.file("missing.pem")
         #expect(try #require(problems(of: missing).first).contains(missing))
     }
 
-    @Test func `each name that phones know us by must have a certificate`() {
+    @Test func `each name that phones use for the daemon must have a certificate`() {
         var settings = DaemonSettings()
         settings.advertise = "sip.example.net"
         settings.domains = ["example.net"]

@@ -9,7 +9,7 @@ import Timekeeping
 
 @Suite("Watch over certificates (T35.4)")
 struct CertificateWatchTests {
-    /// A certificate that is valid for a hundred days, under `tls`.
+    /// Runs a test with a watch over the certificate of the settings `tls`, which is valid for a hundred days.
     private func withWatch(_ body: @Sendable (CertificateWatch, MemoryLogSink, TemporaryFolder) throws -> Void)
         async throws
     {
@@ -28,14 +28,13 @@ struct CertificateWatchTests {
         }
     }
 
-    /// So many days before its end.
+    /// That many days before the end of the validity.
     private func moment(_ days: Int64, before watch: CertificateWatch) throws -> Moment {
         let end = try #require(watch.ends.first?.date)
         return Moment(instant: watch.next, date: end + .seconds(-days * 86_400 - 1))
     }
 
-    @Test func `each day it looks again, warns two weeks before the end, and says when the end has come`() async throws
-    {
+    @Test func `it checks each day, warns two weeks before the end, and reports the end`() async throws {
         try await withWatch { watch, sink, _ in
             #expect(watch.ends.count == 1 && sink.lines.isEmpty)
             watch.look(at: try moment(15, before: watch))
@@ -53,7 +52,7 @@ struct CertificateWatchTests {
         }
     }
 
-    @Test func `one that was renewed meanwhile is told of no more`() async throws {
+    @Test func `a certificate that was renewed is not reported any more`() async throws {
         try await withWatch { watch, sink, folder in
             let late = try moment(3, before: watch)
             watch.look(at: late)

@@ -41,7 +41,7 @@ struct ConnectionLimitTests {
     }
 
     @Test(arguments: ["\r\n\r\n", "\r\n", "OPTIONS sip:", "SIP/2.0 200 OK\r\n\r\n"])
-    func `a connection without a whole request ends in time, whatever drips in`(drip: String) async throws {
+    func `a connection without a whole request ends in time, even if bytes keep coming`(drip: String) async throws {
         try await withDaemon {
             $0.limits.firstRequest = .milliseconds(300)
         } _: { daemon, loop in
@@ -53,7 +53,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test func `a connection that proves nothing ends, where proof is wanted`() async throws {
+    @Test func `a connection without a password ends if passwords are required`() async throws {
         try await withDaemon { settings in
             settings.auth = .digest
             settings.limits.authentication = .milliseconds(300)
@@ -89,7 +89,7 @@ struct ConnectionLimitTests {
         }
     }
 
-    @Test func `in a full table the oldest that has not proved itself gives way`() async throws {
+    @Test func `in a full table the oldest connection without a password is closed`() async throws {
         try await withDaemon {
             $0.limits.connections = 2
         } _: { daemon, loop in
@@ -121,7 +121,7 @@ struct ConnectionLimitTests {
             #expect(try await client.events.next() == .connected)
             await client.setReading(false)
             await client.send((1...2000).map { options($0) }.joined())
-            // Another peer is served meanwhile.
+            // In the meantime, another peer is served.
             let other = try await TCPClient.connected(to: daemon.sip, on: loop)
             await other.send(options(9999))
             #expect(answers(try await other.text { answers($0) == 1 }) == 1)

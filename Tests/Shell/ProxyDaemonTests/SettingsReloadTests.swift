@@ -1,13 +1,14 @@
 import ProxyRuntime
+import PushDelivery
 import Testing
 
 @testable import ProxyDaemon
 @testable import Settings
 
-/// What the schema says of each key, when a change of it is taken, is what a reload does.
+/// The schema says for each key when a change takes effect. A reload does exactly that.
 @Suite("Settings that are read again")
 struct SettingsReloadTests {
-    /// Another value than the default for each key.
+    /// For each key, a value that differs from the default.
     private static let changes: [String: String] = [
         "domains": "[example.org]", "listen": "[\"udp:127.0.0.1:5061\"]", "load-balancers": "[192.0.2.20]",
         "advertise": "sip.example.org", "store": "/tmp/x.db", "calls": "/tmp/calls", "control": "/tmp/x.sock",
@@ -19,7 +20,10 @@ struct SettingsReloadTests {
         "call.ring-limit": "200s", "call.skip-push-within": "7s", "call.ring-live-flow-within": "7s",
         "call.ask-connections": "false", "call.ask-udp": "true", "call.dialog-lifetime": "7s",
         "call.wake-in-dialogs": "false", "call.caller-id-format": "uri", "call.pushes-per-device": "7",
-        "call.pushes-per-caller": "7", "registrar.default-expires": "700s", "registrar.min-expires": "70s",
+        "call.pushes-per-caller": "7", "call.no-wake.action": "redirect", "call.no-wake.status": "603",
+        "call.no-wake.to": "sip:vm@a.example", "call.no-wake.ring-after-push": "true", "call.no-wake.learn": "true",
+        "call.no-wake.for": "{bob@example.net: {status: 486}}", "registrar.default-expires": "700s",
+        "registrar.min-expires": "70s",
         "registrar.max-expires": "7000s", "registrar.max-contacts": "7", "registrar.label": "[instance]",
         "registrar.unsupported-push": "ordinary", "registrar.announce-refresh": "700s",
         "registrar.refresh-push": "700s", "registrar.announce-purr": "true", "registrar.flow-timer": "70s",
@@ -29,11 +33,15 @@ struct SettingsReloadTests {
         "messages.max-bytes": "70000", "messages.max-age": "70s", "messages.max-total-bytes": "2000000",
         "messages.show-words": "false", "bucket.max-entries": "7", "bucket.max-age": "70s",
         "missed-calls.after-late-invite": "list", "push.invite-ttl-margin": "7s", "push.missed-calls-ttl": "7s",
-        "push.request-timeout": "7s", "push.source-address": "192.0.2.20", "push.apns.enabled": "true",
+        "push.request-timeout": "7s", "push.source-address": "192.0.2.20",
+        "push.try-credentials": "false", "push.apns.enabled": "true",
         "push.apns.environment": "sandbox", "push.apns.topics": "[a]", "push.apns.token-service": "voip",
         "push.apns.payload": "10d", "push.apns.after-end": "push", "push.apns.remote-push-type": "background",
         "push.apns.badge-type": "number", "push.apns.team-id": "a", "push.apns.key-id": "a",
         "push.apns.key-file": "/tmp/a", "push.apns.cert-file": "/tmp/a", "push.apns.cert-key-file": "/tmp/a",
+        "push.proxy": "\"http://a:1\"",
+        "push.apns.proxy": "\"http://a:1\"", "push.fcm.proxy": "none", "push.webpush.proxy": "none",
+        "push.acrobits.proxy": "\"http://u:p@a:1\"",
         "push.apns.endpoint": "http://a", "push.apns.sandbox-endpoint": "http://a", "push.apns.ca-file": "/tmp/a",
         "push.apns.limits.requests": "7", "push.apns.limits.queue": "7", "push.apns.feedback.endpoint": "a.example:7",
         "push.apns.feedback.cert-file": "/tmp/a", "push.apns.feedback.cert-key-file": "/tmp/a",
@@ -62,7 +70,7 @@ struct SettingsReloadTests {
         "api.device-registration.webhook-plain-http": "true", "api.device-registration.webhook-ca-file": "/tmp/a",
         "api.device-registration.webhook-source-address": "192.0.2.20", "api.notifications.enabled": "true",
         "api.notifications.per-device": "7", "admin.listen": "[\"127.0.0.1:7\"]", "admin.cert-file": "/tmp/a",
-        "admin.key-file": "/tmp/a", "log.level": "debug", "log.format": "json", "limits.calls": "7",
+        "admin.key-file": "/tmp/a", "log.level": "debug", "log.format": "json", "log.calls": "all", "limits.calls": "7",
         "limits.calls-per-account": "7", "limits.caller-share": "7", "limits.trusted-share": "7",
         "limits.held-bytes": "2000000", "limits.connections": "7", "limits.connections-per-source": "7",
         "limits.registers-per-source": "7", "limits.handshakes-per-source": "7", "limits.first-request": "7s",
@@ -70,7 +78,7 @@ struct SettingsReloadTests {
         "limits.wrong-logins-per-source": "7", "limits.wrong-logins-per-user": "7", "shutdown.drain-time": "7s",
     ]
 
-    /// Each key of the schema, and when a change of it is taken. Groups under names are one key.
+    /// Returns each key of the schema, and when its changes take effect. Groups under names count as one key.
     private static func moments(
         of lines: [SettingLine] = DaemonSettings().outline, prefix: String = "", _ moment: ChangeMoment = .atRestart
     ) -> [String: ChangeMoment] {
@@ -86,7 +94,7 @@ struct SettingsReloadTests {
         return moments
     }
 
-    /// The defaults with one key changed. Whether it fits the others does not matter.
+    /// The defaults with one changed key. The value need not fit the other settings.
     private func settings(_ key: String, _ value: String) throws -> DaemonSettings {
         let words = key.split(separator: ".")
         let yaml = words.map { "{\($0): " }.joined() + value + words.map { _ in "}" }.joined()
@@ -95,13 +103,15 @@ struct SettingsReloadTests {
         return DaemonSettings(reading: node, at: node.position, &problems)
     }
 
-    /// What the daemon hands to its parts when settings are read again; the end of the daemon reads its time from the settings.
+    /// The values that a reload passes to the parts of the daemon. The shutdown reads its time from the settings.
     private func handedOver(_ settings: DaemonSettings) -> [String] {
         var text = ""
         dump(settings.engineSettings(with: settings.push, vapidKey: nil), to: &text)
         dump(settings.flowLimits(descriptors: 1_000_000), to: &text)
+        dump(settings.push, to: &text)
         dump(settings.tls, to: &text)
         dump(settings.log.level, to: &text)
+        dump(settings.push.triesCredentials, to: &text)
         dump(settings.shutdown, to: &text)
         // Sets have no order.
         return text.split(separator: "\n").map(String.init).sorted()
@@ -112,7 +122,7 @@ struct SettingsReloadTests {
     }
 
     @Test(arguments: changes.sorted { $0.key < $1.key })
-    func `a change is taken at once, or told of, as the schema says`(key: String, value: String) throws {
+    func `a change takes effect at once or is reported, as the schema says`(key: String, value: String) throws {
         let wished = try settings(key, value)
         let before = DaemonSettings()
         var after = before
@@ -126,13 +136,45 @@ struct SettingsReloadTests {
             #expect(waiting == [key])
             #expect(handedOver(after) == handedOver(before))
         }
-        // What has been taken is not told of again.
+        // A change that has taken effect is not reported again.
         #expect(after.reload(from: wished) == waiting)
+    }
+
+    /// Keys and proxies of apps are taken one by one while the apps are the same.
+    @Test(arguments: [
+        (
+            "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: one}}}",
+            "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: two, proxy: none}}}", [] as [String]
+        ),
+        (
+            "http: {enabled: true, apps: {a: {url: \"https://h/\", secret: one}}}",
+            "http: {enabled: true, apps: {a: {url: \"https://g/\", secret: two}}}", ["push.http.apps.a.url"]
+        ),
+        (
+            "fcm: {apps: {b: {params: [c], server-key: d}}}", "fcm: {apps: {b: {params: [e], server-key: f}}}",
+            ["push.fcm.apps.b.params"]
+        ),
+        (
+            "fcm: {apps: {b: {params: [c]}}}", "fcm: {apps: {b: {params: [c]}, g: {params: [h]}}}",
+            ["push.fcm.apps"]
+        ),
+    ])
+    func `apps are compared one by one`(before: String, after: String, waiting: [String]) throws {
+        func settings(_ push: String) throws -> DaemonSettings {
+            let node = try YAMLNode.read(Array("{push: {\(push)}}".utf8), file: "f")
+            var problems = SettingsProblems(file: "f")
+            return DaemonSettings(reading: node, at: node.position, &problems)
+        }
+        var present = try settings(before)
+        let wished = try settings(after)
+        #expect(present.reload(from: wished) == waiting)
+        #expect(present.push.http.apps["a"]?.secret == wished.push.http.apps["a"]?.secret)
+        #expect((present.push == wished.push) == waiting.isEmpty)
     }
 
     @Test func `the list for the README names groups with their exceptions`() {
         let list = DaemonSettings.keysTakenAtOnce
         #expect(list.hasPrefix("`auth`, `trusted`, "))
-        #expect(list.contains(", `log.level`, `limits` (except `limits.memory`, "))
+        #expect(list.contains(", `log.level`, `log.calls`, `limits` (except `limits.memory`, "))
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ProxyDaemon
 
-@Suite("What check-config notes (T35.7)")
+@Suite("Notes of check-config (T35.7)")
 struct SetupNotesTests {
     private func notes(_ change: (inout DaemonSettings) -> Void) -> [String] {
         var settings = DaemonSettings()
@@ -22,7 +22,7 @@ struct SetupNotesTests {
         return app
     }
 
-    @Test func `nothing, where nothing is odd`() {
+    @Test func `there is no note if nothing is unusual`() {
         #expect(
             notes {
                 $0.push.apns.enabled = true
@@ -38,7 +38,7 @@ struct SetupNotesTests {
             ])
     }
 
-    @Test func `an app that no device comes to, for it has no topic`() {
+    @Test func `an app that no device can match, because it has no topic`() {
         let found = notes {
             $0.push.apns.enabled = true
             $0.push.apns.topics = ["com.example.phone"]
@@ -47,7 +47,7 @@ struct SetupNotesTests {
         #expect(found == ["push.apns.apps.second: without topics no device belongs to this app"])
     }
 
-    @Test func `an app that is switched off says nothing`() {
+    @Test func `a disabled app causes no note`() {
         var off = app()
         off.enabled = false
         #expect(
@@ -99,7 +99,7 @@ struct SetupNotesTests {
         #expect(found.first?.hasPrefix("trusted: addresses do not count over WebSocket (wss:0.0.0.0:8443)") == true)
     }
 
-    @Test func `a trusted name that nobody can prove`() throws {
+    @Test func `a trusted name that no peer can prove`() throws {
         let withoutTLS = notes {
             $0.trusted = [.name("pbx.example.net")]
             $0.listen = [ListenAddress(transport: .udp, endpoint: Endpoint(.anyV4, 5060))]

@@ -18,19 +18,19 @@ struct DialogKeysTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Runs the body with the store, on a loop that does not run.
+    /// Runs the body with a store on a loop that does not run.
     private func withStore(_ body: (SQLiteStore) async throws -> Void) async throws {
         let store = try SQLiteStore(path: folder.path, loop: try EventLoop(), log: .silent)
         defer { store.close() }
         try await body(store)
     }
 
-    /// As one run of the program after the other has them.
+    /// The keys of consecutive runs of the program.
     private static func keys(_ store: SQLiteStore, after duration: Duration) async throws -> DialogKeys {
         try await DialogKeys(store: store, log: .silent, now: start + duration)
     }
 
-    @Test func `a call of one run opens in the next, also when a new key has taken its place`() async throws {
+    @Test func `a call of one run is recognized in the next, even after a change of the key`() async throws {
         try await withStore { store in
             let (call, tag) = (ByteString("call"), ByteString("tag"))
             let first = try await Self.keys(store, after: .zero)
@@ -43,7 +43,7 @@ struct DialogKeysTests {
         }
     }
 
-    @Test func `an old key goes when no dialog can bring what it sealed`() async throws {
+    @Test func `an old key is removed when no dialog can use it any more`() async throws {
         try await withStore { store in
             let (call, tag) = (ByteString("call"), ByteString("tag"))
             let text = ByteString(try await Self.keys(store, after: .zero).sealer.seal([1], with: call, tag))
@@ -52,7 +52,7 @@ struct DialogKeysTests {
             let number = UInt8(truncatingIfNeeded: opened.digest >> 56)
             keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 31)
             #expect(keys.count == 2)
-            // A dialog whose traffic has kept it alive for longer.
+            // A dialog whose traffic has extended its lifetime.
             keys.turn(lifetime: Self.day / 2, inUse: [number], now: Self.start + Self.day * 32)
             #expect(keys.count == 2)
             keys.turn(lifetime: Self.day / 2, inUse: [], now: Self.start + Self.day * 32)

@@ -45,7 +45,7 @@ struct FlowAdmissionTests {
         #expect(admission.verdict(on: one, isTrusted: false) == .refusedForSource)
     }
 
-    @Test func `in a full table the oldest unproved one gives way, and proved ones never`() {
+    @Test func `in a full table the oldest connection without a password is closed, and proved ones never`() {
         var admission = admission { $0.perSource = 10 }
         var one = admission.added(1, from: phone, isTrusted: false, now: at(0))
         var two = admission.added(2, from: phone, isTrusted: false, now: at(1))
@@ -61,7 +61,7 @@ struct FlowAdmissionTests {
         #expect(admission.verdict(on: other, isTrusted: false) == .admitted)
     }
 
-    @Test func `time runs from the start, whatever comes meanwhile`() {
+    @Test func `the time starts with the connection, independent of its bytes`() {
         var admission = admission()
         var one = admission.added(1, from: phone, isTrusted: false, now: at(0))
         var two = admission.added(2, from: phone, isTrusted: false, now: at(5))
@@ -98,7 +98,7 @@ struct FlowAdmissionTests {
         }
         var standings = (0..<41).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
         for index in 0..<40 { #expect(admission.proved(&standings[index], by: 7)) }
-        // Once more for the same connection counts no second time.
+        // The same connection does not count a second time.
         #expect(admission.proved(&standings[0], by: 7))
         #expect(!admission.proved(&standings[40], by: 7))
         #expect(standings[40].isUnproved)
@@ -107,7 +107,7 @@ struct FlowAdmissionTests {
         #expect(admission.proved(&other, by: 8))
         admission.removed(&standings[3])
         #expect(admission.proved(&standings[40], by: 7))
-        // Where nobody shows a password there is no account.
+        // Without passwords there are no accounts.
         var rest = (100..<200).map { admission.added(UInt64($0), from: phone, isTrusted: false, now: at(0)) }
         for index in rest.indices { #expect(admission.proved(&rest[index], by: nil)) }
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ProxyRuntime
 
-@Suite("Which address a connection leaves from")
+@Suite("Local addresses of connections")
 struct FlowSourcesTests {
     private static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
@@ -30,7 +30,7 @@ struct FlowSourcesTests {
         #expect(sources.address(of: Self.asked(by: 9)) == nil)
     }
 
-    @Test func `listeners of one address share a connection, and all of them hear of its end`() {
+    @Test func `listeners of one address share a connection, and all of them are told of its end`() {
         let sources = Self.sources("192.0.2.20:5060", "192.0.2.21:5060", "192.0.2.20:5070")
         #expect(sources.wish(Self.asked(by: 0)) == sources.wish(Self.asked(by: 2)))
         #expect(sources.wish(Self.asked(by: 0)) != sources.wish(Self.asked(by: 1)))

@@ -9,9 +9,9 @@ import Testing
 
 @Suite("Next hops", .timeLimit(.minutes(10)))
 struct HopResolverTests {
-    /// The resolver of a daemon that speaks UDP and TCP, and what it answered.
+    /// The resolver of a daemon that uses UDP and TCP, and its answers.
     ///
-    /// - `@unchecked Sendable` because it is used on the loop, or when that has ended.
+    /// - `@unchecked Sendable` because it is used only on the loop, or after the loop has ended.
     private final class Desk: @unchecked Sendable {
         var resolver: HopResolver?
         let answers = Mailbox<[ResolvedHop]>()
@@ -21,7 +21,7 @@ struct HopResolverTests {
             resolver = try HopResolver(loop: loop, spoken: [.udp, .tcp], servers: servers)
         }
 
-        /// - Returns: whether it was answered within the call.
+        /// - Returns: whether the answer came within the call.
         func ask(
             _ host: String, _ port: UInt16? = nil, _ transport: Transport? = nil, isSecure: Bool = false
         ) -> Bool {
@@ -71,7 +71,7 @@ struct HopResolverTests {
         }
     }
 
-    @Test func `a name leads to all its servers in their order, without what is not spoken here`() async throws {
+    @Test func `a name leads to all its servers in order, without unsupported transports`() async throws {
         try await withDesk { bench, desk, _ in
             #expect(await bench.run { _ in desk.ask("sip.test") } == false)
             let hops = try await desk.answers.next()
@@ -96,7 +96,7 @@ struct HopResolverTests {
     }
 
     @Test(arguments: ["missing.test", "broken.test", "not a name"])
-    func `a name that leads nowhere has no address, nor has a failure`(host: String) async throws {
+    func `a name without a target has no address, and neither has a failure`(host: String) async throws {
         try await withDesk { bench, desk, _ in
             _ = await bench.run { _ in desk.ask(host, 5060) }
             try await desk.answers.expect([])
@@ -114,7 +114,8 @@ struct HopResolverTests {
         }
     }
 
-    @Test func `two that ask at once share the questions, and what is known is answered within the call`() async throws
+    @Test func `two simultaneous look-ups share the questions, and known names are answered within the call`()
+        async throws
     {
         try await withDesk { bench, desk, server in
             let areKnown = await bench.run { _ in (0..<2).map { _ in desk.ask("one.test", 5060) } }
@@ -125,7 +126,7 @@ struct HopResolverTests {
             #expect(try await desk.answers.next() == [hop])
             #expect(await bench.run { _ in desk.ask("127.0.0.2", 5060) })
             #expect(try await desk.answers.next().map(\.endpoint) == [Endpoint(Self.two, 5060)])
-            // The next question is for another name.
+            // The next question is about another name.
             _ = await bench.run { _ in desk.ask("two.test", 5060) }
             _ = try await desk.answers.next()
             var asked: [String] = []
@@ -135,7 +136,7 @@ struct HopResolverTests {
         }
     }
 
-    @Test func `whoever still waits when it goes is told that there is nothing, once`() async throws {
+    @Test func `a look-up that waits when the resolver goes gets an empty answer, once`() async throws {
         try await withDesk { bench, desk, server in
             _ = await bench.run { _ in desk.ask("silent.test", 5060) }
             _ = try await server.asked.next()
@@ -145,7 +146,7 @@ struct HopResolverTests {
         }
     }
 
-    @Test func `so is whoever waits when the loop has ended before it`() async throws {
+    @Test func `so does a look-up that waits when the loop has ended first`() async throws {
         let desk = try await withLoop { loop in
             let desk = try await Bench(loop).run { try Desk($0.loop, [Endpoint(.loopbackV4, 9)]) }
             #expect(await Bench(loop).run { _ in desk.ask("silent.test", 5060) } == false)

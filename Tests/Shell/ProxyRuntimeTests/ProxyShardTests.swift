@@ -43,10 +43,10 @@ struct ProxyShardTests {
         }
     }
 
-    @Test func `what follows from a name that is known already is done after the actions before it`() async throws {
+    @Test func `the consequences of a name that is already known come after the earlier actions`() async throws {
         try await ShardScene.with { scene in
             let phone = try await scene.places.udp("phone")
-            // What goes to the gateway comes to the phone as well, so that the order of both is seen.
+            // The phone also plays the gateway, so that the test sees the order of both.
             await scene.bench.run { _ in
                 scene.lookUps.known = [ResolvedHop(transport: .udp, endpoint: phone)]
             }
@@ -61,13 +61,13 @@ struct ProxyShardTests {
         }
     }
 
-    @Test func `what is kept of a call is the kernel's before anything is done that follows from it`() async throws {
+    @Test func `the kernel has the journal's entry of a call before its consequences are carried out`() async throws {
         try await ShardScene.with { scene in
             let phone = try await scene.places.udp("phone")
             let found = Mailbox<Bool>()
             let folder = scene.folder.path + "-calls"
             await scene.bench.run { _ in
-                // The look-up follows from the call, and is ordered together with it.
+                // The call causes the look-up, and both are ordered in the same turn.
                 scene.lookUps.whenAsked = {
                     let files = try? FileManager.default.contentsOfDirectory(atPath: folder)
                     let bytes = (files ?? []).compactMap { FileManager.default.contents(atPath: "\(folder)/\($0)") }
@@ -79,7 +79,7 @@ struct ProxyShardTests {
         }
     }
 
-    @Test func `keep-alives and STUN get no answer, and what follows them does`() async throws {
+    @Test func `keep-alives and STUN get no answer, and the message after them does`() async throws {
         try await ShardScene.with { scene in
             _ = try await scene.places.udp("phone")
             let noise: [[UInt8]] = [
@@ -87,13 +87,13 @@ struct ProxyShardTests {
             ]
             await scene.places.sendTogether(noise + [scene.options(1)], from: "phone", to: scene.udp)
             #expect(callID(try await scene.places.message("", at: "phone")) == "o1")
-            // That went to the same port: an answer to any of the others would have come before.
+            // This request goes to the same port. An answer to any of the packets before it would have come first.
             await scene.places.send(scene.options(2), from: "phone", to: scene.udp)
             #expect(callID(try await scene.places.message("", at: "phone")) == "o2")
         }
     }
 
-    @Test func `when the engine's deadline comes it is told, though nothing else happens`() async throws {
+    @Test func `the engine's deadline is reported to it, even without any other event`() async throws {
         try await ShardScene.with { scene in
             let phone = try await scene.places.udp("phone")
             let gateway = try await scene.places.udp("gateway")
@@ -115,7 +115,7 @@ struct ProxyShardTests {
             await scene.register("phone")
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
             #expect(try scene.folder.rowCounts()["binding"] == 1)
-            // What is written to a file without a name is lost at the next start.
+            // The file has no name any more, so its changes would be lost at the next start.
             try FileManager.default.removeItem(atPath: scene.folder.path)
             await scene.register("phone", 2, contact: "<sip:bob@127.0.0.1:10>")
             let refusal = try await scene.places.message("SIP/2.0 ", at: "phone")
@@ -124,10 +124,10 @@ struct ProxyShardTests {
         }
     }
 
-    @Test func `a store that takes nothing more refuses the REGISTER, and calls go on`() async throws {
+    @Test func `a store that accepts no more changes refuses the REGISTER, and calls continue`() async throws {
         try await ShardScene.with { scene in
             _ = try await scene.places.udp("phone")
-            // As when its queue is full.
+            // The store refuses changes, as it does when its queue is full.
             await scene.bench.run { _ in scene.store.close() }
             await scene.places.sendTogether([scene.options(1)], from: "phone", to: scene.udp)
             _ = try await scene.places.message("SIP/2.0 200", at: "phone")
@@ -151,7 +151,7 @@ struct ProxyShardTests {
         }
     }
 
-    @Test func `of several addresses the next is tried when nobody listens at the first`() async throws {
+    @Test func `the next of several addresses is tried if no server listens at the first`() async throws {
         try await ShardScene.with { scene in
             let phone = try await scene.places.udp("phone")
             let gateway = try await scene.places.udp("gateway")
@@ -167,7 +167,7 @@ struct ProxyShardTests {
                     ])
             }
             #expect(callID(try await scene.places.message("INVITE ", at: "gateway")) == "i1")
-            // And when that was the last, the caller hears of it before anybody's patience is over.
+            // If this was the last server, the caller gets the answer before any timeout.
             await scene.places.send(scene.invite(2, at: phone), from: "phone", to: scene.udp)
             _ = try await scene.lookUps.asked.next()
             await scene.bench.run { _ in
@@ -197,7 +197,7 @@ struct ProxyShardTests {
         }
     }
 
-    @Test func `two calls that wait for the same name go on as each is answered, and only once`() async throws {
+    @Test func `two calls that wait for the same name continue when each is answered, and only once`() async throws {
         try await ShardScene.with { scene in
             let phone = try await scene.places.udp("phone")
             let gateway = try await scene.places.udp("gateway")
@@ -239,7 +239,8 @@ struct ProxyShardTests {
 
     // MARK: Pushes
 
-    @Test func `a credential that is made within its action is told to the engine after the actions`() async throws {
+    @Test func `a credential that is made within its action is reported to the engine after the actions`() async throws
+    {
         try await ShardScene.with { scene in
             _ = try await scene.places.udp("phone")
             let token = String(repeating: "ab", count: 32)
@@ -270,9 +271,9 @@ struct ProxyShardTests {
         }
     }
 
-    @Test func `whoever asks whether a token can be pushed hears it`() async throws {
+    @Test func `the question whether a token can be pushed is answered`() async throws {
         try await ShardScene.with { scene in
-            // Google is not set up, and Apple wants nothing but calls of a token for calls.
+            // Google is not set up. Apple accepts a token for calls only for calls.
             #expect(await scene.door.canBePushed(token(.fcm, "token-1")) == false)
             let calls = PushToken(
                 provider: .apns, param: ByteString("T.app.voip"), prid: ByteString(String(repeating: "ab", count: 32)))
@@ -283,7 +284,7 @@ struct ProxyShardTests {
     // MARK: Reports
 
     @Test(arguments: [true, false])
-    func `two reports are under way at once, the others follow in their order, and each is told once`(
+    func `two reports are processed at once, the others follow in order, and each is answered once`(
         isWritable: Bool
     ) async throws {
         try await ShardScene.with { scene in

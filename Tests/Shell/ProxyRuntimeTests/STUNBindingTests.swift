@@ -17,7 +17,7 @@ struct STUNBindingTests {
     }
 
     /// The addresses of RFC 5769 sections 2.2 and 2.3.
-    @Test func `the answer says where the request came from`() throws {
+    @Test func `the answer contains the source of the request`() throws {
         let head: [UInt8] = [1, 1, 0, 12, 0x21, 0x12, 0xa4, 0x42]
         let v4 = Endpoint(IPAddress(v4: 0xc000_0201), 32853)
         #expect(
@@ -35,21 +35,21 @@ struct STUNBindingTests {
         #expect(long[3] == 24)
     }
 
-    @Test func `attributes that need not be understood do not matter, others are 420`() throws {
+    @Test func `optional attributes are ignored, and unknown required ones are 420`() throws {
         #expect(answer(request(body: [0x80, 0x22, 0, 3, 97, 98, 99, 0]))?[0...1] == [1, 1])
         let refusal = try #require(answer(request(body: [0, 3, 0, 4, 0, 0, 0, 6])))
         #expect(refusal[0...1] == [1, 0x11])
         #expect(Array(refusal[20...]) == [0, 9, 0, 4, 0, 0, 4, 20, 0, 10, 0, 2, 0, 3, 0, 0])
     }
 
-    @Test func `no answer is more than three times as long as its request, whatever that says`() {
+    @Test func `no answer is more than three times as long as its request, whatever the request contains`() {
         for count in 0...20 {
             let question = request(body: (0..<count).flatMap { [0, UInt8(3 + $0), 0, 0] })
             #expect((answer(question)?.count ?? 0) <= 3 * question.count)
         }
     }
 
-    @Test func `what is no Binding request is not answered`() {
+    @Test func `data that is no Binding request is not answered`() {
         let wrong: [[UInt8]] = [
             request(0x11), request(2), [1] + request().dropFirst(), Array(request().dropLast()), request(length: 4),
             request(body: [0x80, 0x22, 0, 9, 0, 0, 0, 0]), request(body: [0x80, 0x22]), [], [0, 1, 0, 0],

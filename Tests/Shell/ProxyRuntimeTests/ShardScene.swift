@@ -18,7 +18,7 @@ import Timekeeping
 
 @testable import ProxyRuntime
 
-/// A shard with its sockets and its store on a loop of its own; names are looked up by the test.
+/// A shard with its sockets and its store on a loop of its own. The test answers the look-ups of names.
 struct ShardScene: Sendable {
     let bench: Bench
     let shard: ProxyShard
@@ -33,7 +33,7 @@ struct ShardScene: Sendable {
 
     static let bob = AddressOfRecord(user: ByteString("bob"), host: ByteString("example.net"))
 
-    /// Phones show no password, and what is for others goes to `gateway.test`.
+    /// Runs a test with a shard. Phones need no password, and requests for other users go to `gateway.test`.
     static func with(limits: FlowLimits = FlowLimits(), _ body: (ShardScene) async throws -> Void) async throws {
         try await withLoop { loop in
             let folder = try StoreFolder()
@@ -72,7 +72,7 @@ struct ShardScene: Sendable {
         ])
     }
 
-    /// A call to somebody who is none of our users.
+    /// A call to a user who does not belong to the domain.
     func invite(_ number: Int, at source: Endpoint) -> [UInt8] {
         SIPText.invite(to: "103", from: "bob", at: source, callID: "i\(number)", branch: "i\(number)")
     }
@@ -83,12 +83,12 @@ struct ShardScene: Sendable {
         get async { await door.ask(.everything) { engine, _ in engine.bindings.count } }
     }
 
-    /// The flows that bob's devices registered on.
+    /// The flows on which bob's devices have registered.
     var flows: [Flow] {
         get async { await door.ask(.everything) { engine, now in engine.targets(of: Self.bob, now: now).map(\.flow) } }
     }
 
-    /// Looks again at every turn of the loop; the suite's time limit is the bound.
+    /// Checks the condition in each turn of the loop. The suite's time limit ends the waiting.
     func wait(until isSo: () async throws -> Bool) async throws {
         while try await !isSo() {
             try Task.checkCancellation()
@@ -99,12 +99,12 @@ struct ShardScene: Sendable {
 
 /// Look-ups that the test answers.
 ///
-/// - `@unchecked Sendable` because it is used on the loop alone.
+/// - `@unchecked Sendable` because it is used only on the loop.
 final class HeldLookUps: @unchecked Sendable {
     let asked = Mailbox<String>()
-    /// What is answered within the call; `nil` leaves it to the test.
+    /// The answer that is given within the call; `nil` if the test answers later.
     var known: [ResolvedHop]?
-    /// Called from within the action that asks.
+    /// Called within the call that asks.
     var whenAsked: () -> Void = {}
     private var waiting: [([ResolvedHop]) -> Void] = []
 
@@ -115,11 +115,11 @@ final class HeldLookUps: @unchecked Sendable {
         if let known { done(known) }
     }
 
-    /// Of the look-up that came as that one, counted from 0; as often as is wanted.
+    /// Answers the look-up with this number, counted from 0. The test may answer it several times.
     func answer(_ number: Int, with hops: [ResolvedHop]) { waiting[number](hops) }
 }
 
-/// - `@unchecked Sendable` because it is used on the loop alone.
+/// - `@unchecked Sendable` because it is used only on the loop.
 private final class ShardParts: @unchecked Sendable {
     let shard: ProxyShard
     let streams: StreamFlows
@@ -151,7 +151,7 @@ private final class ShardParts: @unchecked Sendable {
         shard.assumeIsolated { $0.start(sockets: sockets) }
     }
 
-    /// Apple is not there, and Google is not set up.
+    /// Apple cannot be reached, and Google is not set up.
     private static func pushSettings(_ folder: StoreFolder) throws -> PushSettings {
         var settings = PushSettings()
         settings.apns.enabled = true

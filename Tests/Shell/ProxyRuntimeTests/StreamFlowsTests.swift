@@ -13,17 +13,19 @@ struct StreamFlowsTests {
         await scene.bench.run { _ in scene.streams.figures[counter] }
     }
 
-    /// - Returns: whether the bytes were taken.
+    /// - Returns: whether the bytes were accepted.
     private func send(_ text: String, on flow: Flow, _ scene: ShardScene) async -> Bool {
         await scene.bench.run { _ in scene.streams.send(Array(text.utf8), on: flow) }
     }
 
-    /// A flow that means any connection to that place.
+    /// A flow that stands for any connection to that address.
     private func flow(to target: Endpoint) -> Flow {
         Flow(transport: .tcp, listener: 1, connection: 0, remote: target)
     }
 
-    /// The flow of bob's only phone, which has registered over it.
+    /// Registers bob's only phone over a connection.
+    ///
+    /// - Returns: its flow.
     private func registered(_ scene: ShardScene) async throws -> Flow {
         try await scene.places.connect("phone", to: scene.tcp)
         await scene.register("phone", transport: .tcp)
@@ -33,7 +35,7 @@ struct StreamFlowsTests {
 
     // MARK: Input
 
-    @Test func `a message is whole when its last byte has come, and the next may have come with it`() async throws {
+    @Test func `a message is complete with its last byte, and the next may come with it`() async throws {
         try await ShardScene.with { scene in
             let client = try await TCPClient.connected(to: scene.tcp, on: scene.bench.loop)
             let (first, others) = (scene.options(1), [2, 3].map { scene.options($0) })
@@ -61,7 +63,8 @@ struct StreamFlowsTests {
         }
     }
 
-    @Test func `what cannot be cut is answered and ends the connection, whatever comes behind it`() async throws {
+    @Test func `a stream that cannot be cut into messages is answered and ends, and the rest is ignored`() async throws
+    {
         try await ShardScene.with { scene in
             let client = try await TCPClient.connected(to: scene.tcp, on: scene.bench.loop)
             let (good, next) = (scene.options(1), scene.options(3))
@@ -78,7 +81,7 @@ struct StreamFlowsTests {
 
     // MARK: Connections of ours
 
-    @Test func `what is sent before a connection stands goes over it in order, and the next takes the same one`()
+    @Test func `messages that are sent before a connection is open leave in order, and the next uses the same one`()
         async throws
     {
         try await ShardScene.with { scene in
@@ -105,19 +108,19 @@ struct StreamFlowsTests {
         }
     }
 
-    @Test func `where nobody listens the bytes are taken, and the connection counts as ended`() async throws {
+    @Test func `if no server listens, the bytes are accepted, and the connection counts as ended`() async throws {
         try await ShardScene.with { scene in
             let nobody = try await scene.places.freePort()
             #expect(await send("one", on: flow(to: nobody), scene))
             try await scene.wait { await figure(.flowClosed, scene) == 1 }
-            // It is not held to be there.
+            // The failed connection is not remembered as open.
             #expect(await send("two", on: flow(to: nobody), scene))
             #expect(await figure(.flowOpened, scene) == 2)
         }
     }
 
     @Test(arguments: [true, false])
-    func `in a full table a connection of ours takes the place of a stranger, and of nobody else`(
+    func `in a full table a connection of the daemon replaces a stranger's, and no other`(
         isStranger: Bool
     ) async throws {
         var limits = FlowLimits()
@@ -139,7 +142,8 @@ struct StreamFlowsTests {
 
     // MARK: The end
 
-    @Test func `a flow whose connection has gone takes nothing, opens nothing, and its device sleeps`() async throws {
+    @Test func `a flow whose connection has gone accepts no bytes and opens none, and its device sleeps`() async throws
+    {
         try await ShardScene.with { scene in
             let flow = try await registered(scene)
             #expect(await send("hello", on: flow, scene))
@@ -153,7 +157,7 @@ struct StreamFlowsTests {
     }
 
     @Test(arguments: [true, false])
-    func `a connection that ends while bytes wait for its peer is told of once, whoever ended it`(
+    func `a connection that ends while bytes wait for its peer is reported once, by whichever side`(
         isTooMuch: Bool
     ) async throws {
         try await ShardScene.with { scene in
@@ -167,12 +171,12 @@ struct StreamFlowsTests {
             _ = try await client.text { $0.contains("SIP/2.0 200") }
             await client.setReading(false)
             let flow = try #require(await scene.flows.first)
-            // As much as may wait, and more than the kernel takes of it.
+            // As many bytes as may wait. The kernel accepts only a part of them.
             let much = String(repeating: "x", count: (8 << 20) - 4096)
             #expect(await send(much, on: flow, scene))
             #expect(await scene.flows.map(\.isConnection) == [true])
             if isTooMuch {
-                // Taken, since the peer is told to be gone later, and not from within.
+                // The bytes are accepted. The end of the connection is reported later, and not within the call.
                 let isThere = await scene.bench.run { _ in
                     scene.streams.send(Array(much.utf8), on: flow) && scene.streams.figures[.flowClosed] == 0
                 }
@@ -188,7 +192,7 @@ struct StreamFlowsTests {
         }
     }
 
-    @Test func `new limits hold for connections that stand`() async throws {
+    @Test func `new limits apply to open connections`() async throws {
         var limits = FlowLimits()
         limits.firstRequest = .seconds(3600)
         limits.authentication = nil

@@ -16,14 +16,14 @@ import Timekeeping
 
 @Suite("Feedback service", .timeLimit(.minutes(10)))
 struct FeedbackServiceTests {
-    /// A server that asks for our certificate, sends what it has in slices, and closes.
+    /// A server that asks for the client's certificate, sends its data in slices, and closes the connection.
     private final class Server: @unchecked Sendable {
         private(set) var endpoint = Endpoint(.loopbackV4, 0)
         private(set) var connections = 0
         private var listener: StreamListener?
         private var open: [StreamConnection] = []
         private let slices: [[UInt8]]
-        /// Does not close by itself.
+        /// Whether the server keeps the connection open.
         var stays = false
 
         init(_ slices: [[UInt8]], certificates: Certificates, on loop: EventLoop) throws {
@@ -83,7 +83,7 @@ struct FeedbackServiceTests {
         }
     }
 
-    /// What the contacts were asked for, and what they answered.
+    /// The requests for contacts, and their answers.
     private final class Contacts: @unchecked Sendable {
         var asked: [[ByteString: UInt32]] = []
         var answers: [DeadTokenFindings] = []
@@ -102,12 +102,14 @@ struct FeedbackServiceTests {
         ByteString(String(repeating: byte < 16 ? "0\(String(byte, radix: 16))" : String(byte, radix: 16), count: 32))
     }
 
-    /// - `@unchecked Sendable` because the loop alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     private struct Kept: @unchecked Sendable {
         let service: FeedbackService
     }
 
-    /// Runs one round against a server and gives its report.
+    /// Runs one round against a server.
+    ///
+    /// - Returns: its report.
     private func report(
         of slices: [[UInt8]], contacts: Contacts, change: @Sendable (inout PushSettings) -> Void = { _ in },
         _ body: (FeedbackReport, _ server: Server) -> Void
@@ -143,7 +145,7 @@ struct FeedbackServiceTests {
         findings.matched = [Self.token(1), Self.token(2)]
         contacts.answers = [findings]
         let bytes = Self.record(1000, 1) + Self.record(2000, 2) + Self.record(3000, 1) + Self.record(0x8000_0001, 3)
-        // Cut within a record, and one that ends too early.
+        // A stream that ends in the middle of a record, and one that ends too early.
         let slices = [Array(bytes[..<50]), Array(bytes[50..<51]), Array(bytes[51...]) + [0, 0, 1]]
         try await report(of: slices, contacts: contacts) { report, _ in
             #expect(report.records == 4)
@@ -181,7 +183,7 @@ struct FeedbackServiceTests {
         }
     }
 
-    @Test func `what came before an impossible record counts`() async throws {
+    @Test func `records before an impossible one count`() async throws {
         let contacts = Contacts()
         let bytes = Self.record(1, 1) + [0, 0, 0, 1, 2, 0] + [UInt8](repeating: 7, count: 100)
         try await report(of: [Self.record(9, 9), bytes], contacts: contacts) { report, _ in
@@ -192,10 +194,10 @@ struct FeedbackServiceTests {
         }
     }
 
-    @Test func `a server that is not who it should be is not believed`() async throws {
+    @Test func `a server with a wrong certificate is refused`() async throws {
         let contacts = Contacts()
         try await report(of: [Self.record(1, 1)], contacts: contacts) { settings in
-            // The client's own certificate has signed nothing but itself.
+            // The client's own certificate has signed only itself.
             settings.apns.feedback.caFile = settings.apns.certFile
         } _: { report, _ in
             #expect(report.records == 0)
@@ -204,7 +206,7 @@ struct FeedbackServiceTests {
         }
     }
 
-    @Test func `a server that is not there is told, and the next one is asked`() async throws {
+    @Test func `a server that cannot be reached is reported, and the next one is asked`() async throws {
         let contacts = Contacts()
         try await report(of: [Self.record(1, 1)], contacts: contacts) { settings in
             var second = settings.apns
@@ -218,7 +220,7 @@ struct FeedbackServiceTests {
         }
     }
 
-    @Test func `who asks during a round gets its report`() async throws {
+    @Test func `a request during a round gets its report`() async throws {
         try await withFolder { folder in
             let certificates = try Certificates(folder)
             try await withLoop { loop in

@@ -53,7 +53,7 @@ struct AcrobitsServiceTests {
         (#"{"status":500,"times":1}"#, .accepted(nil)), (#"{"status":503,"times":1}"#, .accepted(nil)),
         (#"{"status":403,"reason":"no"}"#, .credentialsRefused("no")),
     ])
-    func `what goes wrong has its consequence`(plan: String, expected: PushOutcome) async throws {
+    func `each error has its consequence`(plan: String, expected: PushOutcome) async throws {
         try await withAllProviders(plans: ["T2sx": plan]) { (bench, _) async throws in
             await bench.send(1, to: acrobits())
             #expect(try await bench.outcomes.next().1 == expected)
@@ -63,7 +63,7 @@ struct AcrobitsServiceTests {
 
 @Suite("Pushes to servers of the operator's own, over TLS", .timeLimit(.minutes(10)))
 struct GatewayServiceTests {
-    @Test func `they get what the template says, signed with both secrets`() async throws {
+    @Test func `they get the text of the template, signed with both secrets`() async throws {
         for secret in ["new", "old"] {
             try await withAllProviders(changing: { settings, url in
                 settings.http = try gatewaySettings(url, "secret: new\n    previous-secret: old")
@@ -81,7 +81,8 @@ struct GatewayServiceTests {
         }
     }
 
-    @Test func `a receiver with another secret refuses us, and without a secret nothing is signed`() async throws {
+    @Test func `a receiver with another secret refuses the push, and without a secret nothing is signed`() async throws
+    {
         try await withAllProviders(changing: { settings, url in
             settings.http = try gatewaySettings(url, "secret: new")
         }) { (bench, providers) async throws in

@@ -5,7 +5,7 @@ import PushDelivery
 import Telemetry
 import Testing
 
-/// Notifications beside calls, at a provider without TLS: 32 requests at a time, of which notifications get eight.
+/// Notifications and calls share a provider without TLS: 32 requests at a time, eight of them for notifications.
 @Suite("Delivery of notifications", .timeLimit(.minutes(10)))
 struct NotificationDeliveryTests {
     private func withService(
@@ -18,7 +18,7 @@ struct NotificationDeliveryTests {
                 let url = try await provider.listen()
                 let bench = PushBench(loop)
                 var settings = try folder.settings(url)
-                // Longer than a test may take, however busy the machine is.
+                // Longer than any test takes, even on a busy machine.
                 settings.requestTimeout = .seconds(60)
                 try await bench.start(settings)
                 try await body(bench, provider)
@@ -28,7 +28,7 @@ struct NotificationDeliveryTests {
         }
     }
 
-    @Test func `a call overtakes all but the few that are under way`() async throws {
+    @Test func `a call overtakes all notifications except the few in flight`() async throws {
         try await withService(reply: { _, _ in .silence }) { (bench, provider) async throws in
             await bench.notify(1...500, at: token(.apns, "AB"))
             await bench.send(501, to: token(.apns, "CD"), life: .seconds(60))
@@ -55,9 +55,9 @@ struct NotificationDeliveryTests {
         }
     }
 
-    @Test func `those that cannot be sent make way for the others`() async throws {
+    @Test func `notifications that cannot be sent make way for the others`() async throws {
         try await withService(reply: { _, _ in .answer(200) }) { (bench, _) async throws in
-            // By a token for calls there is no notification.
+            // A token for calls gets no notifications.
             let calls = PushToken(
                 provider: .apns, param: ByteString("T.com.example.phone.voip"), prid: token(.apns, "AB").prid)
             await bench.notify(1...2000, at: calls)
@@ -71,7 +71,7 @@ struct NotificationDeliveryTests {
         }
     }
 
-    @Test func `ten thousand at a time, and calls have their places all the same`() async throws {
+    @Test func `ten thousand notifications at a time leave calls their share`() async throws {
         try await withService(reply: { request, _ in
             request.path.hasSuffix("cd") ? .answer(200) : .silence
         }) { bench, _ in
@@ -86,13 +86,13 @@ struct NotificationDeliveryTests {
         }
     }
 
-    @Test func `one that is taken back leaves the queue, and one that is under way keeps its place`() async throws {
+    @Test func `a withdrawn notification leaves the queue, and one in flight keeps its place`() async throws {
         try await withService(reply: { _, _ in .silence }) { (bench, provider) async throws in
             await bench.notify(1...10, at: token(.apns, "AB"))
             for _ in 1...8 { _ = try await provider.requests.next() }
             await bench.cancel(1)
             await bench.cancel(9)
-            // What the provider says of the first still counts.
+            // The provider's answer to the first one still counts.
             #expect(await bench.notificationRoom == 10_000 - 9)
         }
     }

@@ -12,7 +12,7 @@ func withProviders(
     try await withProviders(plans: plans, settings: { settings, _, _ in changing(&settings) }, body)
 }
 
-/// The same with Web Push and Acrobits' mediator switched on, and with the URL for servers of one's own.
+/// The same with Web Push and Acrobits' mediator switched on. `changing` also gets the URL of the test's servers.
 func withAllProviders(
     plans: [String: String] = [:], changing: (inout PushSettings, String) throws -> Void = { _, _ in },
     _ body: (PushBench, Providers) async throws -> Void

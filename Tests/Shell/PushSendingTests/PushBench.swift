@@ -10,24 +10,24 @@ import Telemetry
 import TestSupport
 import Timekeeping
 
-/// A push service on a loop, with a dispatcher that gives it orders, and the outcomes.
+/// A push service on a loop, with a dispatcher that gives it orders. The outcomes go to a mailbox.
 actor PushBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     nonisolated let outcomes = Mailbox<(PushID, PushOutcome)>()
-    /// Made, used and released on the loop.
+    /// Created, used and released on the loop.
     private var service: PushService?
     private var dispatcher: PushDispatcher?
     private var timer: LoopTimer?
     private var actions: [PushDispatcher.Action] = []
-    /// What the service told from within an order.
+    /// The events that the service reported within an order.
     private var waiting: [PushDispatcher.Event] = []
     private var isFollowing = false
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    func start(_ settings: PushSettings) throws {
-        let service = try PushService(loop: loop, settings: settings, log: .silent)
+    func start(_ settings: PushSettings, log: Log = .silent) throws {
+        let service = try PushService(loop: loop, settings: settings, log: log)
         service.happened = { [weak self] event in
             self?.assumeIsolated { bench in
                 bench.waiting.append(event)
@@ -39,12 +39,19 @@ actor PushBench {
         self.service = service
     }
 
+    /// As a daemon at SIGHUP.
+    func reload(_ settings: PushSettings) {
+        service?.reload(settings)
+        if let service { dispatcher?.credentialsChanged(service.setup.credentials, now: loop.moment) }
+        follow()
+    }
+
     private func timePassed() {
         dispatcher?.timePassed(now: loop.moment)
         follow()
     }
 
-    /// Has the service do what the dispatcher orders, as a shard does.
+    /// Passes the dispatcher's orders to the service, as a shard does.
     private func follow() {
         guard !isFollowing, let dispatcher, let service else { return }
         isFollowing = true
@@ -88,12 +95,12 @@ actor PushBench {
         follow()
     }
 
-    /// Many in one turn of the loop.
+    /// Many orders in one turn of the loop.
     func send(_ numbers: ClosedRange<UInt64>, to token: PushToken) {
         for number in numbers { send(number, to: token) }
     }
 
-    /// Both in one turn of the loop.
+    /// Both orders in one turn of the loop.
     func sendAndCancel(_ number: UInt64, to token: PushToken) {
         send(number, to: token)
         cancel(number)
@@ -103,14 +110,14 @@ actor PushBench {
 
     var notificationRoom: Int { dispatcher?.notificationRoom ?? 0 }
 
-    /// Many in one turn of the loop.
+    /// Many orders in one turn of the loop.
     func notify(_ numbers: ClosedRange<UInt64>, at token: PushToken) {
         for number in numbers { send(number, to: token, .notification, life: .seconds(60)) }
     }
 
     var counters: CounterSet { dispatcher?.figures ?? CounterSet() }
 
-    /// Of one app.
+    /// The orders of one app.
     func report(_ app: String) -> PushAppReport {
         dispatcher?.reports.first { $0.app.name == app }?.report ?? PushAppReport()
     }

@@ -20,7 +20,7 @@ private func apple(_ number: Int, param: String = "T.com.example.phone") -> Push
 @Suite("Push service when providers fail, over HTTP/2 and TLS", .timeLimit(.minutes(10)))
 struct PushFaultTests {
     @Test(arguments: ["goaway", "reset"])
-    func `nothing is lost or doubled when connections end under load`(fault: String) async throws {
+    func `no push is lost or doubled when connections end under load`(fault: String) async throws {
         let faulty = (1...10).map { $0 * 37 }
         let plans = Dictionary(
             uniqueKeysWithValues: faulty.map { (apple($0).prid.string, #"{"action":"\#(fault)","times":1}"#) })
@@ -29,8 +29,8 @@ struct PushFaultTests {
             for _ in 1...400 { #expect(try await bench.outcomes.next().1.isAccepted) }
             let accepted = await providers.records.filter { $0.status == 200 }
             #expect(Set(accepted.map(\.token)).count == 400)
-            // Who is refused by GOAWAY was not looked at. What a broken connection leaves unanswered may have been: it
-            // comes again under its name, so that Apple shows it once.
+            // A push that GOAWAY refuses was not processed. A push on a broken connection may have been processed. It
+            // is sent again with the same id, so that Apple shows it once.
             if fault == "goaway" { #expect(accepted.count == 400) }
             #expect(Set(accepted.map { "\($0.token) \($0.headers["apns-id"] ?? "")" }).count == 400)
         }
@@ -46,7 +46,7 @@ struct PushFaultTests {
             settings.apns.apps = ["second": second, "third": third]
         }) { (bench, providers) async throws in
             for (number, app) in ["phone", "second", "third", "second"].enumerated() {
-                await bench.send(UInt64(number), to: apple(number, param: "T.com.example.\(app)"))
+                await bench.send(UInt64(number), to: apple(number + 1, param: "T.com.example.\(app)"))
                 #expect(try await bench.outcomes.next().1.isAccepted)
             }
             let records = await providers.records
@@ -55,7 +55,7 @@ struct PushFaultTests {
                     == ["phone", "second", "third", "second"].map { "com.example.\($0)" })
             #expect(records[0].credential == records[1].credential)
             #expect(records[0].credential != records[2].credential)
-            // Apple takes one team on a connection: apps do not share theirs.
+            // Apple accepts one team on a connection, so apps do not share their connections.
             #expect(Set(records.map(\.connection)).count == 3)
             #expect(records[1].connection == records[3].connection)
         }
@@ -73,7 +73,7 @@ struct PushFaultTests {
                 settings.apns.apps = ["second": second]
             }
         ) { (bench, _) async throws in
-            // More than the slow app's share waits for it.
+            // More pushes than the slow app's share allows wait for it.
             for number in 1...50 {
                 await bench.send(UInt64(number), to: apple(number, param: "T.com.example.second"))
             }
@@ -86,12 +86,12 @@ struct PushFaultTests {
         }
     }
 
-    /// What else is in the store, from before tokens were looked at, goes nowhere.
+    /// Invalid tokens that are in the store, from versions that did not check them, go to no provider.
     @Test(arguments: [
         "/topics/all", #"quo"te"#, "line\r\nsmuggled: yes", "%0d%0a", "a/b/../c", "{{token}}", "\u{0}\u{1}",
         "\u{1F4DE}",
     ])
-    func `a token that is none of Google's or Apple's is not sent`(text: String) async throws {
+    func `a token that Google or Apple cannot have made is not sent`(text: String) async throws {
         try await withProviders { (bench, providers) async throws in
             await bench.send(1, to: token(.fcm, text))
             await bench.send(2, to: PushToken(provider: .apns, param: .empty, prid: ByteString(text)))
@@ -156,7 +156,7 @@ struct PushFaultTests {
                 try await bench.start(settings)
                 await bench.send(1, to: apple(1), life: .seconds(1))
                 let outcome = try await bench.outcomes.next().1
-                // Past TLS, the sandbox misses the token that it wants of everybody.
+                // After TLS, the sandbox asks for the authorization token, which it wants from every client.
                 #expect((outcome == .credentialsRefused("MissingProviderToken")) == showsIt)
                 #expect(await providers.records.count == (showsIt ? 1 : 0))
                 await bench.close()

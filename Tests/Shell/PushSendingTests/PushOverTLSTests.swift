@@ -54,7 +54,7 @@ struct PushOverTLSTests {
         ),
         (#"{"status":403,"reason":"InvalidProviderToken"}"#, .credentialsRefused("InvalidProviderToken")),
     ])
-    func `what goes wrong at Apple has its consequence`(plan: String, expected: PushOutcome) async throws {
+    func `each error of Apple has its consequence`(plan: String, expected: PushOutcome) async throws {
         try await withProviders(plans: [phone: plan]) { (bench, _) async throws in
             await bench.send(1, to: token(.apns, phone))
             let outcome = try await bench.outcomes.next().1
@@ -62,7 +62,7 @@ struct PushOverTLSTests {
         }
     }
 
-    @Test func `a provider with a certificate of somebody else gets nothing`() async throws {
+    @Test func `a provider with a foreign certificate gets nothing`() async throws {
         try await withFolder { folder in
             try await withLoop { loop in
                 let theirs = try SelfSignedCertificate(hosts: ["127.0.0.1"])

@@ -12,7 +12,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Runs a push service against a provider that answers as `reply` says.
+/// Runs a push service against a provider whose answers come from `reply`.
 private func withService(
     changing change: (inout PushSettings) -> Void = { _ in },
     reply: @escaping @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply,
@@ -96,16 +96,16 @@ struct PushServiceTests {
         }
     }
 
-    @Test func `Google's access token is there before the first push, and is renewed ahead of its end`() async throws {
+    @Test func `Google's access token is ready before the first push, and is renewed before its end`() async throws {
         try await withService(reply: { request, before in
-            // The first lives for a second: half of it is used.
+            // The first token lives for a second, and half of that is over.
             isToken(request)
                 ? .answer(200, before == 0 ? #"{"access_token":"ya29.a","expires_in":1}"# : grant) : .answer(200)
         }) { (bench, provider) async throws in
             await bench.keepReady()
             #expect(try await provider.requests.next().path == "/token")
             #expect(try await provider.requests.next().path == "/token")
-            // The answer to the second may still be on its way.
+            // The answer to the second request may not have arrived yet.
             var credential: String?
             for number in 1...100 where credential != "Bearer ya29.x" {
                 await bench.send(UInt64(number), to: token(.fcm, "T"))
@@ -165,7 +165,7 @@ struct PushServiceTests {
         }
     }
 
-    @Test func `a bad token counts once Apple has taken another`() async throws {
+    @Test func `a bad token counts once Apple has accepted another`() async throws {
         try await withService(reply: { request, _ in
             request.path.hasSuffix("bad") ? .answer(400, #"{"reason":"BadDeviceToken"}"#) : .answer(200)
         }) { (bench, _) async throws in
@@ -204,7 +204,7 @@ struct PushServiceTests {
         }
     }
 
-    @Test func `nothing is tried past the deadline`() async throws {
+    @Test func `no attempt is made after the deadline`() async throws {
         try await withService(reply: { _, _ in
             .answer(503, headers: "retry-after: 1\r\n")
         }) { (bench, provider) async throws in
@@ -236,7 +236,7 @@ struct PushServiceTests {
 
     // MARK: Credentials
 
-    @Test func `a token of ours that is refused although it is fresh is not made again and again`() async throws {
+    @Test func `a fresh provider token that is refused is not made again and again`() async throws {
         try await withService(reply: { _, _ in
             .answer(403, #"{"reason":"ExpiredProviderToken"}"#)
         }) { (bench, provider) async throws in
@@ -249,7 +249,8 @@ struct PushServiceTests {
         }
     }
 
-    @Test func `a token service that refuses us ends all who wait, and is left alone for a while`() async throws {
+    @Test func `a token service that refuses ends all pushes that wait, and gets no request for a while`() async throws
+    {
         try await withService(reply: { _, _ in
             .answer(400, #"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#)
         }) { (bench, provider) async throws in
@@ -290,7 +291,7 @@ struct PushServiceTests {
         }
     }
 
-    @Test func `a push that was sent is not taken back, and the provider's answer makes room for the next`()
+    @Test func `a sent push is not withdrawn, and the provider's answer makes room for the next`()
         async throws
     {
         try await withService(
@@ -300,7 +301,7 @@ struct PushServiceTests {
             },
             reply: { _, _ in .answer(200) }
         ) { (bench, provider) async throws in
-            // Both in one turn of the loop: the provider has no chance to answer before.
+            // Both in one turn of the loop, so that the provider cannot answer in between.
             await bench.sendAndCancel(1, to: token(.apns, "AA"))
             await bench.send(2, to: token(.apns, "BB"))
             let taken = try await bench.outcomes.next()
@@ -341,7 +342,7 @@ struct PushServiceTests {
         }
     }
 
-    @Test func `a refusal is told although the push is taken back meanwhile`() async throws {
+    @Test func `a refusal is reported although the push was withdrawn`() async throws {
         try await withService(
             changing: { $0.apns.topics = [] },
             reply: { _, _ in .answer(200) }

@@ -35,17 +35,17 @@ struct WebPushServiceTests {
             #expect(records[1].type == "missed_calls")
             #expect(records[1].headers["urgency"] == "normal")
             #expect(records[1].headers["content-encoding"] == "aes128gcm")
-            // One token for many requests.
+            // One authorization token for many requests.
             #expect(records[0].credential == records[1].credential)
             #expect(await bench.report("webpush").sent == 2)
         }
     }
 
-    @Test func `without keys, or with keys that are none, a device is woken without payload`() async throws {
+    @Test func `without keys, or with invalid ones, a device is woken without payload`() async throws {
         try await withAllProviders { (bench, providers) async throws in
             let subscription = try await providers.subscribe("s1")
             await bench.send(1, to: device(subscription, keyed: false))
-            // Of the right length, but no point on the curve.
+            // The length is right, but this is no point on the curve.
             let none = String(repeating: "A", count: 87) + "." + String(repeating: "A", count: 22)
             await bench.send(
                 2, to: PushToken(provider: .webPush, param: ByteString(none), prid: ByteString(subscription.url)))
@@ -61,7 +61,7 @@ struct WebPushServiceTests {
         (#"{"status":503,"times":1}"#, .accepted(nil)), (#"{"status":429,"times":1}"#, .accepted(nil)),
         (#"{"status":202}"#, .accepted(nil)),
     ])
-    func `what goes wrong has its consequence`(plan: String, expected: PushOutcome) async throws {
+    func `each error has its consequence`(plan: String, expected: PushOutcome) async throws {
         try await withAllProviders(plans: ["s1": plan]) { (bench, providers) async throws in
             let subscription = try await providers.subscribe("s1")
             await bench.send(1, to: device(subscription))
@@ -69,7 +69,7 @@ struct WebPushServiceTests {
         }
     }
 
-    @Test func `a subscription for another's key refuses us`() async throws {
+    @Test func `a subscription for a foreign key refuses the push`() async throws {
         try await withAllProviders { (bench, providers) async throws in
             let other = String(decoding: Base64.url.encode(try P256KeyPair().publicKey), as: UTF8.self)
             await bench.send(1, to: device(try await providers.subscribe("s1", sender: other)))
@@ -86,17 +86,17 @@ struct WebPushServiceTests {
         }
     }
 
-    // MARK: Ways
+    // MARK: Connections
 
     @Test func `a silent push service does not delay another`() async throws {
         try await withLoop { loop in
-            // It never says a word of TLS.
+            // The server never sends any byte of TLS.
             let silent = FakeProvider(loop) { _, _ in .silence }
             let authority = try await silent.listen().dropFirst("http://".count)
             try await withAllProviders(
                 changing: { settings, url in
                     settings.webPush.limits.requests = 1
-                    // Longer than the test may take, however busy the machine is.
+                    // Longer than the test takes, even on a busy machine.
                     settings.requestTimeout = .seconds(60)
                     settings.webPush.hosts = try hosts([String(authority), String(url.dropFirst("https://".count))])
                 }
@@ -116,8 +116,8 @@ struct WebPushServiceTests {
         }
     }
 
-    /// Phones name the origins: many of them must cost neither memory nor the others' pushes.
-    @Test func `more push services than there are ways for are served all the same`() async throws {
+    /// Phones name the origins. A large number of them must not use much memory or delay the pushes of others.
+    @Test func `more push services than connections are all served`() async throws {
         try await withAllProviders(
             changing: { settings, url in
                 let closed = (1...200).map { "127.0.0.1:\($0)" }

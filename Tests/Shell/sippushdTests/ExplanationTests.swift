@@ -39,7 +39,7 @@ private func lines(_ record: TimelineRecord) -> [String] {
 
 @Suite("explain, in words")
 struct ExplanationTests {
-    @Test func `what the app said of the push`() {
+    @Test func `the app's marks of the push`() {
         let record = record {
             $0.tries = 1
             $0.answer = .accepted
@@ -141,6 +141,35 @@ struct ExplanationTests {
             ])
     }
 
+    @Test func `a paused provider is said of the user, the device and the call, with the cure`() {
+        var report = report([record { $0.delivery = .none }])
+        report.contacts = [
+            ExplainReport.ContactReport(
+                device: 71, deviceName: DeviceID(rawValue: 71).name, token: "fcm:abcd…(152)", switchedOff: nil,
+                paused: "fcm", hasPushParameters: true, isReported: false, registeredAt: report.date,
+                expiresAt: Seconds(milliseconds: report.date.milliseconds + 600_000))
+        ]
+        report.providers = [ProviderReport(name: "fcm", isEnabled: true, isPaused: true)]
+        let lines = Explanation(report).lines
+        #expect(lines.contains { $0.hasPrefix("  device r2rp2 (not pushed: provider fcm is paused): registered") })
+        #expect(lines.contains("Provider fcm is paused: sippushd provider resume fcm"))
+    }
+
+    @Test func `a contact that ended with its provider`() {
+        var ended = TimelineRecord(
+            id: RecordID(rawValue: 1), kind: .contact, user: ByteString("bob"), host: ByteString("example.net"),
+            device: 71, callRef: nil, callID: .empty, calls: 0, requestedAt: start, omission: nil, app: "fcm")
+        ended.delivery = .none
+        ended.end = .providerOff
+        ended.steps.ended = 0
+        #expect(
+            lines(ended) == [
+                "Contact of bob@example.net, 2026-11-21 10:12:03.120 UTC",
+                "  0 ms     the contact of device r2rp2 ended", "  0 ms     the provider was switched off",
+                "  => The phone must register again to be called. Pushes wake it after sippushd provider enable fcm.",
+            ])
+    }
+
     @Test func `a user without a contact`() {
         var report = report()
         report.keepsTimeline = false
@@ -152,7 +181,7 @@ struct ExplanationTests {
             ])
     }
 
-    @Test func `nobody of that name, no such call`() {
+    @Test func `no user with that name, no such call`() {
         #expect(report(isKnown: false).isEmpty)
         #expect(
             Explanation(report(isKnown: false)).lines == [
@@ -164,7 +193,7 @@ struct ExplanationTests {
             ])
     }
 
-    @Test func `a notification for two devices, of which one got none`() {
+    @Test func `a notification for two devices, one of which got none`() {
         let code = PushCode(high: 1, low: 2)
         func notification(_ device: DeviceID, _ omission: TimelineRecord.Omission? = nil) -> TimelineRecord {
             TimelineRecord(
@@ -201,7 +230,7 @@ struct ExplanationTests {
         #expect(lines.first?.hasPrefix("Call a84b4c76e66710@pbx for bob@example.net from 192.0.2.7:5060, ") == true)
         #expect(try #require(lines.dropFirst().first).contains("407"))
         #expect(lines.contains { $0.hasPrefix("  => ") } == (refusal != .draining))
-        #expect(!lines.contains { $0.contains("under way") && $0.contains("still") })
+        #expect(!lines.contains { $0.contains("not finished yet") })
         if refusal == .notTrusted {
             #expect(
                 lines.last
@@ -248,6 +277,7 @@ struct ExplanationTests {
             case .tooManyCalls: "too many calls were waiting, the caller got 480"
             case .ordinaryContact: "device r2rp2 is an ordinary contact, it gets the INVITE without a push"
             case .providerOff: "fcm is switched off, so device r2rp2 gets the INVITE without a push"
+            case .providerPaused: "fcm is paused, so device r2rp2 got no push, and the call waits for it"
             case .justRegistered: "device r2rp2 had just registered, it gets the INVITE without a push"
             case .deviceLimit: "device r2rp2 had too many pushes, so none was sent, and the call waits for it"
             case .callerLimit: "its caller woke too many phones, so device r2rp2 got no push, and the call waits"
@@ -270,6 +300,7 @@ struct ExplanationTests {
         (.noSuitableToken, nil, "the phone gave no token for this kind of push"),
         (.queueFull, nil, "not sent: too many pushes wait"),
         (.noApp, nil, "not sent: the token belongs to no app in the settings"),
+        (.paused, nil, "not sent: the provider is paused"),
     ])
     func `every answer has a sentence`(answer: TimelineRecord.Answer, status: Int?, sentence: String) {
         let lines = lines(
@@ -303,7 +334,7 @@ struct ExplanationTests {
         #expect(try #require(lines.last).hasPrefix("  => Check \(key)"))
     }
 
-    @Test func `tries are told`() {
+    @Test func `attempts are listed`() {
         let twice = lines(
             record {
                 $0.tries = 3
@@ -328,7 +359,7 @@ struct ExplanationTests {
         #expect(lines.contains { $0.hasPrefix("  500 ms") } == (end != .notOffered))
     }
 
-    @Test func `a phone that does not come says where to look`() throws {
+    @Test func `the explanation of a phone that does not come names the next steps`() throws {
         func advice(_ change: (inout TimelineRecord) -> Void) throws -> String {
             let lines = lines(
                 record {
@@ -380,7 +411,7 @@ struct ExplanationTests {
         #expect(try #require(Explanation(report).lines.last).hasPrefix("  => The phone registered 1500 ms too late"))
     }
 
-    @Test func `two phones of one call are told together`() {
+    @Test func `two phones of one call are explained together`() {
         let first = record {
             $0.answer = .accepted
             $0.steps.answered = 80
@@ -405,7 +436,7 @@ struct ExplanationTests {
             ])
     }
 
-    @Test func `what is under way and what was missed`() {
+    @Test func `open calls and missed calls`() {
         var missed = TimelineRecord(
             id: RecordID(rawValue: 3), kind: .missedCalls, user: ByteString("bob"), host: ByteString("example.net"),
             device: 71, callRef: CallRef(rawValue: 1), callID: .empty, calls: 3, requestedAt: start, omission: nil,

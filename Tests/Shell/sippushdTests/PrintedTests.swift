@@ -2,9 +2,9 @@ import Testing
 
 @testable import sippushd
 
-@Suite("What a package prints with the program")
+@Suite("Output for packages")
 struct PrintedTests {
-    @Test func `the manual page tells of each command and option`() {
+    @Test func `the manual page contains each command and option`() {
         let page = ManPage.program.text(date: "2026-11-26")
         for command in commands {
             #expect(page.contains("\n.SS \(roff(command.name))\n"))
@@ -13,7 +13,7 @@ struct PrintedTests {
         }
     }
 
-    @Test func `the manual page of the settings tells of groups and their keys`() {
+    @Test func `the manual page of the settings contains groups and their keys`() {
         let page = ManPage.settings.text(date: "2026-11-26")
         #expect(page.hasPrefix(".TH SIPPUSHD.YAML 5 2026-11-26 \"sippushd "))
         for key in [
@@ -48,7 +48,7 @@ struct PrintedTests {
 
     @Test func `a help text cannot leave its quotes`() {
         for script in [Completion.zsh.script, Completion.fish.script] {
-            // An apostrophe of a sentence, as each shell writes it.
+            // An apostrophe in a sentence, in the notation of each shell.
             #expect(script.contains("user\\'s devices") || script.contains("user'\\''s devices"))
         }
     }

@@ -8,7 +8,7 @@ extension HTTPSession {
         self.init(on: loop, limits: limits, over: [HTTP2Transport.self, HTTP1Transport.self])
     }
 
-    /// Sends the request from any task. Cancelling the task cancels the request.
+    /// Sends a request and waits for the response, from any task. Cancelling the task cancels the request.
     package nonisolated func response(
         to request: HTTPClientRequest
     ) async throws(HTTPClientError) -> HTTPClientResponse {

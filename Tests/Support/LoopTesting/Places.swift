@@ -4,7 +4,8 @@ package import Reactor
 import ScenarioReplay
 import Testing
 
-/// Phones, PBXs and bystanders on real sockets: whatever reaches one of them is told with the name of its place.
+/// Phones, PBXs and other peers on real sockets, each with a name. Every message that one of them receives is reported
+/// with this name.
 package actor Places {
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -13,7 +14,7 @@ package actor Places {
     private var reserved: [ReservedPort] = []
     private var connections: [StreamConnection] = []
     private var phones: [String: StreamConnection] = [:]
-    /// Those of them that are browsers.
+    /// The WebSocket state of the peers that are browsers.
     private var browsers: [String: WebSocketFrames] = [:]
     package nonisolated let messages = Mailbox<(place: String, text: String)>()
     package nonisolated let closed = Mailbox<String>()
@@ -46,12 +47,15 @@ package actor Places {
         try? stream.start(handlers(name))
     }
 
+    /// Connects a peer to the daemon.
+    ///
     /// - Parameters:
-    ///   - name: of the phone.
-    ///   - target: where the daemon listens; its certificate must be for that address.
-    ///   - tls: what the phone believes, if it speaks TLS.
-    ///   - isBrowser: whether it speaks WebSocket. The head of the answer is what comes first, and nothing may be sent before.
-    /// - Throws: when there is no socket for it.
+    ///   - name: the name of the phone.
+    ///   - target: the address of the daemon. The daemon's certificate must be for this address.
+    ///   - tls: the phone's TLS context, if it uses TLS.
+    ///   - isBrowser: whether it uses WebSocket. The head of the answer is then the first message, and nothing may be
+    ///     sent before it arrives.
+    /// - Throws: if no socket could be made.
     package func connect(
         _ name: String, to target: Endpoint, tls: TLSContext? = nil, isBrowser: Bool = false
     ) throws {
@@ -82,14 +86,15 @@ package actor Places {
         phone.send(browsers[name] == nil ? bytes : WebSocketFrames.frame(bytes))
     }
 
-    /// In one turn of the loop.
+    /// Sends the messages in one turn of the loop.
     package func sendTogether(_ messages: [[UInt8]], from name: String, to target: Endpoint) {
         for message in messages { send(message, from: name, to: target) }
     }
 
     package func hangUp(_ name: String) { phones.removeValue(forKey: name)?.close() }
 
-    /// The next message that begins like that. One that comes to a place where nothing may come is a failure.
+    /// Waits for the next message at this place that begins with `start`. A message at one of the places in `never` is
+    /// a failure.
     package nonisolated func message(_ start: String, at place: String, never: Set<String> = []) async throws -> String
     {
         while true {
@@ -99,8 +104,8 @@ package actor Places {
         }
     }
 
-    /// What comes to a place, from now on and until that text is in it, whichever pieces it comes in. Nothing may come to
-    /// the others that are named.
+    /// Collects the text that arrives at this place from now on, until it contains `part`. The pieces in which it
+    /// arrives do not matter. A message at one of the places in `never` is a failure.
     package nonisolated func text(until part: String, at place: String, never: Set<String> = []) async throws -> String
     {
         var all = ""
@@ -112,8 +117,8 @@ package actor Places {
         return all
     }
 
-    /// A port that nobody has; a daemon cannot say which one the kernel gave it for TCP. It is reserved until these places
-    /// are closed.
+    /// A port that nobody uses. It is needed because a daemon cannot report which TCP port the kernel gave it. It is
+    /// reserved until these places are closed.
     package func freePort() throws -> Endpoint {
         guard let port = ReservedPort.any() else { throw NoPort() }
         reserved.append(port)

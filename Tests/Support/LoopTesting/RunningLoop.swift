@@ -1,7 +1,7 @@
 package import Reactor
 package import Testing
 
-/// A loop on a thread of its own for the length of a test.
+/// Runs a loop on its own thread while the body runs.
 package func withLoop<Result: Sendable>(_ body: (EventLoop) async throws -> Result) async throws -> Result {
     let loop = try EventLoop()
     try loop.start(name: "test")
@@ -12,7 +12,8 @@ package func withLoop<Result: Sendable>(_ body: (EventLoop) async throws -> Resu
     return try await body(loop)
 }
 
-/// A mailbox from the loop to the test: what is put in is awaited in order; the suite's time limit is the bound.
+/// Brings values from the loop to the test. The test waits for them in their order. Only the time limit of the suite
+/// limits the wait.
 package final class Mailbox<Value: Sendable>: Sendable {
     private let stream: AsyncStream<Value>
     private let continuation: AsyncStream<Value>.Continuation
@@ -28,7 +29,7 @@ package final class Mailbox<Value: Sendable>: Sendable {
 }
 
 extension Mailbox where Value: Equatable {
-    /// These come next, in that order.
+    /// Expects these values as the next ones, in this order.
     package func expect(_ values: Value..., at place: SourceLocation = #_sourceLocation) async throws {
         for value in values {
             let came = try await next()
@@ -37,7 +38,7 @@ extension Mailbox where Value: Equatable {
     }
 }
 
-/// Whatever a test makes on the loop, kept there.
+/// Keeps objects that a test makes on the loop, and accesses them there.
 package actor Bench {
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }

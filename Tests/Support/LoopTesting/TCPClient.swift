@@ -2,7 +2,7 @@ package import Addressing
 package import Reactor
 import Timekeeping
 
-/// A peer over TCP that does as it is told.
+/// A TCP client that the test controls.
 package actor TCPClient {
     package enum Event: Sendable, Equatable {
         case connected
@@ -24,7 +24,7 @@ package actor TCPClient {
         return client
     }
 
-    /// What is given is sent in the same turn.
+    /// Connects. The bytes in `first` are sent in the same turn of the loop.
     package func connect(to target: Endpoint, sending first: [UInt8] = []) throws {
         let events = events
         var limits = StreamConnection.Limits()
@@ -46,7 +46,7 @@ package actor TCPClient {
 
     package func send(_ bytes: [UInt8]) { connection?.send(bytes) }
 
-    /// Again and again, until the connection ends.
+    /// Sends the text repeatedly, until the connection ends.
     package func keepSending(_ text: String, every pause: Duration) throws {
         timer = try LoopTimer(on: loop) { [weak self] in
             self?.assumeIsolated { client in
@@ -65,7 +65,7 @@ package actor TCPClient {
         connection = nil
     }
 
-    /// Until it has come, or the end.
+    /// Collects the received text until it is enough, or the connection ends.
     package nonisolated func text(until isEnough: (String) -> Bool) async throws -> String {
         var all = ""
         while !isEnough(all) {
@@ -80,7 +80,8 @@ package actor TCPClient {
 
     package nonisolated func end() async throws { _ = try await text { _ in false } }
 
-    /// All that a server says to a request, on a connection of its own, until it closes that; nothing when there is none.
+    /// Sends a request on its own connection, and returns the whole answer when the server has closed the connection.
+    /// Empty if there is no answer.
     package static func answer(to request: [UInt8], from server: Endpoint) async throws -> String {
         try await withLoop { loop in
             let client = TCPClient(loop)

@@ -1,13 +1,13 @@
-/// The frames of a browser (RFC 6455), as far as SIP needs them: whole messages of text.
+/// The WebSocket frames of a browser (RFC 6455), as far as SIP needs them: whole text messages.
 package struct WebSocketFrames {
-    /// What has come and is no whole message yet.
+    /// Received bytes that are not a whole message yet.
     private var rest: [UInt8] = []
-    /// Whether the answer to the handshake has come.
+    /// Whether the answer to the handshake has arrived.
     private var isOpen = false
 
     package init() {}
 
-    /// What a browser begins with.
+    /// The handshake with which a browser begins.
     package static func handshake(host: String) -> [UInt8] {
         Array(
             ("GET / HTTP/1.1\r\nHost: \(host)\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -15,14 +15,14 @@ package struct WebSocketFrames {
                 + "Sec-WebSocket-Protocol: sip\r\n\r\n").utf8)
     }
 
-    /// A message of text in one frame. Its mask is zero, so that the bytes stay as they are.
+    /// A text message in one frame. Its mask is zero, so that the bytes are unchanged.
     package static func frame(_ message: [UInt8]) -> [UInt8] {
         let long = [UInt8(message.count >> 8 & 0xff), UInt8(message.count & 0xff)]
         let length = message.count < 126 ? [0x80 | UInt8(message.count)] : [0x80 | 126] + long
         return [0x81] + length + [0, 0, 0, 0] + message
     }
 
-    /// Takes what has come, and gives what is whole: the head of the answer first, then messages.
+    /// Takes received bytes, and returns the parts that are complete: first the head of the answer, then messages.
     package mutating func messages(in bytes: [UInt8]) -> [[UInt8]] {
         rest += bytes
         var messages: [[UInt8]] = []

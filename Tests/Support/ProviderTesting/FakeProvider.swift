@@ -3,20 +3,20 @@ package import Crypto
 package import LoopTesting
 package import Reactor
 
-/// An HTTP/1.1 server that answers as a test says and tells what it was asked.
+/// An HTTP/1.1 server that gives the answers of a test, and reports the requests that it got.
 package actor FakeProvider {
     package struct Request: Sendable {
-        /// As it came.
+        /// The whole request as it was received.
         package let text: String
         package let path: String
-        /// Names in lower case.
+        /// The header fields, with names in lower case.
         package let headers: [String: String]
         package let body: String
     }
 
     package enum Reply: Sendable {
         case answer(Int, String = "", headers: String = "")
-        /// Right or wrong.
+        /// These bytes, whether or not they are a valid answer.
         case bytes(String, closes: Bool = false)
         case silence
         case close
@@ -24,22 +24,22 @@ package actor FakeProvider {
 
     package let loop: EventLoop
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
-    /// Every request, as it came.
+    /// All requests, as they were received.
     package nonisolated let requests = Mailbox<Request>()
     private let reply: @Sendable (Request, Int) -> Reply
     private var count = 0
-    /// All that ever came.
+    /// The number of all connections so far.
     package private(set) var connectionCount = 0
     private var listener: StreamListener?
     private var connections: [UInt64: StreamConnection] = [:]
 
-    /// `reply` gets each request and how many came before it.
+    /// Makes a server. `reply` gets each request, and the number of earlier requests.
     package init(_ loop: EventLoop, reply: @escaping @Sendable (Request, Int) -> Reply) {
         self.loop = loop
         self.reply = reply
     }
 
-    /// Gives the URL's beginning.
+    /// Listens, and returns the beginning of the server's URL.
     package func listen(at address: IPAddress = .loopbackV4, tls: TLSContext? = nil) throws -> String {
         let listener = try StreamListener(boundTo: Endpoint(address, 0), on: loop, tls: tls, limit: 100) {
             self.accept($0)
@@ -93,7 +93,7 @@ package actor FakeProvider {
 }
 
 extension FakeProvider.Request {
-    /// `nil` while it is not whole.
+    /// Reads a request; `nil` if it is incomplete.
     init?(_ text: String) {
         let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2 else { return nil }

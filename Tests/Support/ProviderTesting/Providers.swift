@@ -7,11 +7,11 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The stand-in for push providers on a loop; it checks requests as they do.
+/// The push sandbox on a loop. It checks requests as real push providers do.
 package actor Providers {
     package struct Subscription: Sendable {
         package let url: String
-        /// As `pn-param` has them.
+        /// The subscription's keys in the form of `pn-param`.
         package let keys: String
     }
 
@@ -23,13 +23,17 @@ package actor Providers {
 
     package init(_ loop: EventLoop) { self.loop = loop }
 
-    /// Gives the URL, whose authority is the certificate. With `apps`, clients must show that certificate.
+    /// Listens, and returns the URL. The certificate is its own authority. With `apps`, clients must present that
+    /// certificate.
     package func listen(
         _ certificate: SelfSignedCertificate, at address: IPAddress = .loopbackV4, plans: [String: String] = [:],
-        apps: SelfSignedCertificate? = nil
+        apps: SelfSignedCertificate? = nil, topics: Set<String>? = nil, projects: Set<String>? = nil,
+        clockLead: Duration = .zero
     ) throws -> String {
         let key = try ProviderKey(.bytes(Array(TestKeys.rfc7515P256.utf8)), for: .es256)
-        let semantics = ProviderSemantics(apnsKey: key) { SystemClock.moment.date.milliseconds }
+        let semantics = ProviderSemantics(apnsKey: key) { (SystemClock.moment.date + clockLead).milliseconds }
+        semantics.topics = topics
+        semantics.projects = projects
         for (token, plan) in plans {
             _ = semantics.answer(
                 SandboxRequest(
@@ -37,7 +41,7 @@ package actor Providers {
                     version: "h2",
                     connection: 0))
         }
-        let server = SandboxServer(loop: loop, semantics: semantics)
+        let server = SandboxServer(loop: loop, semantics: semantics, clockLead: clockLead)
         let context = try TLSContext.server(
             certificate: .bytes(certificate.certificate), key: .bytes(certificate.key), protocols: ["h2"],
             clientAuthority: apps.map { .bytes($0.certificate) })
@@ -48,7 +52,7 @@ package actor Providers {
         return url
     }
 
-    /// A subscription that takes pushes of one key only, or of any.
+    /// Makes a web push subscription. It accepts pushes of only one key, or of any key without `sender`.
     package func subscribe(_ id: String, sender: String? = nil) throws -> Subscription {
         let body = sender.map { #"{"vapid":"\#($0)"}"# } ?? ""
         let answer = semantics?.answer(
@@ -65,6 +69,7 @@ package actor Providers {
     package var connectionCount: Int { server?.connectionCount ?? 0 }
 
     package var records: [PushRecord] { semantics?.records ?? [] }
+    package var trials: [PushRecord] { semantics?.trials ?? [] }
 
     package func close() {
         server = nil

@@ -3,11 +3,13 @@ import Foundation
 package import PushDelivery
 import TestSupport
 
-/// Keys and files for one test, removed with it.
+/// A folder with keys and files for one test. It is removed with the test.
 package struct TestFolder: Sendable {
     package let path: String
 
-    /// Everything switched on and pointed to one server.
+    package init(path: String) { self.path = path }
+
+    /// Settings in which all providers are enabled and use one server.
     package func settings(_ url: String) throws -> PushSettings {
         try write(TestKeys.rfc7515P256, to: "key.p8")
         let account = [
@@ -43,7 +45,7 @@ package func withFolder(_ body: (TestFolder) async throws -> Void) async throws 
 }
 
 extension PushSettings {
-    /// Switches on what is at one server besides Apple and Google.
+    /// Enables the providers other than Apple and Google, on one server.
     package mutating func addGateways(_ url: String, key: String) throws {
         webPush.enabled = true
         webPush.keyFile = key
@@ -54,7 +56,7 @@ extension PushSettings {
     }
 }
 
-/// A token that the provider can have made: one of Apple's has zeros before the digits that are given.
+/// A token in the provider's form. A token of Apple gets zeros before the given digits.
 package func token(_ provider: PushProvider, _ prid: String) -> PushToken {
     guard provider == .apns else { return PushToken(provider: provider, param: .empty, prid: ByteString(prid)) }
     let parts = prid.split(separator: ":", maxSplits: 1)

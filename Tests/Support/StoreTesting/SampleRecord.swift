@@ -5,12 +5,12 @@ import TestSupport
 package import Timekeeping
 
 extension PushCode {
-    /// The code of the push of that number.
+    /// A push code that is made from this number.
     package static func sample(_ number: UInt64) -> PushCode { PushCode(high: number, low: number) }
 }
 
 extension TimelineRecord {
-    /// A push that was accepted, of a call that nobody answered.
+    /// The record of an accepted push, for a call that nobody answered.
     package static func sample(
         _ number: UInt64, device: DeviceID = 71, kind: Kind = .call, app: String = "fcm", at date: UnixTime,
         _ change: (inout TimelineRecord) -> Void = { _ in }

@@ -2,7 +2,7 @@ package import Persistence
 import Storage
 import TestSupport
 
-/// A folder of its own with the path of a store in it; removed with the object, or earlier.
+/// A folder of its own, with the path of a store in it. It is removed together with the object, or earlier.
 package final class StoreFolder: Sendable {
     private let home: TemporaryFolder
     package var folder: String { home.path }
@@ -12,18 +12,18 @@ package final class StoreFolder: Sendable {
 
     package func remove() { home.remove() }
 
-    /// Writes as a command does, while nobody else has the store.
+    /// Writes changes as a command does. Nobody else may have the store open.
     package func keep(_ changes: [ServiceChange]) throws { try SQLiteFile(path: path).keep(changes) }
 
-    /// Opens the file as a command does, and lets SQLite look through all of it.
+    /// Opens the file as a command does, and lets SQLite check all of it.
     ///
-    /// - Returns: what it finds; empty when all is well.
+    /// - Returns: the problems that SQLite finds; empty if there are none.
     package func integrityProblems() throws -> [String] {
         _ = try SQLiteFile(path: path)
         return try Connection(path: path).integrityProblems()
     }
 
-    /// How many rows each table has; also while somebody writes.
+    /// How many rows each table has. It also works while somebody writes.
     package func rowCounts() throws -> [String: Int64] { try Self.rowCounts(path) }
 
     package static func rowCounts(_ path: String) throws -> [String: Int64] {

@@ -1,14 +1,14 @@
 package import Storage
 
 extension Connection {
-    /// The findings of `PRAGMA integrity_check`; empty if the database is intact.
+    /// The problems that `PRAGMA integrity_check` finds; empty if the database is intact.
     package func integrityProblems() throws(SQLError) -> [String] {
         var problems: [String] = []
         do {
             let check = try statement("PRAGMA integrity_check")
             while try check.step() { problems.append(check.text(0)) }
         } catch {
-            // Some damage stops the check itself.
+            // Some damage makes the check itself fail.
             guard case .corrupt = error.code else { throw error }
             problems.append(error.message)
         }

@@ -1,6 +1,6 @@
 package import Addressing
 
-/// In tests a device is a number.
+/// In tests, devices are written as numbers.
 extension DeviceID: ExpressibleByIntegerLiteral {
     package init(integerLiteral number: UInt64) { self.init(rawValue: number) }
 }

@@ -8,8 +8,8 @@ import SIPMessage
 package import Telemetry
 package import Timekeeping
 
-/// An engine for the simulated network: one UDP and one TCP listener, optionally TLS and WebSocket, a trusted PBX, FCM
-/// for pushes, no passwords.
+/// Makes an engine for the simulated network. It has one UDP and one TCP listener, optionally TLS and WebSocket, a
+/// trusted PBX, FCM for pushes, and no passwords.
 package enum EngineFixture {
     package static func engine(
         _ stored: StoredState, seed: UInt64, log: Log = .silent, hasTLS: Bool = false,
@@ -51,11 +51,12 @@ package enum EngineFixture {
             startedAt: date)
     }
 
-    /// One app at each provider that needs no address of a server: nothing has to be set up for it, and no credential is made.
+    /// One app for each provider that needs no server address. Nothing has to be set up for them, and no credential is
+    /// made.
     package static var dispatch: DispatchSetup {
         var push = PushSettings()
         push.fcm.enabled = true
-        // Its answers can say all that a provider may say of a token.
+        // With FCM's legacy form, an answer can contain everything that a provider can report about a token.
         push.fcm.bodyFormat = .legacy
         push.apns.enabled = true
         push.apns.afterEnd = AfterEnd.none

@@ -1,9 +1,11 @@
 import Glibc
 
-/// The POSIX locks in the kernel's list (`/proc/locks`).
+/// Reads the POSIX locks from the kernel's list (`/proc/locks`).
 package enum KernelLocks {
+    /// The locks of a file.
+    ///
     /// - Parameters:
-    ///   - path: a file.
+    ///   - path: the path of the file.
     ///   - process: the holder of the locks.
     /// - Returns: for each lock its kind, first and last byte; `nil` if the file does not exist or the list cannot be
     ///   read.
@@ -21,7 +23,7 @@ package enum KernelLocks {
         return locks
     }
 
-    /// The kernel returns the list in pieces of a page: a short piece is not the end.
+    /// Reads the list. The kernel returns it in pieces of a page, so a short piece is not the end.
     private static func list() -> String? {
         let descriptor = unsafe open("/proc/locks", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

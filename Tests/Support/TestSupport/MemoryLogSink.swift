@@ -1,10 +1,10 @@
 import Synchronization
 import Telemetry
 
-/// Keeps lines in memory.
+/// Keeps log lines in memory.
 ///
-/// - `@unchecked Sendable` because the lines are reached only through the flag. It spins: the thread sanitizer supports
-///   atomics, but on Linux not `Synchronization.Mutex`.
+/// - `@unchecked Sendable` because the lines are reached only while a flag is set. The flag is a spin lock: on Linux
+///   the thread sanitizer supports atomics, but not `Synchronization.Mutex`.
 package final class MemoryLogSink: LogSink, @unchecked Sendable {
     private let isTaken = Atomic(false)
     private var kept: [String] = []

@@ -3,7 +3,7 @@ import Bytes
 package import SIPGrammar
 import SIPMessage
 
-/// Requests of phones and PBXs, for tests.
+/// Writes requests of phones and PBXs for tests.
 package enum SIPText {
     package static func register(
         user: String, domain: String = "example.net", from source: Endpoint, transport: Transport = .udp,
@@ -42,7 +42,7 @@ package enum SIPText {
         return bytes(rows + extra, body: body)
     }
 
-    /// CANCEL, or the ACK to a failure: the INVITE's own branch and CSeq number.
+    /// A CANCEL, or the ACK to a failure. It has the branch and the CSeq number of the INVITE.
     package static func hopRequest(_ method: String, for invite: SIPRequest, to: String? = nil, extra: [String] = [])
         -> [UInt8]
     {
@@ -59,7 +59,7 @@ package enum SIPText {
             ] + extra)
     }
 
-    /// A request inside a dialog, along the route set that the 2xx recorded.
+    /// A request inside a dialog. It follows the route set that the 2xx recorded.
     package static func dialogRequest(
         _ method: String, cseq: Int, invite: SIPRequest, answer: SIPResponse, at source: Endpoint, branch: String
     ) -> [UInt8] {

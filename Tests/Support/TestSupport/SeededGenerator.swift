@@ -1,6 +1,6 @@
 import Foundation
 
-/// SplitMix64: the same seed gives the same day, on every machine.
+/// The random numbers of SplitMix64. The same seed gives the same numbers on every machine.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -4,7 +4,7 @@ package import ProxyCore
 import PushDelivery
 package import Registration
 
-/// The state that survives a crash: committed changes, and the journal. Queued changes are lost.
+/// The data that survive a crash: committed changes and the journal. Queued changes are lost.
 package struct SimulatedDisk {
     private var queued: [(changes: [EngineChange], ticket: CommitTicket?)] = []
     package private(set) var bindings: [DeviceID: StoredBinding] = [:]
@@ -18,7 +18,7 @@ package struct SimulatedDisk {
 
     package mutating func dropQueue() { queued = [] }
 
-    /// One group commit: all queued changes, in order. Returns the tickets.
+    /// Commits all queued changes together, in order. Returns their tickets.
     package mutating func commit() -> [CommitTicket] {
         let batch = queued
         queued = []
@@ -28,7 +28,8 @@ package struct SimulatedDisk {
         return batch.compactMap(\.ticket)
     }
 
-    /// A full disk: changes with a ticket are refused, all others stay queued. Returns the tickets of the refused ones.
+    /// Imitates a full disk: changes with a ticket are refused, and all others stay queued. Returns the tickets of the
+    /// refused changes.
     package mutating func refuse() -> [CommitTicket] {
         let refused = queued.compactMap(\.ticket)
         queued.removeAll { $0.ticket != nil }
@@ -54,7 +55,7 @@ package struct SimulatedDisk {
         }
     }
 
-    /// Takes effect immediately: a crash loses nothing in the journal.
+    /// Writes to the journal. A crash loses nothing that was written there.
     package mutating func journal(_ change: CallChange) {
         switch change {
         case .begun(let call): calls[call.id] = call

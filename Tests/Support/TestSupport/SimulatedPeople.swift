@@ -14,32 +14,33 @@ package struct SimulatedPhone {
     package let name: String
     package let isOrdinary: Bool
     package let transport: Transport
-    /// How many flows it registers (RFC 5626), one after the other.
+    /// How many flows the phone registers (RFC 5626), one after the other.
     package let flows: Int
     var endpoint: Endpoint
     var connection: UInt64?
     var isAwake = false
     var isRegistered = false
-    /// The daemon has answered 200 to a REGISTER of this phone at least once.
+    /// Whether the daemon has answered 200 to a REGISTER of this phone.
     var isAcknowledged = false
     /// The flow on which the daemon last answered 200 to a REGISTER.
     var acknowledgedFlow: Flow?
-    /// The transaction of the REGISTER with that 200.
+    /// The transaction of the REGISTER that last got 200.
     var acknowledged: ByteString?
     var registrations = 0
-    /// REGISTERs sent again on the current flow, as by apps that get repeated network notifications.
+    /// The number of REGISTERs that were repeated on the current flow. Apps repeat them after repeated network
+    /// notifications.
     var refreshes = 0
     var firstRegistered = Instant.distantFuture
     var pushes = 0
-    /// The INVITEs for each Call-ID, by their Via branches and flows.
+    /// For each Call-ID, the Via branches and flows of the INVITEs that arrived.
     var invited: [String: [(branch: String, flow: Flow)]] = [:]
-    /// Calls that it refused, also as merged requests, and calls whose push failed.
+    /// The calls that the phone refused, also as merged requests, and the calls whose push failed.
     var refused = Set<String>()
     var unpushed = Set<String>()
     var dialogs: [String: SimulatedDialog] = [:]
-    /// The reference from the daemon for its Contacts.
+    /// The reference (`pn-purr`) that the daemon gave the phone for its Contacts.
     var purr = ""
-    /// Transactions of INVITEs that it received as merged requests.
+    /// The transactions of INVITEs that arrived as merged requests.
     var metTwice = Set<ByteString?>()
 
     init(number: Int, user: String, name: String, isOrdinary: Bool, transport: Transport, flows: Int) {
@@ -52,7 +53,7 @@ package struct SimulatedPhone {
         endpoint = Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(truncatingIfNeeded: number + 1)), 1)
     }
 
-    /// Its current Contact; in a REGISTER with its push parameters.
+    /// The phone's current Contact. In a REGISTER it has the push parameters.
     func contact(_ push: String = "") -> String {
         "sip:\(name)@\(endpoint)\(push)" + (purr.isEmpty ? "" : ";pn-purr=\(purr)")
     }
@@ -61,7 +62,7 @@ package struct SimulatedPhone {
 
     var registerCallID: String { "reg-\(name)-\(registrations)" }
 
-    /// Whether that is the Call-ID of a REGISTER of one of its flows since it woke up.
+    /// Whether this is the Call-ID of a REGISTER that one of the phone's flows has sent since the phone woke up.
     func isRegistering(_ callID: ByteString) -> Bool {
         let text = callID.string
         return text == registerCallID || (1..<max(flows, 1)).contains { text == "\(registerCallID)f\($0)" }
@@ -77,7 +78,9 @@ package struct SimulatedPhone {
 
     mutating func registered() { isRegistered = true }
 
-    /// - Parameter number: the number of its flow, from 0.
+    /// The text of a REGISTER.
+    ///
+    /// - Parameter number: the number of the flow, from 0.
     /// - Returns: the REGISTER.
     func registerText(flow number: Int = 0) -> [UInt8] {
         let push = isOrdinary ? "" : ";pn-provider=fcm;pn-param=proj;pn-prid=\(token)"
@@ -104,40 +107,41 @@ package struct SimulatedCall {
     package let user: String
     package let callID: String
     let startedAt: Instant
-    /// The only phone that it is for, by the Contact that this phone gave to others; `nil` if it is for all of the
-    /// user's.
+    /// The only phone for which the call is, by the Contact that this phone gave to others. `nil` if the call is for
+    /// all phones of the user.
     let target: (phone: Int, uri: String)?
     var invite: SIPRequest?
     var sawProvisional = false
     var gaveUp = false
     var wasAnsweredElsewhere = false
     var cancelAnswered = false
-    /// The distinct final responses at the PBX.
+    /// The distinct final responses that arrived at the PBX.
     var finals: [Status] = []
-    /// The daemon crashed during this call.
+    /// Whether the daemon crashed during this call.
     var sawCrash = false
-    /// In addition, it was not on the disk then.
+    /// Whether a crash lost the call, because it was not on the disk.
     var wasLost = false
-    /// Phones whose response of 180 or more reached the daemon.
+    /// The phones whose response of 180 or more reached the daemon.
     var reached = Set<Int>()
-    /// Phones among them that answered on a flow that had received the INVITE or was registered.
+    /// The phones whose response surely counted: it came on a flow that had received the INVITE or was registered.
     var surelyReached = Set<Int>()
-    /// The daemon sent its final response, which may still be in flight.
+    /// Whether the daemon has sent its final response. The response may still be in flight.
     var isOverForDaemon = false
-    /// Phones that reported only after that that they ring.
+    /// The phones that reported ringing only after the daemon's final response.
     var rangAfterEnd = Set<Int>()
     var wasAnswered = false
-    /// On a flow that had received the INVITE or was registered.
+    /// Whether an answer surely counted: it came on a flow that had received the INVITE or was registered.
     var wasSurelyAnswered = false
-    /// How many of its phones' answers reached the daemon before one reached the caller.
+    /// The number of phones' answers that reached the daemon before an answer reached the caller.
     var answersHeard = 0
-    /// How many final responses the daemon sent to the caller, including repetitions.
+    /// The number of final responses that the daemon sent to the caller, including repetitions.
     var finalsSent = 0
-    /// A phone declined for all.
+    /// Whether a phone declined for all phones (6xx).
     var wasDeclined = false
-    /// A connection broke during an INVITE, which may have arrived nevertheless: that phone's answer comes too late.
+    /// Whether a connection broke while it carried an INVITE. The INVITE may have arrived, but the phone's answer is
+    /// then too late.
     var lostAPhone = false
-    /// How many pushes reported this missed call to each phone.
+    /// For each phone, how many pushes reported this missed call.
     var reports: [Int: Int] = [:]
     var reportsUnderWay = Set<Int>()
     var reportsInFlightAtCrash = Set<Int>()
@@ -155,7 +159,8 @@ package struct SimulatedCall {
     package var wasTaken: Bool { wasAnswered }
 }
 
-/// Future events, in the order of their time and then of their planning.
+/// The future events, in the order of their time. Events with the same time stay in the order in which they were
+/// planned.
 struct Agenda {
     private var heap: [(instant: Instant, number: Int, event: (SimulatedWorld) -> Void)] = []
     private var planned = 0

@@ -4,17 +4,17 @@ import ProxyCore
 import PushDelivery
 import Timekeeping
 
-/// The engine's records of a day, and checks of their plausibility.
+/// The timeline records of a day, and checks that they are plausible.
 struct SimulatedTimeline {
-    /// Pushes that this engine requested.
+    /// The pushes that this engine requested, and when.
     private var asked: [Receipt: Instant] = [:]
-    /// The pushes of earlier engines.
+    /// The pushes that earlier engines requested.
     private var askedBefore = Set<Receipt>()
     private var answered = Set<Receipt>()
     private var recorded = Set<RecordID>()
     private(set) var records: [TimelineRecord] = []
 
-    /// One push on one device.
+    /// One push to one device.
     private struct Receipt: Hashable {
         let code: PushCode
         let device: DeviceID
@@ -24,7 +24,7 @@ struct SimulatedTimeline {
         asked[Receipt(code: request.code, device: request.device)] = now
     }
 
-    /// The process crashed: open records are lost, and numbers restart.
+    /// Call when the process has crashed. Open records are lost, and numbers of records start again.
     mutating func crashed() {
         askedBefore.formUnion(asked.keys)
         asked = [:]
@@ -32,6 +32,8 @@ struct SimulatedTimeline {
         recorded = []
     }
 
+    /// Checks a record.
+    ///
     /// - Returns: the errors in the record.
     mutating func complaints(about record: TimelineRecord, ringsLiveFlows: Bool) -> [String] {
         records.append(record)
@@ -75,7 +77,8 @@ struct SimulatedTimeline {
         return complaints.map { "the record of \(record.callID) and device \(record.device): \($0)" }
     }
 
-    /// A phone that was lost while it rang has a second record from then on, and may answer the INVITE of the first.
+    /// Whether the phone was invited before. A phone that was lost while it rang gets a second record, and may answer
+    /// the INVITE of the first one.
     private func wasInvitedEarlier(_ record: TimelineRecord) -> Bool {
         records.contains {
             $0.callID == record.callID && $0.device == record.device && $0.end == .unreachable
@@ -83,7 +86,9 @@ struct SimulatedTimeline {
         }
     }
 
-    /// - Returns: the missing records in the evening, when no call is active.
+    /// Checks in the evening, when no call is active, that no record is missing.
+    ///
+    /// - Returns: the missing records.
     func complaints(inEveningOf engine: ProxyEngine, calls: [String], now: Instant) -> [String] {
         var complaints: [String] = []
         let missing = asked.filter { !answered.contains($0.key) && now - $0.value > .seconds(1) }.count

@@ -6,18 +6,19 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The invariants of the simulation.
+/// The checks of the simulation's invariants.
 extension SimulatedWorld {
     func violate(_ sentence: String) { violations.append("\(now.instant.nanoseconds / 1_000_000) ms: \(sentence)") }
 
-    /// The daemon may send to a phone only under conditions: the REGISTER's 2xx first, and each call once.
+    /// Checks a message that the daemon sends to a phone. The phone must have got a 2xx to a REGISTER before, and gets
+    /// each call once.
     func checkSent(_ message: ReadMessage, to phone: Int, on flow: Flow) {
         switch message {
         case .response(let response):
             if response.cseq.method == .register, response.status.isSuccess,
                 phones[phone].isRegistering(response.callID)
             {
-                // The 200 to a repeated REGISTER changes nothing.
+                // The 200 to a retransmitted REGISTER changes nothing.
                 let isNew = phones[phone].acknowledged != response.via.branch
                 let isBack = phones[phone].isAcknowledged && isNew
                 phones[phone].acknowledged = response.via.branch
@@ -33,7 +34,8 @@ extension SimulatedWorld {
             let known = earlier.last
             if !earlier.contains(where: { $0.branch == branch }) {
                 let hasCrashed = calls.contains { $0.callID == callID && $0.sawCrash }
-                // An INVITE is sent once, and again only to a phone that has moved, or has reported a merged request.
+                // An INVITE is sent once to a phone. It is sent again only to a phone that has moved, or has answered
+                // it as a merged request.
                 if let known, known.flow == flow, !phones[phone].refused.contains(callID), !hasCrashed {
                     violate("\(phones[phone].name) got \(callID) twice")
                 }
@@ -60,8 +62,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Messages that reach no phone. An INVITE may be sent to a former place of its phone, because of a late REGISTER,
-    /// and may be answered from there. A caller gets the end of the call.
+    /// Handles a message that reaches no phone. Because of a late REGISTER, an INVITE may go to the former place of its
+    /// phone, and be answered from there. The caller must get the end of the call.
     func noteSentAway(_ message: ReadMessage, on flow: Flow) {
         if case .response(let response) = message, response.cseq.method == .invite, response.status.isFinal,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string })
@@ -78,7 +80,7 @@ extension SimulatedWorld {
         phones[phone].invited[callID, default: []].append((branch, flow))
     }
 
-    /// A phone has returned: it must get each active call soon, on that flow.
+    /// Expects that a phone that has returned soon gets each active call on this flow.
     private func expectCalls(at number: Int, on flow: Flow) {
         let user = phones[number].user
         let since = now.instant
@@ -87,7 +89,7 @@ extension SimulatedWorld {
         let open = calls.filter { $0.user == user && $0.sawProvisional && $0.finals.isEmpty && !$0.gaveUp }
         for call in open
         where phones[number].firstRegistered < call.startedAt && (call.target.map { $0.phone == number } ?? true) {
-            // A flow that died silently gets three seconds.
+            // If one flow died without notice, the daemon tries the other one after three seconds.
             at(.milliseconds(plan.flows > 1 ? 3_500 : 300)) { world in
                 let phone = world.phones[number]
                 guard world.generation == generation, phone.acknowledgedFlow == flow,
@@ -103,10 +105,10 @@ extension SimulatedWorld {
         }
     }
 
-    /// A phone's response reached the daemon, as the bucket's rules see it (A21).
+    /// Records a response of a phone that reached the daemon, by the rules for missed calls (A21).
     ///
     /// The daemon may drop a response on a flow that neither received the INVITE nor is registered. Then it may report
-    /// the call to the phone.
+    /// the call to the phone as missed.
     func noteResponse(_ response: SIPResponse, on flow: Flow) {
         guard response.cseq.method == .invite,
             let index = calls.firstIndex(where: { $0.callID == response.callID.string }),
@@ -126,7 +128,8 @@ extension SimulatedWorld {
         if response.status.code >= 180, response.status != 408, response.status != 503 {
             calls[index].reached.insert(phone)
             if isFromKnownFlow { calls[index].surelyReached.insert(phone) }
-            // Its transaction may be over as well. Then the call is reported: nobody could cancel the ringing phone.
+            // The call may be over for the daemon. Then it is reported as missed, because nobody could cancel the
+            // ringing phone.
             if response.status.isProvisional, calls[index].isOverForDaemon { calls[index].rangAfterEnd.insert(phone) }
         }
     }
@@ -153,9 +156,9 @@ extension SimulatedWorld {
                 violate("the caller of \(call.callID) heard that a phone was lost")
             }
             let label = "\(call.callID) to \(call.user)"
-            // A network with repeated interruptions may have lost all of its INVITEs.
+            // A network with repeated interruptions may have lost all INVITEs of the call.
             if plan.partitions > 0, !call.sawProvisional, call.finals.isEmpty { continue }
-            // The daemon forwarded each answer, and the network lost them all.
+            // The daemon forwarded each answer, but the network lost all of them.
             if plan.partitions > 0, call.finals.isEmpty, call.answersHeard > 0, call.finalsSent >= call.answersHeard {
                 continue
             }

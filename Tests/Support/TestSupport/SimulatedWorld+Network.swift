@@ -5,9 +5,9 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The network between the daemon and all others: datagrams get lost and are duplicated.
+/// The network between the daemon and all others. It loses and duplicates datagrams.
 extension SimulatedWorld {
-    /// Bytes arrive at the daemon.
+    /// Brings bytes to the daemon.
     func deliver(_ bytes: [UInt8], on flow: Flow) {
         let generation = generation
         for _ in 0..<copies(on: flow) {
@@ -27,7 +27,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// A keep-alive arrives at the daemon.
+    /// Brings a keep-alive to the daemon.
     func deliverKeepAlive(on flow: Flow) {
         let generation = generation
         for _ in 0..<copies(on: flow) {
@@ -40,7 +40,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// The daemon detects that a connection was closed.
+    /// Lets the daemon detect that a connection was closed.
     func connectionEnds(_ flow: Flow, after delay: Duration) {
         let generation = generation
         at(delay) { world in
@@ -80,8 +80,8 @@ extension SimulatedWorld {
         }
     }
 
-    /// Half of the phones, and sometimes the PBX, are unreachable for a while. Phones may move away from the
-    /// interruption.
+    /// Interrupts the network of half of the phones, and sometimes of the PBX, for a while. Phones may move to get out
+    /// of the interruption.
     func networkBreaks() {
         let pause = random.milliseconds(500...15_000)
         for place in phoneAt.keys.sorted(by: { "\($0)" < "\($1)" }) where random.chance(0.5) {
@@ -91,7 +91,7 @@ extension SimulatedWorld {
         tell("the network is interrupted for \(pause)")
     }
 
-    /// How many copies of a message arrive.
+    /// How many copies of a message arrive; 0 if it is lost.
     private func copies(on flow: Flow) -> Int {
         if flow.transport.isReliable || isQuiet { return 1 }
         if let end = cutOff[flow.remote], now.instant < end {

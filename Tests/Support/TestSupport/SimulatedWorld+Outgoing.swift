@@ -5,28 +5,28 @@ package import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// One call of a phone through the PBX, as both saw it.
+/// One call that a phone makes through the PBX, as the phone and the PBX saw it.
 struct SimulatedOutgoing {
     let callID: String
     let phone: Int
-    /// The phone's flow, and the identity that was registered there.
+    /// The flow of the phone at its call, and how often the phone had registered by then.
     let flow: Flow
     let registrations: Int
     let invite: SIPRequest
     // The phone's observations.
     var sawProvisional = false
     var cancelAnswered = false
-    /// The distinct final responses.
+    /// The distinct final responses that the phone got.
     var finals: [Status] = []
     // The PBX's observations.
     var branches = Set<ByteString>()
     var answer: Status?
     var isAcknowledged = false
-    /// The phone has not moved, and the end was checked.
+    /// Whether the phone has not moved, so that the end of its call was checked.
     var wasHeard = false
 }
 
-/// Calls that phones make.
+/// The calls that phones make.
 extension SimulatedWorld {
     func phoneCalls(_ number: Int) {
         let phone = Int.random(in: 0..<phones.count, using: &random)
@@ -45,11 +45,11 @@ extension SimulatedWorld {
         sendOutgoing(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : .seconds(60)
         at(patience) { $0.phoneGivesUp(index, attempt: 0) }
-        // A caller that the network keeps from giving up gets an answer from the daemon after three minutes.
+        // If the network keeps the caller from cancelling, the daemon ends the call after three minutes.
         at(plan.partitions > 0 ? .seconds(260) : .seconds(150)) { $0.checkEnd(index) }
     }
 
-    /// Whether the phone is still at the place of its call.
+    /// Whether the phone is still at the place where it made the call.
     private func isThere(_ call: SimulatedOutgoing) -> Bool {
         phones[call.phone].registrations == call.registrations && flow(of: call.phone) == call.flow
     }
@@ -65,14 +65,14 @@ extension SimulatedWorld {
     private func phoneGivesUp(_ index: Int, attempt: Int) {
         let call = outgoing[index]
         guard attempt < 8, call.finals.isEmpty, !call.cancelAnswered, isThere(call) else { return }
-        // RFC 3261 section 9.1.
+        // A CANCEL may be sent only after a provisional response (RFC 3261 section 9.1).
         guard call.sawProvisional else { return at(.seconds(5)) { $0.phoneGivesUp(index, attempt: attempt + 1) } }
         deliver(SIPText.hopRequest("CANCEL", for: call.invite), on: call.flow)
         guard call.flow.transport == .udp else { return }
         at(.milliseconds(500 << min(attempt, 3))) { $0.phoneGivesUp(index, attempt: attempt + 1) }
     }
 
-    /// A response to a phone's request, other than a REGISTER.
+    /// Handles a response to a phone's request other than REGISTER.
     func phoneHears(_ response: SIPResponse, _ phone: Int) {
         guard let index = outgoing.firstIndex(where: { $0.callID == response.callID.string }) else { return }
         let call = outgoing[index]
@@ -114,7 +114,7 @@ extension SimulatedWorld {
         let isNew = outgoing[index].branches.isEmpty
         if let branch = invite.via.branch { outgoing[index].branches.insert(branch.compacted()) }
         guard isNew else {
-            // It repeats its last response.
+            // For a retransmitted INVITE, the PBX repeats its last response.
             return pbxSays(outgoing[index].answer ?? 180, to: invite)
         }
         at(random.milliseconds(50...500)) { world in
@@ -125,7 +125,7 @@ extension SimulatedWorld {
         at(random.milliseconds(600...6_000)) { $0.pbxDecides(decision, invite, index, attempt: 0) }
     }
 
-    /// It is repeated until the ACK arrives.
+    /// Sends the PBX's final response. It is retransmitted until the ACK arrives.
     private func pbxDecides(_ status: Status, _ request: SIPRequest, _ index: Int, attempt: Int) {
         let call = outgoing[index]
         guard attempt < 12, call.answer ?? status == status, !call.isAcknowledged else { return }
@@ -144,16 +144,16 @@ extension SimulatedWorld {
         deliver(text, on: Flow(transport: .udp, listener: 0, connection: 0, remote: Self.pbx))
     }
 
-    // MARK: What must never happen
+    // MARK: Violations
 
-    /// The ends of the calls whose phones have not moved.
+    /// The final responses to the calls whose phones have not moved.
     package var outgoingEnds: [Status] { outgoing.filter(\.wasHeard).flatMap(\.finals) }
 
     func checkOutgoing() {
         for call in outgoing {
             let label = "\(call.callID) of \(phones[call.phone].name)"
             if call.branches.count > 1 { violate("the PBX got \(label) by \(call.branches.count) branches") }
-            // During an interruption the PBX may receive a call for the first time after that has timed out.
+            // During an interruption the PBX may receive a call only after it has timed out for the caller.
             if !call.branches.isEmpty, call.answer == nil, plan.partitions == 0 {
                 violate("the PBX rings on with \(label)")
             }
@@ -161,7 +161,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// A phone that has not moved since its call must have received the end by now.
+    /// Checks that a phone that has not moved since its call has received the end of the call.
     private func checkEnd(_ index: Int) {
         let call = outgoing[index]
         guard call.sawProvisional, isThere(call) else { return }

@@ -4,10 +4,10 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The PBX, the source of all calls.
+/// The PBX, from which all calls come.
 extension SimulatedWorld {
-    /// The ring timeout of 30 s, and time for an INVITE to be retransmitted. With interruptions, time for the INVITE
-    /// and for the end.
+    /// How long a call may be held: the ring timeout of 30 s, and time for retransmissions of the INVITE. With
+    /// interruptions, also more time for the INVITE and for the end.
     private var longestHold: Duration { plan.partitions > 0 ? .seconds(80) : .seconds(45) }
 
     func callStarts(_ number: Int) {
@@ -17,7 +17,7 @@ extension SimulatedWorld {
                 caller: "c\(number)", user: user, callID: "call\(number)", startedAt: now.instant,
                 target: phoneToCall(of: user)))
         let index = calls.count - 1
-        // The pushed phones are determined when the INVITE arrives, and recorded then.
+        // Which phones get a push is determined when the INVITE arrives, and is recorded then.
         sendInvite(index, attempt: 0)
         let patience = random.chance(0.4) ? random.milliseconds(500...12_000) : longestHold + .seconds(15)
         at(patience) { $0.callerGivesUp(index) }

@@ -4,9 +4,9 @@ import SIPGrammar
 import SIPMessage
 import Timekeeping
 
-/// The phones' actions, by themselves and as reactions.
+/// The actions of phones, on their own initiative and as reactions.
 extension SimulatedWorld {
-    /// The app starts: a new connection or port, a new REGISTER.
+    /// Starts the app of a phone: it gets a new connection or port, and sends a new REGISTER.
     func phoneWakes(_ phone: Int) {
         let hadConnection = phones[phone].connection
         if let hadConnection {
@@ -26,7 +26,8 @@ extension SimulatedWorld {
         sendRegister(of: phone, attempt: 0)
     }
 
-    /// The phone gets a push for a call: an awake app shows a sign of life on its flow, another one registers again.
+    /// Brings a push for a call to a phone. An app that is awake gives a sign of life on its flow. Any other app
+    /// registers again.
     func phoneIsCalled(_ phone: Int) {
         let isThere = phones[phone].isRegistered && (phones[phone].transport == .udp || phones[phone].connection != nil)
         if isThere, random.chance(plan.awake) {
@@ -36,7 +37,7 @@ extension SimulatedWorld {
         }
     }
 
-    /// The phone moves while it is called. Its app continues, or restarts without its state.
+    /// Moves a phone while it is called. The app continues, or restarts without its state.
     private func phoneMoves(_ phone: Int) {
         guard !isQuiet else { return }
         if random.chance(plan.restarts) {
@@ -54,7 +55,7 @@ extension SimulatedWorld {
 
     private func sendRegister(of phone: Int, attempt: Int) {
         let current = phones[phone].registrations
-        // The first flow is registered last: its 200 counts, and the others have left the old place then.
+        // The first flow is registered last. When it gets its 200, the other flows have left the old place.
         for number in (0..<phones[phone].flows).reversed() {
             deliver(phones[phone].registerText(flow: number), on: flow(of: phone))
         }
@@ -77,7 +78,7 @@ extension SimulatedWorld {
         deliver(phones[phone].registerText(), on: flow(of: phone))
     }
 
-    /// It was refused: a new request, as from real phones.
+    /// Sends a new REGISTER after a refusal, as real phones do.
     private func registerAgain(_ phone: Int) {
         let current = phones[phone].registrations
         at(random.milliseconds(1_000...3_000)) { world in
@@ -120,7 +121,7 @@ extension SimulatedWorld {
         func answer(_ status: Status) { self.answer(phone, status, to: request) }
         switch request.method {
         case .invite:
-            // A duplicated datagram of a refused request is not a new INVITE.
+            // A duplicated datagram of a merged request is answered in the same way. It is not a new INVITE.
             if phones[phone].metTwice.contains(request.via.branch) { return answer(.loopDetected) }
             if let dialog = phones[phone].dialogs[key] {
                 if dialog.invite.via.branch == request.via.branch {
@@ -128,7 +129,7 @@ extension SimulatedWorld {
                     return
                 }
                 switch dialog.final {
-                // The same call on another path, while it rings or is answered (RFC 3261 section 8.2.2.2).
+                // The same call arrives on another path, while it rings or is answered (RFC 3261 section 8.2.2.2).
                 case nil, 200?:
                     phones[phone].metTwice.insert(request.via.branch)
                     return answer(.loopDetected)
@@ -155,14 +156,14 @@ extension SimulatedWorld {
             phones[phone].dialogs[key]?.final = .requestTerminated
             repeatFinal(phone, key, .requestTerminated, dialog.invite, attempt: 0)
         case .ack:
-            // The ACK to a failure has the branch of the INVITE; a 482 creates no dialog.
+            // The ACK to a failure has the branch of its INVITE. A merged request (482) creates no dialog.
             let dialog = phones[phone].dialogs[key]
             if phones[phone].metTwice.contains(request.via.branch) { return }
             if dialog?.final == 200 || dialog?.invite.via.branch == request.via.branch {
                 phones[phone].dialogs[key]?.isAcknowledged = true
             }
         case .options:
-            // The system of a dozing phone keeps its connection, and sends nothing.
+            // A dozing phone keeps its connection, but sends nothing.
             if random.chance(plan.awake) { answer(.ok) }
         default: answer(.ok)
         }
@@ -184,8 +185,7 @@ extension SimulatedWorld {
         repeatFinal(phone, key, status, invite, attempt: 0)
     }
 
-    /// Final responses to an INVITE are repeated until the ACK arrives (timer G, and RFC 3261 section 13.3.1.4 for
-    /// 2xx).
+    /// Retransmits the final response to an INVITE until the ACK arrives (timer G; for 2xx RFC 3261 section 13.3.1.4).
     private func repeatFinal(_ phone: Int, _ key: String, _ status: Status, _ invite: SIPRequest, attempt: Int) {
         guard attempt < 10, let dialog = phones[phone].dialogs[key], !dialog.isAcknowledged,
             dialog.invite.via.branch == invite.via.branch

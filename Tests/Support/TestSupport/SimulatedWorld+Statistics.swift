@@ -3,7 +3,7 @@ import PushDelivery
 import SIPGrammar
 
 extension SimulatedWorld {
-    /// The events of a day: a day without events proves nothing.
+    /// Counts the events of a day. A day without events would prove nothing.
     package struct Statistics {
         package var answered = 0
         package var refused = 0
@@ -13,7 +13,7 @@ extension SimulatedWorld {
         package var reports = 0
         package var pushes = 0
         package var records = 0
-        /// A digest of each call's, each phone's and each record's events.
+        /// A digest of all events of calls, phones and records.
         package var digest: UInt64 = 0xcbf2_9ce4_8422_2325
 
         package init() {}

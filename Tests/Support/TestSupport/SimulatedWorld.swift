@@ -7,10 +7,10 @@ import SIPGrammar
 import SIPMessage
 package import Timekeeping
 
-/// A day of one daemon: phones, a PBX, a push provider, a network that loses datagrams, a disk, crashes.
+/// A simulated day of one daemon: phones, a PBX, a push provider, a network that loses datagrams, a disk, crashes.
 ///
-/// Everything happens in simulated time from a seed, so a whole day takes milliseconds and a failing one can be
-/// repeated by its seed. Violated invariants are recorded in ``violations``.
+/// The time is simulated and all random numbers come from a seed. Thus a whole day takes milliseconds, and a day that
+/// fails can be repeated by its seed. Violated invariants are recorded in ``violations``.
 package final class SimulatedWorld {
     package struct Plan {
         package var users = 6
@@ -24,29 +24,29 @@ package final class SimulatedWorld {
         package var pushFailure = 0.05
         package var wakes = 0.8
         package var refreshes = 0.3
-        /// The share of phones that a push finds awake: they send a keep-alive instead of registering again.
+        /// The share of phones that are awake when a push arrives. They send a keep-alive instead of registering again.
         package var awake = 0.3
-        /// The share of phones that move soon after an INVITE arrived, and among them of apps that restart.
+        /// The share of phones that move soon after an INVITE arrived, and the share of these whose apps restart.
         package var moves = 0.25
         package var restarts = 0.5
         /// The share of connections of absent phones whose end is not detected for a while.
         package var halfOpen = 0.5
-        /// The daemon immediately calls phones whose flow recently showed a sign of life.
+        /// Whether the daemon calls phones immediately if their flow recently showed a sign of life.
         package var ringsLiveFlows = false
         /// How many flows each phone registers.
         package var flows = 1
-        /// The daemon gives phones references for their Contacts (RFC 8599 section 6), and this share of calls is for
-        /// the single phone of such a Contact.
+        /// Whether the daemon gives phones references for their Contacts (RFC 8599 section 6). `callsByPURR` is the
+        /// share of calls that are for the single phone of such a Contact.
         package var announcesPURR = false
         package var callsByPURR = 0.3
-        /// How often the network over UDP between the daemon and some others is interrupted, for less time than a
-        /// transaction waits.
+        /// How often the UDP network between the daemon and some others is interrupted. An interruption is shorter than
+        /// a transaction waits.
         package var partitions = 0
         /// How often the disk is full for a while.
         package var fullDisks = 0
-        /// The share of CANCELs whose Reason is that another phone answered.
+        /// The share of CANCELs with the Reason that another phone answered.
         package var answeredElsewhere = 0.2
-        /// Calls of phones through the PBX.
+        /// The number of calls that phones make through the PBX.
         package var outgoing = 0
 
         package init() {}
@@ -72,26 +72,29 @@ package final class SimulatedWorld {
     var outgoing: [SimulatedOutgoing] = []
     var phoneAt: [Endpoint: Int] = [:]
     var phoneOn: [UInt64: Int] = [:]
-    /// Connections whose phones vanished silently: messages on them are lost.
+    /// The connections whose phones vanished without notice. Messages on them are lost.
     var halfOpen = Set<UInt64>()
     var lastConnection: UInt64 = 0
     private var diskFullUntil = Instant(nanoseconds: 0)
-    /// Endpoints without network until the given instant.
+    /// The endpoints that have no network, and until when.
     var cutOff: [Endpoint: Instant] = [:]
     /// How many commits a full disk has refused, and how many messages an interrupted network has lost.
     package private(set) var refusedCommits = 0
     package internal(set) var interruptedMessages = 0
-    /// The number of engines so far: pending events of an engine before a crash are not delivered to the next one.
+    /// The number of engines so far. Pending events of an engine that crashed are not delivered to the next engine.
     var generation = 0
 
     static let proxy = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
     static let pbx = Endpoint(IPAddress(v4: 0x0a00_0002), 5060)
 
+    /// Prepares a day.
+    ///
     /// - Parameters:
-    ///   - seed: names the day. On every second, the daemon dies a dozen times; on every fourth, phones whose flow shows life
-    ///     are called at once, and pushed beside; on every eighth, phones have two flows, and no datagram is lost; on another
-    ///     eighth, they have references in their Contacts, by which some are called; on a third, the network is interrupted and the
-    ///     disk full again and again; on three of eight, phones call others by way of the PBX.
+    ///   - seed: identifies the day and its plan. On every second day the daemon crashes a dozen times. On every
+    ///     fourth, phones whose flow shows life are called immediately, with a push in parallel. On every eighth,
+    ///     phones have two flows, and no datagram is lost. On another eighth, phones have references in their Contacts,
+    ///     by which some are called. On a third, the network is interrupted and the disk is full repeatedly. On three
+    ///     of eight, phones make calls through the PBX.
     ///   - story: called with a line for each message between the daemon and the others.
     package init(seed: UInt64, story: ((String) -> Void)? = nil) {
         self.seed = seed
@@ -103,7 +106,7 @@ package final class SimulatedWorld {
         if seed % 8 == 6 { (plan.partitions, plan.fullDisks) = (40, 12) }
         if seed % 8 == 5 {
             plan.flows = 2
-            // A flow whose REGISTER is lost would seem to be at the phone's former place.
+            // If the REGISTER of one flow were lost, that flow would seem to be at the phone's former place.
             plan.loss = 0
         }
         random = SeededGenerator(seed: seed)
@@ -132,7 +135,7 @@ package final class SimulatedWorld {
 
     // MARK: The day
 
-    /// Simulates the whole day, then a quiet evening in which every phone returns.
+    /// Simulates the whole day, and then a quiet evening in which every phone returns.
     package func run() {
         for phone in phones.indices {
             at(random.milliseconds(0...20_000)) { $0.phoneWakes(phone) }
@@ -156,7 +159,7 @@ package final class SimulatedWorld {
             at(random.milliseconds(30_000...Int64(start / .milliseconds(1)))) { $0.diskFills() }
         }
         runUntil(now.instant + start + .seconds(400))
-        // The evening: no calls, no losses, and each phone returns twice.
+        // In the evening there are neither calls nor losses, and each phone returns twice.
         isQuiet = true
         for round in 0..<2 {
             for phone in phones.indices {
@@ -205,7 +208,7 @@ package final class SimulatedWorld {
         if let story { story("\(now.instant.nanoseconds / 1_000_000) \(line())") }
     }
 
-    /// The line of the story for a message.
+    /// Writes the line of the story for a message.
     func tell(_ what: String, _ bytes: [UInt8], on flow: Flow) {
         guard story != nil else { return }
         let phone = flow.transport.isReliable ? phoneOn[flow.connection] : phoneAt[flow.remote]
@@ -247,7 +250,7 @@ package final class SimulatedWorld {
             for case .record(let record) in changes { recorded(record) }
             planCommit()
         case .push(let transmission): pushLeft(transmission)
-        case .makeCredential, .dryRunEnded: break
+        case .makeCredential, .dryRunEnded, .testPushEnded: break
         case .reported: break
         case .flowProved, .expectLife, .reuse: break
         case .resolve(_, let ticket):
@@ -267,7 +270,7 @@ package final class SimulatedWorld {
         }
     }
 
-    /// The disk refuses changes for a while; the journal is elsewhere.
+    /// Lets the disk refuse changes for a while. The journal is on another disk.
     private func diskFills() {
         let pause = random.milliseconds(1_000...20_000)
         tell("the disk is full for \(pause)")
@@ -275,20 +278,20 @@ package final class SimulatedWorld {
         at(pause) { $0.planCommit() }
     }
 
-    /// The process crashes. Uncommitted changes and all connections are lost.
+    /// Crashes the process. Changes that are not committed and all connections are lost.
     private func crash() {
         tell("the daemon dies")
         generation += 1
         let kept = Set(disk.calls.values.compactMap(\.userCall?.callID.string))
         for index in calls.indices where !calls[index].isOver {
             calls[index].sawCrash = true
-            // Changes that are being written at this moment are lost.
+            // A call that was not written when the process crashed is lost.
             if !kept.contains(calls[index].callID) { calls[index].wasLost = true }
         }
         for index in calls.indices { calls[index].reportsInFlightAtCrash.formUnion(calls[index].reportsUnderWay) }
         disk.dropQueue()
         timeline.crashed()
-        // Another run of the program draws other numbers.
+        // The seed of the next engine differs, as the random numbers of another run do.
         engine = Self.engine(disk.restored(), seed &+ UInt64(generation) << 32, plan, startedAt: now.date)
         for row in disk.bindings.values.sorted(by: { $0.id < $1.id }) { _ = engine.restore(row, now: now) }
         for call in disk.calls.values.sorted(by: { $0.id < $1.id }) { engine.restore(call, now: now) }

@@ -1,6 +1,6 @@
-/// A row of a table: the events on a stage, and the expected lines of each.
+/// One row of a table of tests: the events on a stage, and the lines that each event must cause.
 package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringConvertible {
-    /// Its name.
+    /// The name of the row.
     package let description: String
     private let stage: @Sendable () -> Stage
     private let steps: [Step]
@@ -15,7 +15,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         self.steps = steps
     }
 
-    /// A sentence for each step with unexpected lines.
+    /// A sentence for each step whose lines differ from the expected ones.
     package var faults: [String] {
         var stage = stage()
         var faults: [String] = []
@@ -28,7 +28,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
         return faults
     }
 
-    /// An event. The following lines are all that is expected.
+    /// An event, and the lines that are expected after it. Other lines are errors.
     package struct Step: Sendable {
         fileprivate let name: String
         fileprivate let run: @Sendable (inout Stage) -> [Line]
@@ -42,7 +42,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
             holds = { $0 == lines }
         }
 
-        /// Expects fewer or other lines.
+        /// Replaces the expectation. `holds` checks the lines, and `wanted` describes what is expected.
         package func saying(_ wanted: String, _ holds: @escaping @Sendable ([Line]) -> Bool) -> Self {
             var step = self
             step.wanted = wanted
@@ -63,7 +63,7 @@ package struct Story<Stage, Line: Equatable & Sendable>: Sendable, CustomStringC
 }
 
 extension Story.Step where Line == String {
-    /// Expects these among the lines with this beginning.
+    /// Expects exactly these lines among all lines that begin with `start`.
     package func only(_ start: String, _ lines: [String]) -> Self {
         saying("\(lines) of \(start)") { said in said.filter { $0.hasPrefix(start) } == lines }
     }

@@ -4,7 +4,7 @@ package import ProxyCore
 package import Registration
 
 extension RequestPacking {
-    /// The daemon's own.
+    /// The daemon's own packing of requests.
     package static var forTests: RequestPacking {
         let compressor = SampleCompressor()
         return RequestPacking(
@@ -14,7 +14,7 @@ extension RequestPacking {
 }
 
 extension DialogSeal {
-    /// The functions of the daemon, but with a key that is the same in every run.
+    /// The daemon's own seal, with a key that is the same in every run.
     package static var forTests: DialogSeal {
         let sealer = TextSealer()
         do {
@@ -31,7 +31,7 @@ extension DialogSeal {
 }
 
 extension DigestFunctions {
-    /// The hashes are real ones.
+    /// Digest functions with real hashes.
     package static let forTests = DigestFunctions(
         hash: { algorithm, bytes in
             switch algorithm {

@@ -3,9 +3,9 @@ import JSON
 import PushSandbox
 import Testing
 
-@Suite("What Apple says")
+@Suite("Answers of Apple, in the sandbox")
 struct APNsSemanticsTests {
-    /// Made at the earliest second that an integer can tell, with a signature of the right length.
+    /// A token whose time is near the largest integer. Its signature has the right length.
     private static let endOfTime =
         "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJ0IiwiaWF0IjotOTIyMzM3MjAzNjg1NDc3NTgwOH0."
         + String(repeating: "A", count: 86)
@@ -56,7 +56,7 @@ struct APNsSemanticsTests {
         ["apns-topic": "a", "apns-push-type": "background", "apns-priority": "5"],
         ["apns-collapse-id": String(repeating: "c", count: 64)],
     ])
-    func `what fits is accepted`(changes: [String: String]) throws {
+    func `a payload within the limit is accepted`(changes: [String: String]) throws {
         #expect(try Provider().apns(changes).status == 200)
     }
 
@@ -125,5 +125,20 @@ struct APNsSemanticsTests {
         #expect(Set(records.map(\.credential)).count == 1 && records[0].credential.utf8.count == 12)
         let line = String(decoding: records[0].json, as: UTF8.self)
         #expect(line.contains(records[0].credential) && !line.contains(token.suffix(20)))
+    }
+}
+
+@Suite("Trials of credentials at the providers")
+struct TrialSemanticsTests {
+    private let nobody = String(repeating: "0", count: 64)
+
+    @Test func `a token of no device is refused after all else, and is no push`() throws {
+        let provider = try Provider()
+        let answer = try provider.apns(token: nobody)
+        #expect(answer.status == 400 && answer.reason == "BadDeviceToken")
+        #expect(try provider.apns(["authorization": "bearer a.b"], token: nobody).reason == "InvalidProviderToken")
+        provider.semantics.topics = ["com.example.other"]
+        #expect(try provider.apns(token: nobody).reason == "TopicDisallowed")
+        #expect(provider.semantics.records.isEmpty && provider.semantics.trials.count == 3)
     }
 }

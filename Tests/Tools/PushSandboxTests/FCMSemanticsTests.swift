@@ -3,7 +3,7 @@ import JSON
 import PushSandbox
 import Testing
 
-@Suite("What Google says")
+@Suite("Answers of Google, in the sandbox")
 struct FCMSemanticsTests {
     @Test func `a message with an access token is accepted`() throws {
         let provider = try Provider()
@@ -43,7 +43,7 @@ struct FCMSemanticsTests {
         #expect(answer.json["error"]?["status"]?.string == "UNAUTHENTICATED")
     }
 
-    @Test func `the token service checks what it is shown`() throws {
+    @Test func `the token service checks the assertion`() throws {
         let provider = try Provider()
         let granted = try provider.grant()
         #expect(granted.status == 200 && granted.json["expires_in"]?.integer == 3600)
@@ -62,7 +62,7 @@ struct FCMSemanticsTests {
     }
 
     @Test(arguments: ["a=b&=", "", "=", "&&", "grant_type", "grant_type=%", "%3D%3d=1"])
-    func `an odd form is refused and harms nobody`(form: String) throws {
+    func `an invalid form is refused and harms nobody`(form: String) throws {
         #expect(try Provider().post("/token", [:], form).status == 400)
     }
 

@@ -7,7 +7,7 @@ import Reactor
 import Testing
 import Timekeeping
 
-/// The feedback service and a client of it, on one loop.
+/// The feedback service and a client, on one loop.
 private actor FeedbackBench {
     enum Event: Sendable {
         case bytes([UInt8])
@@ -67,10 +67,10 @@ struct FeedbackServerTests {
     private static let token = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
     private static let list =
         #"{"records":[{"token":"\#(token)","time":1623753491},{"token":"\#(token.uppercased())","time":2147483649}]"#
-    /// The records of that list, in hexadecimal.
+    /// The records of the list below, in hexadecimal.
     private static let records = "60c883130020\(token)" + "800000010020\(token)"
 
-    /// What a client reads until the end, piece by piece.
+    /// Puts a list into the service, and returns what a client reads until the end, piece by piece.
     private func read(_ body: String, showsCertificate: Bool = true) async throws -> (
         pieces: [[UInt8]], left: JSONValue
     ) {
@@ -101,7 +101,7 @@ struct FeedbackServerTests {
     }
 
     @Test(arguments: [1, 7, 38, 64])
-    func `records come in slices`(slice: Int) async throws {
+    func `records arrive in slices`(slice: Int) async throws {
         let read = try await read(Self.list + ",\"slice\":\(slice)}")
         #expect(hex(read.pieces) == Self.records)
         #expect(read.pieces.count > 1 && read.pieces.first?.count == slice)
@@ -118,7 +118,7 @@ struct FeedbackServerTests {
         #expect(read.pieces.isEmpty)
     }
 
-    @Test func `nobody without a certificate gets anything`() async throws {
+    @Test func `a client without a certificate gets nothing`() async throws {
         let read = try await read(Self.list + "}", showsCertificate: false)
         #expect(read.pieces.isEmpty && read.left["records"]?.array?.count == 2)
     }
@@ -145,7 +145,7 @@ struct FeedbackServerTests {
         #"{"records":[{"token":"00","time":4294967296}]}"#, #"{"records":[{"token":"00"}]}"#, #"{"slice":0}"#,
         #"{"partial":38}"#,
     ])
-    func `a list that is none changes nothing`(body: String) async throws {
+    func `an invalid list changes nothing`(body: String) async throws {
         try await withLoop { (loop: EventLoop) async throws in
             let bench = FeedbackBench(loop)
             #expect(try await bench.control("PUT", Self.list + "}").status == 200)

@@ -2,7 +2,7 @@ import JSON
 import PushSandbox
 import Testing
 
-@Suite("What Acrobits' mediator says")
+@Suite("Answers of Acrobits' mediator, in the sandbox")
 struct MediatorSemanticsTests {
     private static let call =
         #"{"verb":"NotifyIncomingCall","AppId":"com.example","DeviceToken":"dG9r+/==","Selector":"1/2"}"#
@@ -31,7 +31,7 @@ struct MediatorSemanticsTests {
         (call, "text/plain", "POST"), (call, "", "POST"), (call, "application/json", "PUT"),
         ("verb=x", "application/json", "POST"), ("[]", "application/json", "POST"), ("", "application/json", "POST"),
     ])
-    func `what is no JSON object by POST is a status 400`(body: String, type: String, method: String) throws {
+    func `a request that is no JSON object by POST gets status 400`(body: String, type: String, method: String) throws {
         let (answer, record) = try send(body, type: type, method: method)
         #expect(answer.status == 400 && record?.isAccepted == false)
     }
@@ -47,7 +47,7 @@ struct MediatorSemanticsTests {
         #"{"verb":"NotifyTextMessage","AppId":"a","DeviceToken":"t","Selector":"s","Sound":1}"#,
         #"{"verb":"NotifyGenericTextMessage","AppId":"a","DeviceToken":"t"}"#,
     ])
-    func `a wrong attribute is told in the body of a 200`(body: String) throws {
+    func `a wrong attribute is reported in the body of a 200`(body: String) throws {
         let (answer, record) = try send(body)
         #expect(answer.status == 200 && answer.code == 400)
         #expect(record?.isAccepted == false && record?.reason?.hasPrefix("400 ") == true)
@@ -64,7 +64,7 @@ struct MediatorSemanticsTests {
     @Test(arguments: [
         (404, 200, 404), (410, 200, 404), (400, 200, 400), (500, 200, 500), (503, 503, 503), (429, 429, 429),
     ])
-    func `a push fails as told`(planned: Int, status: Int, code: Int64) throws {
+    func `a push fails as planned`(planned: Int, status: Int, code: Int64) throws {
         let provider = try Provider()
         #expect(provider.plan("dG9r+%2F==", "{\"status\":\(planned),\"retry_after\":3}") == 200)
         let answer = provider.post("/pnm2/send", ["content-type": "application/json"], Self.call)
@@ -75,7 +75,7 @@ struct MediatorSemanticsTests {
     @Test func `the older gateway takes forms`() throws {
         let text = "verb=NotifyIncomingCall&AppId=a&DeviceToken=dG9r%2B"
         #expect(try form(text).code == 200)
-        // A plus sign that nobody escaped is a space.
+        // In a form, a plus sign that is not escaped is a space.
         #expect(try form("verb=NotifyIncomingCall&AppId=a&DeviceToken=dG9r+").code == 400)
         #expect(try form("verb=NotifyTextMessage&AppId=a&DeviceToken=t").code == 400)
         #expect(try form("verb=NotifyTextMessage&AppId=a&DeviceToken=t&Selector=s").code == 200)

@@ -2,7 +2,7 @@ import JSON
 import PushSandbox
 import Testing
 
-@Suite("Failing as told")
+@Suite("Planned failures")
 struct PlanTests {
     @Test(arguments: [
         (400, "BadDeviceToken"), (403, "InvalidProviderToken"), (404, "BadPath"), (410, "Unregistered"),
@@ -29,7 +29,7 @@ struct PlanTests {
         #expect(answer.headers["retry-after"] == "7")
     }
 
-    @Test func `the legacy interface says in a 200 that a token is dead, and fails with the rest`() throws {
+    @Test func `the legacy interface reports a dead token in a 200, and fails with the rest`() throws {
         let provider = try Provider()
         #expect(provider.plan("a", #"{"status":404}"#) == 200)
         #expect(provider.plan("b", #"{"status":200,"reason":"Unavailable"}"#) == 200)
@@ -49,7 +49,7 @@ struct PlanTests {
         #expect(try provider.fcm(#"{"token":"old"}"#).status == 200)
     }
 
-    @Test func `Apple says since when a token has been dead`() throws {
+    @Test func `Apple reports the time of a token's death`() throws {
         let provider = try Provider()
         #expect(provider.plan(Provider.token, #"{"status":410,"timestamp":1623753491000}"#) == 200)
         #expect(try provider.apns().json["timestamp"]?.integer == 1_623_753_491_000)
@@ -58,7 +58,7 @@ struct PlanTests {
     @Test func `a plan for some pushes ends with the last of them`() throws {
         let provider = try Provider()
         #expect(provider.plan(Provider.token, #"{"status":503,"times":2}"#) == 200)
-        // Faulty pushes do not count.
+        // Invalid pushes do not use up the plan.
         #expect(try provider.apns(["apns-topic": ""]).status == 400)
         let upperCase = Provider.token.uppercased()
         #expect(try provider.apns(token: upperCase).status == 503)
@@ -66,7 +66,7 @@ struct PlanTests {
         #expect(try provider.apns().status == 200)
     }
 
-    @Test func `a plan is taken back`() throws {
+    @Test func `a plan can be removed`() throws {
         let provider = try Provider()
         #expect(provider.plan("a%2Fb", #"{"status":503}"#) == 200)
         #expect(provider.legacy(#"{"to":"a/b"}"#).status == 503)
@@ -74,7 +74,7 @@ struct PlanTests {
         #expect(provider.legacy(#"{"to":"a/b"}"#).status == 200)
     }
 
-    @Test func `a token may say itself how it fails`() throws {
+    @Test func `a token may contain its own failure`() throws {
         let provider = try Provider()
         #expect(provider.legacy(#"{"to":"fail-503-x"}"#).status == 503)
         #expect(try provider.fcm(#"{"token":"fail-404"}"#).errorCode == "UNREGISTERED")
@@ -107,7 +107,7 @@ struct PlanTests {
         "", "[]", #"{"statsu":410}"#, #"{"status":"410"}"#, #"{"status":99}"#, #"{"times":0}"#, #"{"delay_ms":-1}"#,
         #"{"action":"explode"}"#, #"{"reason":1}"#, #"{"registration_id":1}"#,
     ])
-    func `a plan that is none is refused`(plan: String) throws {
+    func `an invalid plan is refused`(plan: String) throws {
         #expect(try Provider().plan("a", plan) == 400)
     }
 
@@ -127,7 +127,7 @@ struct PlanTests {
         #expect(list("/sandbox/pushes")?.isEmpty == true)
     }
 
-    @Test func `the controls are not for everybody`() throws {
+    @Test func `the controls need their key`() throws {
         let provider = try Provider()
         var request = provider.request("GET", "/sandbox/pushes")
         request.mayControl = false
@@ -136,7 +136,7 @@ struct PlanTests {
         #expect(provider.semantics.answer(provider.request("POST", "/elsewhere")).status == 404)
     }
 
-    @Test func `a record is one line whatever was sent`() throws {
+    @Test func `a record is one line, with any content`() throws {
         let provider = try Provider()
         _ = provider.legacy("{\n  \"to\": \"a\"\n}")
         _ = provider.legacy("no\njson")

@@ -1,23 +1,25 @@
 import Foundation
 import Glibc
 
-/// A program that runs to its end. Not Foundation's `Process`: the address sanitizer takes what that does in the child
-/// for an error.
+/// Runs a program to its end. It does not use Foundation's `Process`, because the address sanitizer reports an error in
+/// what that does in the child.
 enum Program {
     struct Failure: Error {
         let code: Int32
     }
 
+    /// Runs a program.
+    ///
     /// - Parameters:
-    ///   - path: the program.
-    ///   - arguments: without its own name.
-    ///   - output: the file that its standard output becomes.
-    /// - Returns: its exit code; 128 and the signal's number when it was killed.
-    /// - Throws: ``Failure`` when it cannot be started.
+    ///   - path: the path of the program.
+    ///   - arguments: the arguments, without the program's name.
+    ///   - output: the file for its standard output.
+    /// - Returns: the exit code, or 128 plus the number of the signal that killed it.
+    /// - Throws: ``Failure`` if it cannot be started.
     static func run(_ path: String, _ arguments: [String], output: String) async throws -> Int32 {
         let child = try start(path, arguments, output: output)
         return await withCheckedContinuation { continuation in
-            // A thread of its own, as this blocks.
+            // The wait blocks, so it has a thread of its own.
             Thread.detachNewThread {
                 var status: Int32 = 0
                 while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}

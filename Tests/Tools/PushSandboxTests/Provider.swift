@@ -2,7 +2,7 @@ import Crypto
 import JSON
 import PushSandbox
 
-/// The providers at a fixed time, with keys of their own.
+/// The imitated providers, at a fixed time and with their own keys.
 struct Provider {
     static let milliseconds: Int64 = 1_623_753_691_000
     static let token = String(repeating: "0a", count: 32)
@@ -21,7 +21,7 @@ struct Provider {
         semantics = ProviderSemantics(apnsKey: apnsKey, accountKey: try Keys.account()) { Self.milliseconds }
     }
 
-    /// Headers as the daemon sends them, with changes; an empty value takes one away.
+    /// A push to APNs with the header fields that the daemon sends, and with changes. An empty value removes a field.
     func apns(
         _ changes: [String: String] = [:], token: String = Provider.token, method: String = "POST",
         repeated: Set<String> = [], body: String = Provider.call
@@ -56,7 +56,7 @@ struct Provider {
             connection: 3)
     }
 
-    /// Answers a plan with 200, or traps the test.
+    /// Sets a failure plan. Returns the status of the answer.
     func plan(_ token: String, _ plan: String) -> Int {
         semantics.answer(request("PUT", "/sandbox/tokens/\(token)", [:], plan)).status
     }
@@ -87,7 +87,7 @@ struct Provider {
 }
 
 enum Keys {
-    /// Making one takes a while, so that all tests share it.
+    /// The key of the service account. All tests share it, because making one takes a while.
     private static let accountPEM = Result { try GeneratedKey.rsa() }
 
     static func account() throws -> ProviderKey { try ProviderKey(.bytes(accountPEM.get()), for: .rs256) }
@@ -96,9 +96,9 @@ enum Keys {
 extension SandboxAnswer {
     var json: JSONValue { (try? JSONValue(body)) ?? .null }
     var reason: String? { json["reason"]?.string }
-    /// FCM's own word.
+    /// FCM's own error code in the answer.
     var errorCode: String? { json["error"]?["details"]?.array?.first?["errorCode"]?.string }
-    /// Of the legacy interface: a message id as "sent", or the error.
+    /// The results in an answer of the legacy interface: "sent" for a message id, or the error.
     var results: [String] {
         json["results"]?.array?.map { $0["error"]?.string ?? ($0["message_id"] == nil ? "?" : "sent") } ?? []
     }

@@ -4,7 +4,7 @@ import PushSandbox
 import Testing
 import Timekeeping
 
-@Suite("What a receiver of webhooks says")
+@Suite("Answers of a receiver of webhooks")
 struct ReceiverSemanticsTests {
     private static let secret = Array("whsec".utf8)
 
@@ -14,7 +14,7 @@ struct ReceiverSemanticsTests {
         return String(decoding: signature.text, as: UTF8.self)
     }
 
-    @Test func `whatever comes is recorded`() throws {
+    @Test func `each request is recorded`() throws {
         let provider = try Provider()
         let headers = [
             "content-type": "application/json", "x-event": "e1", "authorization": "Bearer secret", "cookie": "c",
@@ -32,7 +32,7 @@ struct ReceiverSemanticsTests {
         #expect(!String(decoding: record.json, as: UTF8.self).contains("Bearer"))
     }
 
-    @Test func `a body without a token goes by the name of the path`() throws {
+    @Test func `a body without a token is identified by the path`() throws {
         let provider = try Provider()
         for method in ["GET", "POST", "DELETE"] {
             #expect(provider.semantics.answer(provider.request(method, "/hook/crm", [:], "no json")).status == 200)
@@ -59,7 +59,7 @@ struct ReceiverSemanticsTests {
         #expect(provider.semantics.records.count { $0.isAccepted } == 3)
     }
 
-    @Test func `it fails as told, by its name or by the token`() throws {
+    @Test func `it fails as planned, by its name or by the token`() throws {
         let provider = try Provider()
         #expect(provider.plan("crm", #"{"status":503,"times":1,"retry_after":4}"#) == 200)
         #expect(provider.plan("t1", #"{"status":410,"reason":"unknown token"}"#) == 200)

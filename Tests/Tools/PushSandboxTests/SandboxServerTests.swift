@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// The whole stand-in on a loop, with its certificate in a file.
+/// The whole sandbox on a loop, with its certificate in a file.
 private actor Sandbox {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -52,7 +52,8 @@ private actor Sandbox {
         timer = nil
     }
 
-    /// Runs a command for so many pushes; the box gets the largest number that ran at a time, once all have ended.
+    /// Runs a command for each of the pushes. When all have ended, the mailbox gets the largest number that ran at the
+    /// same time.
     func run(_ command: String, times: Int, _ pushes: [PushRecord], ended: Mailbox<Int>) throws {
         let hook = try PushHook(command, on: loop)
         self.hook = hook
@@ -90,7 +91,7 @@ private struct Bench {
         }
     }
 
-    /// Runs curl; gives its exit code, what came, and the status with the version of HTTP.
+    /// Runs curl. Returns its exit code, the body, and the status with the version of HTTP.
     func curl(_ arguments: String...) async throws -> (code: Int32, body: String, summary: String) {
         let file = folder.appending(path: UUID().uuidString).path
         let code = try await Program.run(
@@ -161,7 +162,7 @@ struct SandboxServerTests {
     }
 
     @Test(arguments: ["--http2", "--http1.1"])
-    func `an answer waits as long as it was told to`(version: String) async throws {
+    func `an answer waits as long as planned`(version: String) async throws {
         try await Bench.with { bench in
             #expect(await bench.sandbox.plan("bob", #"{"delay_ms":60}"#) == 200)
             let start = ContinuousClock.now
@@ -172,11 +173,11 @@ struct SandboxServerTests {
     }
 
     @Test(arguments: ["--http2", "--http1.1", "plain"], ["goaway", "reset"])
-    func `a connection breaks as it was told to`(version: String, action: String) async throws {
+    func `a connection breaks as planned`(version: String, action: String) async throws {
         try await Bench.with { bench in
             #expect(await bench.sandbox.plan("bob", #"{"action":"\#(action)","times":1}"#) == 200)
             let broken = try await bench.legacy("bob", version: version)
-            // A client may try again by itself what was surely not looked at.
+            // A client may repeat a request that was surely not processed.
             #expect(broken.code != 0 || (action == "goaway" && version == "--http2"))
             #expect(await bench.sandbox.records.first?.status == 0)
             let next = try await bench.legacy("bob", version: version)

@@ -5,7 +5,7 @@ import PushSandbox
 import Reactor
 import Testing
 
-/// The stand-in and a client that speaks just enough HTTP/2 to see its settings, on one loop.
+/// The sandbox and a client on one loop. The client knows just enough HTTP/2 to see the settings.
 private actor SettingsBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -15,7 +15,8 @@ private actor SettingsBench {
 
     init(_ loop: EventLoop) { self.loop = loop }
 
-    /// The box gets each limit of concurrent streams that the server tells, 0 for a response, and -1 at the end.
+    /// Connects the client. The mailbox gets each limit of concurrent streams that the server sends, 0 for a response,
+    /// and -1 at the end.
     func connect(_ streams: StreamLimits, limits: Mailbox<Int>) throws {
         let identity = try SelfSignedCertificate(hosts: ["127.0.0.1"])
         let server = SandboxServer(loop: loop, semantics: semantics, streams: streams)
@@ -40,7 +41,7 @@ private actor SettingsBench {
                 }, closed: { _, _ in limits.put(-1) }))
     }
 
-    /// A GET on a stream: all names but the path's are in HPACK's static table.
+    /// Sends a GET on a stream. All names except the path are in HPACK's static table.
     func get(_ path: String, stream: UInt8) {
         let fields = [0x82, 0x87, 0x04, UInt8(path.utf8.count)] + Array(path.utf8) + [0x01, 1, UInt8(ascii: "h")]
         client?.send(Self.frame(1, 5, stream, fields))
@@ -55,7 +56,8 @@ private actor SettingsBench {
         [0, 0, UInt8(payload.count), type, flags, 0, 0, 0, stream] + payload
     }
 
-    /// The limits in settings (number 3) and a 0 for each head of a response, and how many bytes all frames have.
+    /// Finds the limits in settings (number 3) and the heads of responses (as 0). Also returns how many bytes all whole
+    /// frames have.
     private static func events(in bytes: [UInt8]) -> (used: Int, found: [Int]) {
         var rest = bytes[...]
         var found: [Int] = []
@@ -89,7 +91,7 @@ struct StreamLimitTests {
     }
 
     @Test(arguments: [(StreamLimits(), 256), (StreamLimits(usual: 7), 7), (StreamLimits(usual: 7, first: 1), 1)])
-    func `the limit is told at the start`(streams: StreamLimits, expected: Int) async throws {
+    func `the limit is announced at the start`(streams: StreamLimits, expected: Int) async throws {
         try await with(streams) { _, limits in
             try await limits.expect(expected)
         }

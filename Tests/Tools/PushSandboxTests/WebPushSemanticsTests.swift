@@ -4,7 +4,7 @@ import JSON
 import PushSandbox
 import Testing
 
-/// A sender of web pushes and the service it sends to.
+/// A sender of web pushes, and the service to which it sends.
 private struct Sender {
     static let usualHeaders = [
         "host": "push.example", "ttl": "30", "urgency": "high", "topic": "aZ09-_", "content-encoding": "aes128gcm",
@@ -36,7 +36,7 @@ private struct Sender {
         return "vapid t=\(String(decoding: token, as: UTF8.self)), k=\(point)"
     }
 
-    /// An empty value takes a header away.
+    /// Sends a push. An empty value removes a header field.
     func push(
         _ id: String, _ changes: [String: String] = [:], method: String = "POST", repeated: Set<String> = [],
         body: [UInt8] = []
@@ -66,7 +66,7 @@ extension SandboxAnswer {
     }
 }
 
-@Suite("What a web push service says")
+@Suite("Answers of a web push service, in the sandbox")
 struct WebPushSemanticsTests {
     @Test func `a push is decrypted by the subscription it was encrypted for`() throws {
         let sender = try Sender()
@@ -100,7 +100,7 @@ struct WebPushSemanticsTests {
         #expect(try sender.push("nobody", ["content-encoding": "aes128gcm"]).reason == "BadContentEncoding")
     }
 
-    @Test func `what cannot be decrypted is refused`() throws {
+    @Test func `a body that cannot be decrypted is refused`() throws {
         let sender = try Sender()
         let subscription = sender.subscribe("a")
         let body = try sender.sealed("x", for: subscription)
@@ -142,7 +142,7 @@ struct WebPushSemanticsTests {
         ["ttl": "0"], ["urgency": "very-low"], ["urgency": ""], ["topic": ""],
         ["topic": String(repeating: "t", count: 32)],
     ])
-    func `what fits is accepted`(changes: [String: String]) throws {
+    func `a body within the limit is accepted`(changes: [String: String]) throws {
         #expect(try Sender().push("a", changes).status == 201)
     }
 
@@ -193,7 +193,7 @@ struct WebPushSemanticsTests {
     }
 
     @Test(arguments: ["[]", "{", #"{"vapid":1}"#, #"{"vapid":"AAAA"}"#, #"{"key":"x"}"#])
-    func `a subscription that is none is refused`(body: String) throws {
+    func `an invalid subscription is refused`(body: String) throws {
         #expect(try Sender().subscribe("a", body).status == 400)
         #expect(try Sender().subscribe("a%2Fb").status == 400)
     }
@@ -201,7 +201,7 @@ struct WebPushSemanticsTests {
     @Test(arguments: [
         (404, "NotFound"), (410, "Gone"), (413, "PayloadTooLarge"), (429, "TooManyRequests"), (503, "InternalError"),
     ])
-    func `a push fails as told`(status: Int, reason: String) throws {
+    func `a push fails as planned`(status: Int, reason: String) throws {
         let sender = try Sender()
         #expect(sender.provider.plan("a", "{\"status\":\(status),\"retry_after\":9,\"times\":1}") == 200)
         let answer = try sender.push("a")

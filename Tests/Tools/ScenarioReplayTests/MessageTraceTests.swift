@@ -23,7 +23,7 @@ import Testing
 
         """
 
-    @Test func `requests and responses are told with their times`() {
+    @Test func `requests and responses are shown with their times`() {
         let messages = MessageTrace.messages(in: Self.trace)
         #expect(messages.map(\.label) == ["INVITE", "100 Trying"])
         #expect(messages.map(\.isSent) == [true, false])

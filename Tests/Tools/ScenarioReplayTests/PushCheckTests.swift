@@ -41,13 +41,13 @@ import Testing
         #expect(PushCheck.complaints(about: [push], expected: [expected]).isEmpty)
     }
 
-    @Test func `missing and unexpected pushes are told`() throws {
+    @Test func `missing and unexpected pushes are reported`() throws {
         let push = try #require(Self.push("t1", #"{"data":{"type":"invite"}}"#))
         let complaints = PushCheck.complaints(about: [push], expected: [Self.expected("t2", "invite")])
         #expect(complaints == ["1 pushes (invite) for t1, expected 0", "0 pushes for t2, expected 1"])
     }
 
-    @Test func `a wrong type, status or field is told`() throws {
+    @Test func `a wrong type, status or field is reported`() throws {
         let push = try #require(Self.push("t1", #"{"data":{"type":"invite"}}"#, status: 410))
         func complaint(_ expected: ExpectedPush) -> String? {
             PushCheck.complaints(about: [push], expected: [expected]).first

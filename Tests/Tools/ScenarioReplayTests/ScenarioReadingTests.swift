@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func `a request says what is sent and what must come back`() throws {
+    @Test func `a request has its text and the expected responses`() throws {
         let scenario = try Self.read(
             """
             actors:
@@ -133,7 +133,7 @@ import Testing
         #expect(reports.difference(status: 202, answer: "{}")?.contains("next in the answer is not there") == true)
     }
 
-    @Test func `an unknown key is refused where it stands`() {
+    @Test func `an unknown key is refused with its place`() {
         let found = Self.problems(in: "actors:\n  - {name: bob, play: a.xml, tarnsport: udp}\n")
         #expect(found.count == 1)
         #expect(found.first?.hasPrefix("flow.yaml:2:30: unknown key \"tarnsport\" in an actor") == true)

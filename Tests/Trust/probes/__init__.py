@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 
 STAGES = {
-    # Phones prove themselves, and call by way of the PBX.
+    # Phones show passwords, and call through the PBX.
     "digest": {
         "pbx": "127.2.0.1",
         "settings": {
@@ -13,12 +13,12 @@ STAGES = {
             "api": {"device-registration": {"webhook-receivers": "[127.3.0.0/16]", "webhook-plain-http": True}},
         },
     },
-    # Phones prove themselves, and call each other.
+    # Phones show passwords, and call each other.
     "direct": {
         "settings": {"call": {"pushes-per-device": 3, "pushes-per-caller": 4}, "limits": {"output-timeout": "5s"},
                      "messages": {"store": True, "max-count": 4}},
     },
-    # A closed network: nobody proves anything.
+    # A closed network without passwords.
     "open": {"settings": {"auth": "off", "registrar": {"min-expires": "1s"}, "call": {"ring-live-flow-within": "20s"},
                           "push": {"fcm": {"after-end": "push"}}}},
     # Small limits.
@@ -32,11 +32,11 @@ STAGES = {
             "api": {"connections": 20, "head-timeout": "2s", "body-timeout": "2s", "idle-timeout": "30s"},
         },
     },
-    # TLS and WebSocket beside the others.
+    # TLS and WebSocket in addition.
     "edge": {"edge": True, "settings": {"limits": {"first-request": "6s"}, "call": {"ring-live-flow-within": "20s"}}},
-    # Phones are asked to show life, and to refresh what ends soon.
+    # Phones are asked for signs of life, and to refresh registrations that end soon.
     "lively": {"settings": {"registrar": {"flow-timer": "3s", "refresh-push": "180s"}}},
-    # Shares of callers and of sources, small enough to be used up.
+    # Shares of callers and of sources that are small enough to be used up.
     "shares": {"edge": True, "settings": {
         "call": {"pushes-per-caller": 0, "ring-timeout": "20s"},
         "messages": {"store": True},
@@ -45,7 +45,7 @@ STAGES = {
     "fading": {"pbx": "127.2.0.2", "settings": {"call": {"dialog-lifetime": "4s"}}},
 }
 
-# The order of the first decides what runs first; the others follow by name.
+# The first modules are listed in the order in which they run. The others follow by name.
 from . import restarts, reading, flood, identity, routing, dialog, wake, standards, streams, flows, edge, web, store  # noqa: E402,F401
 for _, chapter, _ in pkgutil.iter_modules(__path__):
     importlib.import_module(f".{chapter}", __name__)

@@ -1,4 +1,4 @@
-"""T34: phones that are awake although they say nothing."""
+"""T34: phones that are awake although they send nothing."""
 
 import time
 
@@ -10,7 +10,7 @@ from .wake import call, pushed, sleeper
 
 
 def questions(phone, seconds):
-    """How many questions come within that time."""
+    """The number of questions that arrive within that time."""
     count, until = 0, time.monotonic() + patience(seconds)
     while (left := until - time.monotonic()) > 0:
         count += phone.take(lambda m: m.method == "OPTIONS", left) is not None
@@ -19,7 +19,7 @@ def questions(phone, seconds):
 
 @probe("T34.1", "asked-phone-rings-at-once", "direct")
 def asked(t):
-    """An open connection is asked with the push, and the phone that answers gets its call there, once."""
+    """An open connection gets a question with the push. The phone that answers it gets its call there, once."""
     t.needs("call.ask-connections")
     phone, name, password, token = sleeper(t, t.stream())
     caller, request = call(t, name)
@@ -44,7 +44,7 @@ def asked(t):
 
 @probe("T34.1", "who-is-not-asked", "direct")
 def not_asked(t):
-    """Nobody is asked over UDP, on a connection that others opened, or more than once while no answer has come."""
+    """No question is sent over UDP, on a connection that another user opened, or a second time before an answer."""
     t.needs("call.ask-connections")
     phone, name, *_ = sleeper(t, t.phone())
     caller, request = call(t, name)
@@ -63,7 +63,8 @@ def not_asked(t):
 
 @probe("T34.1", "one-question-for-ten-flows", "digest")
 def ten_flows(t):
-    """A phone with ten connections is asked once, on the flow that registered last, and released by that flow's answer alone."""
+    """A phone with ten connections gets one question, on the flow that registered last. Only an answer on that flow releases
+    the call."""
     t.needs("call.ask-connections")
     device = Device(t, fresh("asked"))
     agents = [device.registered(number) for number in range(1, 10)]
@@ -93,7 +94,7 @@ def ten_flows(t):
     check(agents[9].request("INVITE", request.call_id, 2), "the answer of the flow that was asked did not let the call out")
     check(invited(request, 0.1) == [], "another flow rang as well")
     caller.send(caller.cancel(request))
-    # Its best flow is gone: the next one is asked.
+    # The best flow is gone, so the next one is asked.
     agents.pop().reset()
     time.sleep(0.3)
     caller, request = call(t, device.name)
@@ -106,7 +107,8 @@ def ten_flows(t):
 
 @probe("T34.2", "silent-phone-is-waited-for", "open")
 def silent(t):
-    """A phone that showed life lately and says nothing to its INVITE is waited for: its token's death ends the call at once."""
+    """A phone that recently gave a sign of life and does not answer its INVITE is waited for. If its token is dead, the call
+    ends at once."""
     t.needs("call.ring-live-flow-within")
     phone, token = t.phone(), fresh("dead")
     name, _ = t.registered(phone, params=pushed(token))
@@ -121,7 +123,7 @@ def silent(t):
 
 @probe("T34.3", "message-is-pushed-beside-its-try", "direct")
 def message(t):
-    """A MESSAGE for a fresh contact on UDP goes there, and the phone is pushed in the same moment."""
+    """A MESSAGE to a fresh contact on UDP is sent to it, and the phone gets a push at the same moment."""
     phone, name, password, token = sleeper(t)
     caller = t.phone(trusted=True)
     request = caller.make("MESSAGE", f"sip:{name}@example.net", "700")
@@ -130,7 +132,7 @@ def message(t):
     caller.send(request)
     got = phone.request("MESSAGE", request.call_id, 2)
     check(got, "control: no MESSAGE at the phone")
-    # It answers before it has been silent for three seconds, so that no push leaves for that.
+    # It answers within three seconds, so that no push is sent because of its silence.
     time.sleep(0.5)
     phone.respond(got, 200, tag="m")
     check(t.suite.provider.wait(token, timeout=2), "no push beside the try")
@@ -141,7 +143,7 @@ def message(t):
 
 @probe("T34.4", "held-end-is-heard-at-once", "direct")
 def ended(t):
-    """`held end` ends the call for its caller while a phone rings, and a phone that answers all the same is hung up."""
+    """`held end` ends the call for its caller while a phone rings. If the phone still answers, it gets a BYE."""
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
     answer = phone.register(name, password, params=pushed(token))
@@ -155,7 +157,7 @@ def ended(t):
     answer = caller.response(request.call_id, "INVITE", 2)
     check(answer and answer.status == 486, f"the caller got {answer}")
     check(phone.request("CANCEL", request.call_id, 2), "the phone was not cancelled")
-    # It was quicker than the CANCEL.
+    # The answer came before the CANCEL.
     phone.respond(invite, 200, tag="b")
     check(phone.request("ACK", request.call_id, 2) and phone.request("BYE", request.call_id, 2), "the phone that answered was not hung up")
     check(caller.take(lambda m: m.call_id == request.call_id and m.status == 200, 0.5) is None, "the caller got a 200 after its 486")

@@ -1,4 +1,4 @@
-"""T9.11 to T9.19, T20.7 and T27.4: who may ask what of phones, who they say that they are, and what they hear from the PBX."""
+"""T9.11 to T9.19, T20.7 and T27.4: which requests reach phones, which identities they may claim, and what the PBX may answer."""
 
 import re
 
@@ -24,7 +24,7 @@ def pair(t):
 
 
 def refused(t, agent, request, victim, status, what, user=None):
-    """Sends it, with a password if one is asked for; it is refused with a Warning, and nothing of it arrives."""
+    """Sends the request, with a password if it is asked for. It must be refused with a Warning, and must not arrive."""
     answer = agent.exchange(request, 3)
     if answer is not None and answer.status == 407 and user:
         request = request.renewed().add(*credentials(answer, *user, request.method, request.uri))
@@ -37,7 +37,7 @@ def refused(t, agent, request, victim, status, what, user=None):
 
 
 def passes(agent, request, victim, what, user=None):
-    """Sends it, with a password if one is asked for; it arrives and is answered."""
+    """Sends the request, with a password if it is asked for. It must arrive and be answered."""
     if user:
         answer = agent.exchange(request)
         check(answer and answer.status == 407, f"{what}: {answer and answer.start}")
@@ -136,7 +136,7 @@ def answer_pbx(t):
 
 @probe("T9.13", "pbx-pages", "direct")
 def paging(t):
-    """What an intercom of the PBX needs arrives as it is, and the phone's own answer loses such fields."""
+    """Fields that an intercom of the PBX needs arrive unchanged. In the phone's own answer they are removed."""
     callee, pbx = t.phone(), t.phone(trusted=True)
     name, _ = t.registered(callee)
     for line in ANSWERING:
@@ -178,7 +178,7 @@ def private(t):
 
 @probe("T9.15", "no-commands-inside-calls", "direct")
 def inside_calls(t):
-    """Whoever rings would answer the call itself by a NOTIFY of `talk` in the dialog that the 180 has made."""
+    """A NOTIFY of `talk` in the dialog of a 180 would make the called phone answer. It is refused."""
     caller, user, callee, (name, _) = pair(t)
     request = caller.make("INVITE", f"sip:{name}@example.net", user[0])
     answer = caller.exchange(request)
@@ -206,7 +206,7 @@ def inside_calls(t):
 
 
 def renamed(t, dialog, other, name, names):
-    """Requests of that side of a dialog with other names in From."""
+    """Requests of that side of a dialog, with other names in From."""
     count = 0
     for value in names:
         for method in ("UPDATE", "INVITE", "INFO", "MESSAGE"):
@@ -225,7 +225,7 @@ def names(t):
     count = renamed(t, call.of_phone, call.pbx, call.name, others + [f"<sip:{call.name}@elsewhere.invalid>"])
     phone, (name, _), of_phone, of_pbx = outgoing(t)
     count += renamed(t, of_phone, t.daemon.pbx, name, others + [f'"The Boss" <sip:{name}@example.net>'])
-    # A display name that the caller has not used for the called phone goes no further; the request does.
+    # A display name that the caller has not used for the called phone is removed. The request is forwarded.
     for value in (f'"Boss" <sip:{call.name}@example.net>', f"Boss <sip:{call.name}@example.net>"):
         for method in ("UPDATE", "INVITE", "INFO"):
             request = call.of_phone.make(method)
@@ -239,14 +239,14 @@ def names(t):
             check(answer and answer.status == (486 if method == "INVITE" else 200), f"{method} from {value}: {answer}")
             if method == "INVITE":
                 call.phone.send(call.phone.ack_failure(request, answer))
-    # RFC 4916: the PBX may say to whom the call is connected now.
+    # RFC 4916: the PBX may change the connected party.
     moved = call.of_pbx.make("UPDATE")
     moved.set("From", re.sub(r"^[^;]*(?=;tag=)", '"Desk" <sip:104@example.net>', call.of_pbx.local))
     call.pbx.send(moved)
     got = call.phone.request("UPDATE", moved.call_id, 3)
     check(got and "104@" in got.get("from"), f"the PBX's connected identity does not arrive: {got}")
     call.phone.respond(got, 200)
-    # Whatever a BYE says: a call ends.
+    # A BYE ends the call, whatever names it has.
     bye = of_phone.make("BYE")
     bye.set("From", re.sub(r"^[^;]*(?=;tag=)", "<sip:another@example.net>", of_phone.local))
     phone.send(bye)
@@ -257,7 +257,7 @@ def names(t):
 
 @probe("T27.4", "phone-that-does-not-come-ends-no-call", "direct")
 def not_coming(t):
-    """RFC 5057: 480 would end the call; 500 with Retry-After ends the request alone."""
+    """RFC 5057: a 480 would end the call. A 500 with Retry-After ends only the request."""
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
     phone.reset()
@@ -273,7 +273,7 @@ def not_coming(t):
     got = back.request("INFO", info.call_id)
     check(got, "the call does not go on afterwards")
     back.respond(got, 200, tag="b")
-    # A phone that has no way back at all: at once.
+    # A phone that cannot be reached at all gets no waiting time.
     gone = t.stream()
     name, password = t.registered(gone)
     call = Call(t, phone=gone, user=(name, password))
@@ -290,7 +290,7 @@ def not_coming(t):
 
 @probe("T9.17", "challenge-that-nobody-can-answer", "digest")
 def challenge(t):
-    """A PBX that challenges in our realm: the phone would show what we take off, without end."""
+    """A PBX that challenges in our realm: the phone would answer without end, because we remove its answers."""
     caller = t.phone()
     name, password = t.registered(caller)
     for method, status, field in (("MESSAGE", 407, "Proxy-Authenticate"), ("INVITE", 401, "WWW-Authenticate")):
@@ -307,9 +307,9 @@ def challenge(t):
         check(not answer.all("proxy-authenticate") and not answer.all("www-authenticate"), "the challenge is in it")
         if method == "INVITE":
             caller.send(caller.ack_failure(again, answer))
-    line = re.search(r"notice a peer challenges.*", t.daemon.log())
+    line = re.search(r"notice a peer asks phones for a password.*", t.daemon.log())
     check(line, "no line in the log")
-    for word in (t.daemon.pbx.local(), "example.net", "realm of its own"):
+    for word in (t.daemon.pbx.local(), "example.net", "its own realm"):
         check(word in line.group(0), f"the line does not say {word}: {line.group(0)}")
     check(t.daemon.metric("sippushd_unanswerable_challenges_total") >= 2, "the counter did not rise")
     return "a PBX's 407 and 401 in our realm are 502 with a Warning; the log names the PBX, the method, the realm and the cure"

@@ -1,4 +1,4 @@
-"""T20: the dialog token is no ticket."""
+"""T20: the dialog token does not give access by itself."""
 
 import base64
 import binascii
@@ -34,7 +34,7 @@ class Call:
 
 
 def outgoing(t, phone=None, user=None):
-    """An answered call from a phone through the upstream; gives both dialogs and the phone's name and password."""
+    """An answered call from a phone through the upstream. Returns both dialogs and the phone's name and password."""
     phone = phone or t.phone()
     name, password = user or t.registered(phone)
     request = phone.make("INVITE", "sip:700@example.net", name)
@@ -59,7 +59,7 @@ def works(dialog, other, method="INFO"):
     got = other.request(method, request.call_id, 4)
     if got:
         other.respond(got, 200)
-        # Else the next probe would take it for its own answer.
+        # Otherwise the next probe would take it for its own answer.
         dialog.agent.response(request.call_id, method, 2)
     return got
 
@@ -132,7 +132,7 @@ def flip(route):
 
 @probe("T20.3", "no-dialog-no-way", "digest")
 def no_dialog(t):
-    """Toll fraud: one Record-Route value, and calls to anywhere from anywhere."""
+    """Toll fraud: with one Record-Route value, anybody could call any number."""
     phone, user, of_phone, of_pbx = outgoing(t)
     stranger = t.phone()
     count = 0
@@ -165,7 +165,7 @@ def no_dialog(t):
 def sides(t):
     call = Call(t)
     stranger = t.phone()
-    # One that sits at the phone's address, at the PBX's port.
+    # A client at the phone's address and the PBX's port.
     neighbour = t.phone(call.phone.host, port=call.pbx.port) if call.pbx.port != call.phone.port else t.phone()
     count = 0
     for agent in (stranger, neighbour):
@@ -185,11 +185,11 @@ def sides(t):
             ack = dialog.make("ACK", agent=agent, cseq=1)
             agent.send(ack)
             check(not victim.request("ACK", call.request.call_id, 0.4), f"a stranger's ACK as the {side} arrived")
-    # The phone may not speak for the PBX either.
+    # The phone may not act as the PBX either.
     request = call.of_pbx.make("BYE", agent=call.phone)
     call.phone.send(request)
     check(not call.phone.request("BYE", request.call_id, 0.7), "the phone's BYE in the name of the PBX came back to it")
-    # Any trusted peer may: a PBX has several addresses.
+    # Any trusted peer may send it, because a PBX can have several addresses.
     second = t.phone(trusted=True)
     request = call.of_pbx.make("INFO", agent=second)
     second.send(request)
@@ -204,7 +204,7 @@ def sides(t):
 def moved(t):
     call = Call(t)
     new = t.phone()
-    # A new address alone proves nothing; the password does.
+    # A new address alone proves nothing. The password does.
     request = call.of_phone.make("INFO", agent=new)
     new.send(request)
     answer = new.response(request.call_id, "INFO")
@@ -214,7 +214,7 @@ def moved(t):
     got = call.pbx.request("INFO", request.call_id, 3)
     check(got, f"with the right password the INFO does not arrive: {new.response(again.call_id, timeout=0.5)}")
     call.pbx.respond(got, 200)
-    # Somebody else's password is none.
+    # The password of another user does not count.
     thief = t.phone()
     other, other_password = t.daemon.user()
     request = call.of_phone.make("BYE", agent=thief)
@@ -237,7 +237,7 @@ def moved(t):
 
 @probe("T20.4", "signed-out-and-removed", "direct")
 def gone(t):
-    """A phone that has signed out is not reached by strangers with an old token."""
+    """Strangers with an old token do not reach a phone that has signed out."""
     call = Call(t)
     answer = call.phone.register(call.name, call.password, expires=0)
     check(answer and answer.status == 200, f"control: {answer}")
@@ -254,7 +254,7 @@ def gone(t):
 
 @probe("T20.4", "spoofed-phone-at-the-pbx", "digest")
 def spoofed_port(t):
-    """The upstream's port number, from another address; and the PBX's From, from a phone."""
+    """The upstream's port number from another address, and a phone that writes the PBX's From."""
     phone, user, of_phone, of_pbx = outgoing(t)
     fake = t.phone(t.address(), port=t.daemon.pbx.port)
     for method in ("BYE", "INVITE", "INFO"):
@@ -293,7 +293,8 @@ def other_port(t):
 
 
 def led_astray(t, *traps):
-    """Inside the dialog, with the right tags, from the right side: the token says where to, not URI, Route or Contact."""
+    """Sends requests inside the dialog with the right tags from the right side. The token decides where they go, not URI, Route
+    or Contact."""
     phone, user, of_phone, of_pbx = outgoing(t)
     arrived = count = 0
     for trap in traps:
@@ -319,7 +320,7 @@ def led_astray(t, *traps):
 
 @probe("T20.4", "contact-in-an-answer-leads-nowhere", "digest")
 def answer_contact(t):
-    """A phone answers with a Contact at somebody else: the PBX's ACK and BYE do not go there."""
+    """A phone answers with the Contact of another host. The PBX's ACK and BYE do not go there."""
     phone = t.phone()
     name, password = t.registered(phone)
     for trap in (t.trap(), t.trap(trusted=True), t.trap(host="127.0.0.1")):

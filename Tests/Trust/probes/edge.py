@@ -45,7 +45,7 @@ def talk(t, caller, request, phone):
     of_caller = Dialog.of_caller(caller, request, answer)
     caller.send(of_caller.make("ACK", cseq=1))
     check(phone.request("ACK", request.call_id), "no ACK at the phone")
-    # The phone ends it, by the route that it was shown.
+    # The phone ends the call along its route.
     bye = Dialog.of_callee(phone, invite, "callee").make("BYE")
     phone.send(bye)
     at_caller = caller.request("BYE", request.call_id)
@@ -67,7 +67,7 @@ def wakes(kind):
         answer = again.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"the phone's return got {answer}")
         talk(t, caller, request, again)
-        # Awake, it is called at once, on its connection.
+        # The phone is awake, so it is called at once on its connection.
         caller, request = call(t, name)
         invite = again.request("INVITE", request.call_id)
         check(invite, "no second INVITE")
@@ -82,7 +82,7 @@ def wakes(kind):
 
 def moves(kind):
     def run(t):
-        """A phone whose connection breaks while it rings has the call on its next connection, and not twice."""
+        """A phone whose connection breaks while it rings gets the call on its next connection, and only once."""
         make = KINDS[kind]
         phone, name, password, token = sleeper(t, make(t))
         caller, request = call(t, name)
@@ -109,7 +109,7 @@ def moves(kind):
 
 def misses(kind):
     def run(t):
-        """A call that was given up while the phone slept is in the one push that the returning phone gets."""
+        """The push that the returning phone gets contains a call that was cancelled while the phone slept."""
         make = KINDS[kind]
         phone, name, password, token = sleeper(t, make(t))
         phone.close()
@@ -172,7 +172,7 @@ def renegotiation(t):
 
 @probe("T24.1", "what-is-no-tls", "edge")
 def not_tls(t):
-    """Plain SIP at the TLS port, and a TLS greeting at the TCP port: no answer, and no connection for long."""
+    """Plain SIP on the TLS port, and a TLS greeting on the TCP port: no answer, and the connection ends soon."""
     for port, first in ((t.daemon.tls_port, b"OPTIONS sip:example.net SIP/2.0\r\nContent-Length: 0\r\n\r\n"),
                         (t.daemon.port, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + t.random.randbytes(500))):
         with connected(t.address(), (t.daemon.host, port)) as plain:
@@ -236,7 +236,7 @@ def tickets(t):
 
 @probe("T24.3", "renewed-certificate", alone=True)
 def renewed(t):
-    """SIGHUP takes new files; connections stay; a broken file changes nothing."""
+    """SIGHUP loads new files. Connections stay, and a broken file changes nothing."""
     daemon = t.daemon = t.own(EdgeDaemon("renewal", t.suite, {"auth": "off"}))
     daemon.start()
     old = secure(t, made=context(daemon.authority))
@@ -265,7 +265,7 @@ def renewed(t):
 
 @probe("T24.4", "trusted-by-certificate", "edge")
 def trusted(t):
-    """An INVITE to a user without a password: by a certificate of the authority that has a trusted name."""
+    """An INVITE to a user without a password, from a peer whose certificate has a trusted name from the authority."""
     _, name, _, token = sleeper(t)
     authority = t.daemon.authority
     stranger = Authority(os.path.join(t.daemon.folder, "pki", "stranger"), "stranger")
@@ -282,7 +282,7 @@ def trusted(t):
         peer = secure(t, made=context(authority, pair))
         request = peer.make("INVITE", f"sip:{name}@example.net", "700")
         peer.send(request)
-        # Whoever is not trusted is asked for a password before anything else.
+        # Peers that are not trusted are asked for a password before anything else.
         answer = peer.take(lambda m: m.is_response and m.call_id == request.call_id)
         check(answer and answer.status == (100 if is_trusted else 407), f"{what}: {answer}")
         if is_trusted:
@@ -292,7 +292,8 @@ def trusted(t):
 
 @probe("T24.14", "tickets-end-with-their-authority", alone=True)
 def tickets_end(t):
-    """A peer's ticket makes nobody trusted when its authority has gone from the settings, or when its certificate has ended."""
+    """A peer's TLS ticket makes it trusted no longer when its authority has left the settings, or when its certificate has
+    expired."""
     folder = os.path.join(t.suite.folder, "former-pki")
     former, present = Authority(folder, "former"), Authority(folder, "present")
     believed = os.path.join(folder, "believed.pem")
@@ -307,7 +308,7 @@ def tickets_end(t):
     _, name, _, _ = sleeper(t)
 
     def call_by(made, session=None):
-        """How an INVITE ends, and the session."""
+        """The end of an INVITE, and the session."""
         peer = secure(t, made=made, session=session)
         request = peer.make("INVITE", f"sip:{name}@example.net", "700")
         peer.send(request)
@@ -345,7 +346,7 @@ def tickets_end(t):
 
 
 def secure_pbx(t, host, port, pair):
-    """A PBX that takes connections over TLS."""
+    """A PBX that accepts connections over TLS."""
     class SecureListener(Listener):
         def accept(self):
             import threading
@@ -371,7 +372,7 @@ def secure_pbx(t, host, port, pair):
 
 @probe("T24.5", "upstream-by-name", alone=True)
 def upstream(t):
-    """A call goes on by TLS when the PBX has a certificate for its address, and not at all otherwise."""
+    """A call continues over TLS if the PBX has a certificate for its address. Otherwise it fails."""
     for what, alternatives, works in (("its own", "IP:127.2.0.9", True), ("another's", "DNS:pbx.example.net", False)):
         port = t.suite.free_port()
         daemon = t.daemon = t.own(EdgeDaemon(
@@ -402,7 +403,7 @@ def upstream(t):
 
 @probe("T24.6", "sips-is-protected-everywhere", "edge")
 def sips(t):
-    """A sips: contact is taken over TLS alone, and called over TLS alone."""
+    """A sips: contact is accepted and called only over TLS."""
     phone = secure(t)
     name, password = t.daemon.user()
     contact = f"<sips:{name}@{phone.local()};transport=tls>"
@@ -426,7 +427,7 @@ def sips(t):
     invite = phone.request("INVITE", request.call_id)
     check(invite and invite.uri.startswith("sips:"), f"sips: over TLS: {invite}")
     peer.send(peer.cancel(request))
-    # A phone without a sips: contact is not reached by a sips: address.
+    # A sips: address does not reach a phone without a sips: contact.
     other = secure(t)
     second, password = t.registered(other)
     request = peer.make("INVITE", f"sips:{second}@example.net", "700")
@@ -439,7 +440,7 @@ def sips(t):
 
 @probe("T24.9", "proxy-header", "edge")
 def proxy_header(t):
-    """A balancer's header says who the peer is; it must come, and counts from balancers alone."""
+    """A balancer's header gives the address of the peer. Balancers must send it, and it counts only from balancers."""
     claimed = t.address(trusted=True)
     line = f"PROXY TCP4 {claimed} {t.daemon.host} 40000 5060\r\n".encode()
     packed = socket.inet_aton(claimed) + socket.inet_aton(t.daemon.host) + struct.pack(">HH", 40000, 5060)
@@ -478,7 +479,7 @@ def proxy_header(t):
 
 @probe("T24.10", "stun-keep-alive", "edge")
 def stun(t):
-    """The answer names the sender's address, is short, and comes for Binding requests alone."""
+    """The answer contains the sender's address, is short, and comes only for Binding requests."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as phone:
         phone.bind((t.address(), 0))
         phone.settimeout(2)
@@ -499,7 +500,7 @@ def stun(t):
 
 @probe("T24.11", "half-a-proxy-header", "edge")
 def half_header(t):
-    """Half a header from a balancer, left open or closed: everybody else is served, and the connection ends."""
+    """A balancer sends half a header and leaves it open or closes it. Other peers are served, and the connection ends."""
     binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11"
     opened = []
     for port in (t.daemon.port, t.daemon.tls_port, t.daemon.ws_port):
@@ -531,7 +532,7 @@ def half_header(t):
 
 @probe("T24.11", "farewells-keep-nobody-waiting", alone=True)
 def farewells(t):
-    """Those whose WebSockets we have ended, and who speak on and on until they are cut off, take no turn of others."""
+    """Clients whose WebSockets were ended and that keep sending until they are cut off delay nobody else."""
     daemon = t.daemon = t.own(EdgeDaemon("farewells", t.suite, {"auth": "off"}))
     daemon.start()
 
@@ -588,7 +589,7 @@ def handshake(t):
 
 @probe("T24.7", "websocket-beside-the-api", "edge")
 def beside_api(t):
-    """websocket.api-path: the API's address takes WebSockets there, and is the API everywhere else."""
+    """websocket.api-path: the API's address accepts WebSockets on this path, and is the API on all others."""
     target = (t.daemon.host, t.daemon.api_port)
     phone = t.own(WebSocket(t.address(), target, path="/sip"))
     check(phone.status == 101 and phone.accepted, phone.head)
@@ -608,12 +609,12 @@ def beside_api(t):
 
 @probe("T24.7", "websocket-frames", "edge")
 def frames(t):
-    """What breaks RFC 6455 ends with its code, or with none; what does not is served."""
+    """A frame that breaks RFC 6455 ends the connection with its code, or without one. Other frames are served."""
     def options(phone):
         return phone.make("OPTIONS", "sip:example.net")
 
     def pieces(s):
-        # What is still unread when the connection ends would be answered by a reset, which takes the close with it.
+        # If bytes are unread when the connection ends, the kernel answers with a reset, and the close is lost.
         for number in range(200):
             if s.closed:
                 break
@@ -651,7 +652,7 @@ def frames(t):
     request = options(phone)
     phone.frame(request.bytes(), opcode=2)
     check(phone.response(request.call_id, "OPTIONS"), "a binary frame is not served")
-    # Without Content-Length: the frame says where it ends (RFC 7118 section 5.2.4).
+    # Without Content-Length, the frame marks the end (RFC 7118 section 5.2.4).
     request = options(phone)
     phone.send(re.sub(rb"Content-Length: 0\r\n", b"", request.bytes()))
     check(phone.response(request.call_id, "OPTIONS"), "without Content-Length")
@@ -662,13 +663,13 @@ def frames(t):
 
 @probe("T24.12", "websocket-small-frames", alone=True)
 def small_frames(t):
-    """A message in frames of one byte takes as much memory as one in a single frame; pings between them are answered."""
+    """A message in frames of one byte takes as much memory as one in a single frame. Pings in between are answered."""
     daemon = t.daemon = t.own(EdgeDaemon("frames", t.suite, {"auth": "off", "limits": {"first-request": "120s"}}))
     daemon.start()
     many, size = 32, 50_000
 
     def cut(raw, last):
-        # The mask is zero, so that the bytes stand as they are.
+        # The mask is zero, so that the bytes are sent unchanged.
         frames = b"".join(bytes([1 if index == 0 else 0, 0x81, 0, 0, 0, 0, byte]) for index, byte in enumerate(raw[:-1]))
         return frames, bytes([0x80, 0x81, 0, 0, 0, 0, raw[-1]]) if last else b""
 
@@ -685,7 +686,7 @@ def small_frames(t):
         time.sleep(0.1)
     check(all(phone.pongs for phone in phones), "no pong between the frames")
     grown = (daemon.memory() - before) * 1024
-    # Some of it is what the connections themselves need, and the sockets' buffers.
+    # A part of it belongs to the connections themselves and the buffers of the sockets.
     check(grown < many * (3 * size + 100_000), f"{many} half messages of {size} bytes take {grown >> 10} KiB")
     for phone in phones[:3]:
         phone.socket.sendall(last)
@@ -696,7 +697,7 @@ def small_frames(t):
 
 @probe("T24.13", "websocket-address-is-not-trusted", "edge")
 def address_is_no_proof(t):
-    """Behind a reverse proxy whose address is trusted is any web page: over WebSocket a certificate counts, and no address."""
+    """Any web page may be behind a reverse proxy with a trusted address. Over WebSocket, only a certificate proves a peer."""
     _, name, _, token = sleeper(t)
     for is_secure in (False, True):
         page = browser(t, is_secure, host=t.address(trusted=True))
@@ -713,14 +714,15 @@ def address_is_no_proof(t):
     peer.send(request)
     check(t.suite.provider.wait(token), "control: a certificate does not count over WebSocket")
     peer.send(peer.cancel(request))
-    # check-config says so where trusted addresses and WebSockets meet.
+    # check-config warns of trusted addresses together with WebSockets.
     text = t.daemon.command("check-config")
     check(text.returncode == 0 and "WebSocket" in text.stdout + text.stderr, f"check-config: {text.stdout} {text.stderr}")
 
 
 @probe("T24.7", "websocket-close-is-heard", "edge")
 def close_heard(t):
-    """Much comes behind what breaks the rules: the peer reads why it is closed all the same, and has two seconds to end, too."""
+    """A lot of data follows the frame that breaks the rules. The peer still gets the reason of the close, and has two seconds
+    to end as well."""
     for is_secure in (False, True):
         phone = browser(t, is_secure)
         begin = time.monotonic()
@@ -733,7 +735,7 @@ def close_heard(t):
         check(phone.codes == [1002] and not phone.was_reset, f"codes {phone.codes}, {'reset' if phone.was_reset else 'closed'}")
         while time.monotonic() < begin + 30:
             try:
-                # Past TLS: what it says now is not read any more.
+                # It writes past TLS, because the daemon does not read its data any more.
                 os.write(phone.socket.fileno(), b"\0")
             except OSError:
                 break
@@ -744,11 +746,12 @@ def close_heard(t):
 
 @probe("T24.8", "websocket-peer-that-is-gone", "edge")
 def silent(t):
-    """websocket.ping-interval is 5 s: who answers stays, who does not is gone, and its phone asleep."""
+    """websocket.ping-interval is 5 s: clients that answer stay. A client that does not is closed, and its phone counts as
+    asleep."""
     begin = time.monotonic()
     quiet, good = browser(t), browser(t)
     quiet.answers_pings = False
-    # Without a request either would be closed after limits.first-request, 6 s, whatever it answers.
+    # Without a request, both would be closed after limits.first-request, 6 s.
     for phone in (quiet, good):
         answer = phone.exchange(phone.make("OPTIONS", "sip:example.net"))
         check(answer and answer.status == 200, f"control: {answer}")
@@ -761,7 +764,7 @@ def silent(t):
 
 @probe("T24.8", "websocket-many-messages", "edge")
 def many(t):
-    """A flood of small messages, read slowly: others are served meanwhile, and all are answered."""
+    """A flood of small messages whose answers are read slowly. Others are served meanwhile, and all messages are answered."""
     flood, other = browser(t), browser(t)
     requests = [flood.make("OPTIONS", "sip:example.net") for _ in range(600)]
     for request in requests:
@@ -781,7 +784,7 @@ class EdgeDaemon(Daemon):
         super().__init__(name, suite, settings, pbx_host, edge=True)
 
     def reload(self):
-        """SIGHUP, and the end of what it does."""
+        """Sends SIGHUP, and waits for the end of the reload."""
         offset = len(self.log())
         self.process.send_signal(signal.SIGHUP)
         limit = time.monotonic() + patience(6)
@@ -795,7 +798,8 @@ class EdgeDaemon(Daemon):
 
 @probe("T30.7", "tokens-without-tls")
 def tokens_without_tls(t):
-    """A balancer says that phones come from the internet: the first push token of a run that comes without TLS is told of, once."""
+    """A balancer reports that phones come from the internet. The log warns once of the first push token of a run that comes
+    without TLS."""
     daemon = t.daemon = t.own(EdgeDaemon("plain-tokens", t.suite, {"log": {"level": "notice"}}))
     daemon.start()
 

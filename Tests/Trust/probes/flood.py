@@ -1,4 +1,4 @@
-"""T4: nobody is flooded through us."""
+"""T4: nobody can use the proxy to flood others."""
 
 import concurrent.futures
 import time
@@ -9,7 +9,7 @@ from .reading import alive
 
 
 def shapes(agent):
-    """Requests as short and as odd as they come: the shorter a request, the more its answer weighs."""
+    """Short and malformed requests. The shorter a request is, the larger is the answer in proportion."""
     host = agent.local()
 
     def short(method, uri="sip:example.net", more="", via=None, user="a", body=""):
@@ -55,7 +55,7 @@ def shapes(agent):
 
 @probe("T4.5", "many-contacts-are-cheap", "digest", alone=True, timing=True)
 def contacts(t):
-    """A REGISTER of twelve contacts with fifty parameters each, against twelve that are stored: registrar.max-contacts is 12."""
+    """A REGISTER of twelve contacts with fifty parameters each, while twelve are stored. registrar.max-contacts is 12."""
     name, password = t.daemon.user()
     phone = t.stream()
 
@@ -63,7 +63,7 @@ def contacts(t):
         request = phone.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", fields=[("Expires", "600")],
                              call_id=call_id, cseq=2 * turn + 1)
         for number in range(contacts):
-            # They differ in the last one alone, and each time stand in another order.
+            # They differ only in the last parameter, and come in another order each time.
             some = [f"p{index}=value{index}" for index in range(49)] + [f"which=a{number}"]
             some = some[turn % 50:] + some[:turn % 50]
             request.add("Contact", f"<sip:{name}@{phone.local()};{';'.join(some)}>")
@@ -75,7 +75,7 @@ def contacts(t):
     register(0)
 
     def cost(first, contacts):
-        """Of several batches the cheapest counts: a machine with other work makes single ones dearer, never cheaper."""
+        """The cheapest of several batches counts, because a busy machine makes single ones slower, and never faster."""
         batch_costs = []
         for batch in range(batches):
             before = t.daemon.work()
@@ -93,7 +93,7 @@ def contacts(t):
 
 
 def settled(t):
-    """Returns when the daemon has answered whatever was sent to it over UDP before, and its answers have been read."""
+    """Waits until the daemon has answered all earlier requests over UDP, and the answers have been read."""
     fence = t.phone()
     check(fence.exchange(fence.make("OPTIONS", "sip:example.net"), 60), "control: the daemon answers no OPTIONS")
     time.sleep(0.3)
@@ -145,7 +145,7 @@ def amplification_open(t):
 
 @probe("T4.1", "replies-go-to-the-source", "digest")
 def reflection(t):
-    """Via, received, rport and maddr name a victim: nothing may go there."""
+    """Via, received, rport and maddr name a victim. Nothing may be sent there."""
     victim, agent = t.trap(), t.phone()
     place = f"{victim.host}:{victim.port}"
     vias = [
@@ -160,7 +160,7 @@ def reflection(t):
         for via in vias:
             request = agent.make(method, "sip:example.net" if method == "REGISTER" else "sip:x@example.net")
             agent.send(request.set("Via", via))
-        # Broken on top: an answer to it takes another way through the program.
+        # The request is also malformed, because such answers take another path through the program.
         agent.send(agent.make(method, "sip:example.net").set("Via", vias[1]).without("CSeq"))
     time.sleep(2)
     settled(t)
@@ -187,11 +187,11 @@ def stateless(t):
     check(len(answers) > 500, f"control: {len(answers)} challenges for 3,000 INVITEs")
     check(after - before < 300, f"3,000 unproved INVITEs left {after - before:.0f} transactions")
     count = len(agent.history)
-    # Timer A and G would repeat it after half a second.
+    # Timer A or G would repeat it after half a second.
     time.sleep(1.5)
     settled(t)
     check(len(agent.history) == count and not agent.repeats, f"{len(agent.history) - count + len(agent.repeats)} challenges were repeated by a timer")
-    # The same INVITE again is answered again: nobody remembers it.
+    # The same INVITE is answered again, because the daemon does not remember it.
     again = t.phone()
     request = again.make("INVITE", f"sip:{name}@example.net")
     for expected in (1, 2):
@@ -234,7 +234,7 @@ def answers_to_answers(t):
 
 
 def looping(t):
-    """Contacts that lead back to us, as an attacker can write them."""
+    """Contacts that lead back to the daemon, as an attacker can write them."""
     port = t.daemon.port
     return [f"sip:USER@127.0.0.1:{port}", f"sip:USER@localhost:{port}", f"sip:USER@127.1:{port}",
             f"sip:USER@127.0.0.1:{port};transport=tcp", f"sip:USER@example.net", f"sip:USER@0.0.0.0:{port}"]
@@ -242,7 +242,7 @@ def looping(t):
 
 @probe("T4.4", "loop-through-contacts", "direct")
 def loop(t):
-    """One MESSAGE to a user with six contacts that lead back to us."""
+    """One MESSAGE to a user with six contacts that lead back to the daemon."""
     results = []
     for streams in (False, True):
         name, password = t.daemon.user()
@@ -261,7 +261,7 @@ def loop(t):
         caller.send(caller.make("MESSAGE", f"sip:{name}@example.net", body="x"))
         time.sleep(2.5)
         made = t.daemon.metric("sippushd_sip_requests_total", method="MESSAGE") - before
-        # Other probes of this daemon send no MESSAGE; ours may have been repeated once.
+        # Other probes of this daemon send no MESSAGE. This one may have been repeated once.
         check(made <= 3, f"one MESSAGE became {made:.0f} at our own listeners")
         results.append(made)
     return "one MESSAGE to six contacts that name our own listeners, over UDP and dead TCP, did not come back"

@@ -1,4 +1,4 @@
-"""T26 and T27: phones with several flows, requests for one device, and those that wake a phone inside a call."""
+"""T26 and T27: phones with several flows, requests for one device, and requests that wake a phone inside a call."""
 
 import concurrent.futures
 import copy
@@ -16,7 +16,7 @@ OUTBOUND = ("Supported", "path, outbound, gruu")
 
 
 class Device:
-    """A phone that keeps several TCP connections, each registered under its own number."""
+    """A phone that keeps several TCP connections. Each is registered under its own number."""
 
     def __init__(self, t, token=None):
         self.t, self.token = t, token
@@ -58,7 +58,7 @@ def several(t):
     second.reset()
     invite = rings(first, request, "on the other flow when that connection has ended")
     first.respond(invite, 180, tag="b")
-    # The flow comes back while the phone rings by the other, which is none of its business.
+    # The flow comes back while the phone rings on the other one. The call does not change.
     second = device.registered(2)
     check(not second.request("INVITE", request.call_id, 0.7), "a flow that registers takes a call from another that rings")
     first.respond(invite, 200, tag="b")
@@ -75,7 +75,7 @@ def several(t):
 
 @probe("T26.1", "several-flows-asleep", "direct")
 def asleep(t):
-    """All flows are dead: one push, and the flow that comes first brings the call."""
+    """All flows are dead: one push is sent, and the first flow that comes gets the call."""
     device = Device(t, fresh("flows"))
     agents = [device.registered(number) for number in (1, 2, 3)]
     for agent in agents:
@@ -90,7 +90,7 @@ def asleep(t):
     back.respond(invite, 486, tag="b")
     check(caller.response(request.call_id, "INVITE").status == 486, "the caller hears nothing of the 486")
     check(len(t.suite.provider.of(device.token)) == 1, f"{len(t.suite.provider.of(device.token))} pushes for one phone")
-    # Signed out flow by flow, the phone is there until the last.
+    # It signs out flow by flow, and can be reached until the last one.
     device.register(1, other, expires=0, cseq=9)
     check(device.answer.status == 200 and len(device.answer.all("contact")) == 2, f"after one has gone: {device.answer}")
     device.register(2, back, expires=0, cseq=9)
@@ -101,7 +101,7 @@ def asleep(t):
 
 @probe("T26.1", "ten-flows-at-once", "digest")
 def ten(t):
-    """They register at the same moment, end at the same moment and come back so: one device, one INVITE, one push."""
+    """The flows register, end and come back at the same moment: one device, one INVITE, one push."""
     device = Device(t, fresh("ten"))
 
     def at_once(what, some):
@@ -110,13 +110,13 @@ def ten(t):
 
     def register(number):
         agent = t.stream()
-        # Each with an answer of its own.
+        # Each copy keeps its own answer.
         own = copy.copy(device)
         own.registered(number, agent=agent)
         return agent
 
     def invited(agents, request):
-        """Who got it; they are busy."""
+        """The agents that got it. They answer that they are busy."""
         time.sleep(0.7)
         got = [(agent, agent.request("INVITE", request.call_id, 0.01)) for agent in agents]
         for agent, invite in got:
@@ -150,7 +150,7 @@ def register_again(device, number, agent):
 
 @probe("T26.4", "flow-timer", "lively")
 def flow_timer(t):
-    """registrar.flow-timer is 3 s: a connection with a flow is closed after ten more, and no other."""
+    """registrar.flow-timer is 3 s: a silent connection with a flow is closed after ten more seconds, and no other connection."""
     begin = time.monotonic()
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2)
@@ -171,7 +171,7 @@ def flow_timer(t):
 
 @probe("T26.4", "flow-timer-udp", "lively")
 def flow_timer_udp(t):
-    """Over UDP nothing is closed: the flow that is silent is not called before the other is, until it shows life."""
+    """Over UDP nothing is closed. A silent flow comes after the other one until it gives a sign of life."""
     device = Device(t)
     busy, silent = device.registered(1), device.registered(2, agent=t.phone())
 
@@ -195,7 +195,7 @@ def flow_timer_udp(t):
 
 @probe("T22.7", "refresh-push", "lively")
 def refresh_push(t):
-    """registrar.refresh-push is 180 s: a phone whose time is nearly over is woken once, and nobody else."""
+    """registrar.refresh-push is 180 s: a phone whose registration is nearly over gets one push, and no other phone gets one."""
     asleep, in_time, later = fresh("asleep"), fresh("intime"), fresh("later")
     begin = time.monotonic()
     t.registered(t.phone(), params=pushed(asleep), expires=184)
@@ -221,26 +221,26 @@ def refresh_push(t):
 
 @probe("T26.2", "first-hop-without-flows", "direct")
 def first_hop(t):
-    """Something between the phone and the daemon that does not know flows."""
+    """A proxy between the phone and the daemon that does not know flows."""
     device = Device(t)
     via = ("Via", "SIP/2.0/UDP 127.9.9.9;branch=z9hG4bKinner")
     device.register(1, t.phone(), fields=(OUTBOUND, via))
     check(device.answer and device.answer.status == 439, f"it got {device.answer}")
-    # A phone that does not ask for it may come through anything, and its number says nothing.
+    # A phone that does not ask for it may come through any proxy, and its number has no meaning.
     phone = device.register(1, t.phone(), fields=(via,))
     check(device.answer and device.answer.status == 200 and not device.answer.get("require"), f"it got {device.answer}")
     device.register(2, phone, fields=(via,))
     check(len(device.answer.all("contact")) == 1, f"a number that does not count made a flow: {device.answer.all('contact')}")
     caller, request = call(t, device.name)
     invite = rings(phone, request, "at the phone")
-    # Only an edge knows of flows: what a phone says is what the caller hears.
+    # Only an edge proxy uses 430 for flows. The caller gets the phone's answer unchanged.
     phone.respond(invite, 430, tag="b")
     check(caller.response(request.call_id, "INVITE").status == 430, "a phone's 430 is taken for an edge's")
 
 
 @probe("T26.3", "gruu", "direct")
 def gruu(t):
-    """A name for one device: it leads there, to no other, and says nothing it should not."""
+    """A name for one device: it leads only to this device, and reveals nothing more."""
     device = Device(t, fresh("gruu"))
     phone = device.registered(1)
     contact = device.answer.get("contact")
@@ -251,7 +251,7 @@ def gruu(t):
     other = t.phone()
     check(other.register(device.name, device.password).status == 200, "control: the other phone cannot register")
     for kind in ("pub-gruu", "temp-gruu"):
-        # A REGISTER with another Call-ID makes another temporary one, and ends those before.
+        # A REGISTER with another Call-ID creates another temporary GRUU, and ends the ones before.
         uri = re.search(kind + r'="([^"]*)"', device.answer.get("contact")).group(1)
         caller = t.phone(trusted=True)
         request = caller.make("INVITE", uri, "700")
@@ -264,21 +264,22 @@ def gruu(t):
         check(not other.request("INVITE", request.call_id, 0.7), f"{uri} leads to another device")
         phone.respond(invite, 486, tag="b")
         check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
-    # Nobody makes one: not by changing a letter, nor by taking what was sealed for something else.
+    # Nobody can forge one, neither by changing a letter nor with a value that was sealed for another purpose.
     body = temporary.split("tgruu.")[1].split("@")[0]
     changed = body[:-1] + ("A" if body[-1] != "A" else "B")
     for bad in (changed, body[:10], "", "A" * 400, "%00"):
         caller = t.phone(trusted=True)
         answer = caller.exchange(caller.make("OPTIONS", f"sip:tgruu.{bad}@example.net;gr", "700"))
         check(answer and answer.status in (400, 404), f"{bad[:20]} got {answer}")
-    # A contact that is the user's own GRUU would be called for ever.
+    # A contact that is the user's own GRUU would be called forever.
     answer = phone.register(device.name, device.password, contact=f"<{public}>")
     check(answer and answer.status == 403, f"a contact that leads back here got {answer}")
 
 
 @probe("T26.5", "names-that-change")
 def names(t):
-    """References and temporary GRUUs are new in each answer and cannot be told to be one phone's; those of before stay good."""
+    """References and temporary GRUUs are new in each answer, and cannot be recognized as those of one phone. Earlier ones stay
+    valid."""
     t.daemon = t.suite.daemons["names"] = Daemon("names", t.suite, {"registrar": {"announce-purr": True}})
     t.daemon.start()
     device, call_id, numbers = Device(t, fresh("names")), fresh("names"), itertools.count(1, 10)
@@ -311,7 +312,7 @@ def names(t):
         invite = rings(phone, request, f"for {uri}")
         phone.respond(invite, 486, tag="b")
         check(caller.response(request.call_id, "INVITE").status == 486, "the call has another end")
-    # Another Call-ID: the phone begins anew.
+    # With another Call-ID the phone starts again.
     device.registered(1, agent=phone)
     caller = t.phone(trusted=True)
     answer = caller.exchange(caller.make("OPTIONS", seen["temp-gruu"][-1], "700"))
@@ -320,12 +321,12 @@ def names(t):
 
 @probe("T27.1", "wake-inside-a-call", "direct")
 def inside(t):
-    """A phone loses its connection in the middle of a call: what comes for it wakes it and waits."""
+    """A phone loses its connection in the middle of a call. A request for it wakes it and waits."""
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
     phone.reset()
     time.sleep(0.3)
-    # A stranger who has seen everything wakes nobody.
+    # A stranger who has seen all messages cannot wake the phone.
     stranger = t.phone()
     forged = dialog.make("BYE", agent=stranger, cseq=7)
     check(stranger.exchange(forged).status == 403, "a stranger ends the call")

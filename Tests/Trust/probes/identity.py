@@ -1,4 +1,4 @@
-"""T5 to T8, T9.6 to T9.8 and T19: who somebody is."""
+"""T5 to T8, T9.6 to T9.8 and T19: the identity of clients."""
 
 import re
 import shutil
@@ -73,7 +73,7 @@ def replay(t):
     check(answer and answer.status == 200, f"control: {answer}")
     seen = phone.last_register
 
-    # Word for word from elsewhere, as a new transaction.
+    # The same text from another address, as a new transaction.
     again = seen.renewed()
     answer = thief.exchange(again)
     check(answer is None or answer.status in (400, 401, 403), f"credentials shown twice: {answer and answer.start}")
@@ -82,7 +82,7 @@ def replay(t):
     answer = thief.exchange(again)
     check(answer is None or answer.status in (400, 401, 403), f"with another Contact: {answer and answer.start}")
 
-    # A captured answer, never used by its owner, with another Contact.
+    # A captured answer that its owner has not used yet, with another Contact.
     request = phone.make("REGISTER", "sip:example.net", name, contact=f"<sip:{name}@{phone.local()}>", to=f"sip:{name}@example.net")
     answer = challenged(phone, request)
     field, value = credentials(answer, name, password, "REGISTER", request.uri)
@@ -128,7 +128,7 @@ def digest_rules(t):
 
 @probe("T6", "credentials-of-a-call", "digest")
 def replayed_call(t):
-    """Toll fraud with the credentials of one call that somebody has seen."""
+    """Toll fraud with the credentials of one call that an attacker has seen."""
     caller, thief = t.phone(), t.phone()
     name, password = t.registered(caller)
     request = caller.make("INVITE", "sip:700@example.net", name)
@@ -147,7 +147,7 @@ def replayed_call(t):
     for uri in ("sip:0900123456@example.net", "sip:0900123456@example.net;x=sip:700@example.net", "sip:700@example.org", "tel:0900123456"):
         check(not dial(thief, uri), f"credentials for sip:700@example.net brought an INVITE for {uri} to the PBX")
     check(not dial(thief, request.uri, "MESSAGE"), "credentials for INVITE brought a MESSAGE to the PBX")
-    # Its owner uses them; afterwards they are worth nothing, for the same number neither.
+    # Their owner uses them. After that they are worth nothing, even for the same number.
     check(dial(caller, request.uri), "control: its owner's call does not arrive")
     check(not dial(thief, request.uri), "the credentials of a call brought a second call to the PBX")
     check(not dial(caller, request.uri), "the credentials of a call brought a second call of their owner to the PBX")
@@ -171,7 +171,7 @@ def nonces_end(t):
 
 
 def lengths(answer):
-    """The answer's size without what a peer chose or what is random."""
+    """The size of the answer without texts from a peer and random texts."""
     return len(re.sub(rb"(?i)(nonce=\"[^\"]*\"|tag=[^;>\s]*)", b"", answer.raw))
 
 
@@ -215,9 +215,10 @@ def counted(t, limits):
 
 @probe("T7", "users-are-not-told-by-work", alone=True)
 def work(t):
-    """A wrong password costs as many instructions for nobody as for a user: over SIP, and over HTTP in a domain of others, too."""
+    """A wrong password costs as many instructions for an unknown user as for a known one, over SIP, and over HTTP also in a
+    foreign domain."""
     count = 8
-    # Fewer wrong passwords than would be refused unseen.
+    # Without limits, so that no password is refused unchecked.
     daemon = counted(t, {"wrong-logins-per-source": 0, "wrong-logins-per-user": 0})
     existing, _ = daemon.user()
     missing = fresh("u")[:len(existing)]
@@ -249,7 +250,7 @@ def work(t):
                 for _ in range(count):
                     ask(name)
                 counts[name].append(daemon.instructions() / count)
-        # What the daemon does by its clock comes on top now and then.
+        # Work of the daemon's timers comes on top now and then.
         least = {name: min(values) for name, values in counts.items()}
         words = ", ".join(f"{least[name]:.0f}" for name in names)
         check(max(least.values()) <= 1.05 * min(least.values()), f"{ask.__name__}: {names} take {words} instructions: {counts}")
@@ -259,7 +260,7 @@ def work(t):
 
 
 def guess(agent, name, password, count):
-    """Wrong passwords as fast as they are answered, on as few nonces as the daemon lets; gives the answers."""
+    """Sends wrong passwords as fast as they are answered, with as few nonces as the daemon allows. Returns the answers."""
     answers = []
     for _ in range(count):
         request = agent.make("REGISTER", "sip:example.net", name, contact=f"<sip:{name}@{agent.local()}>", to=f"sip:{name}@example.net")
@@ -282,11 +283,11 @@ def guessing(t):
     thief = t.phone()
     answers = guess(thief, name, "wrong", 40)
     check(not any(a and a.status == 200 for a in answers), "a wrong password was accepted")
-    # Beyond the limit the right password is not looked at either: that is what makes guessing useless.
+    # Beyond the limit, even the right password is not checked. That makes guessing useless.
     [answer] = guess(thief, name, password, 1)
     check(answer is None or answer.status != 200, "after 40 wrong passwords the right one from the same source was accepted at once")
     shown = "silence" if answer is None else answer.start.split(" ", 1)[1]
-    # Other sources, all against one user.
+    # Other sources, all against the same user.
     for _ in range(6):
         guess(t.phone(), name, "wrong", 9)
     [answer] = guess(t.phone(), name, password, 1)
@@ -323,7 +324,7 @@ IDENTITY = ["P-Asserted-Identity", "P-Preferred-Identity", "Remote-Party-ID", "D
 
 
 def spelled(name):
-    """A field as a parser may read it, and a filter may not."""
+    """Forms of a field that a parser may accept and a filter may miss."""
     value = "<sip:evil-boss@example.net>"
     yield f"{name}: {value}"
     yield f"{name.lower()}: {value}"
@@ -342,13 +343,13 @@ def spelled(name):
 
 
 def leaks(message, allowed=()):
-    """Lines of the head that bring an identity field, for the most lenient reader."""
+    """Lines of the head that contain an identity field, for the most lenient reader."""
     found = []
     for line in message.head_lines():
         name = re.sub(rb"[^a-z-]", b"", line.partition(b":")[0].lower())
         if b"evil-boss" in line and any(name.startswith(field.lower().encode()[:12]) for field in IDENTITY):
             found.append(line)
-    # A folded line stands by itself here: it belongs to the field above it.
+    # A folded line is joined to the field above it.
     flat = re.sub(rb"\r\n[ \t]+", b" ", message.raw).lower()
     for field in IDENTITY:
         for part in re.findall(rb"(?m)^" + field.lower().encode() + rb"[\s\x00]*:[^\r\n]*evil-boss[^\r\n]*", flat):
@@ -357,7 +358,7 @@ def leaks(message, allowed=()):
 
 
 def calls_with(t, lines, toward):
-    """A proved phone's INVITE with these lines; gives what the other side got, if anything."""
+    """An INVITE with these lines from a phone that has shown its password. Returns the message at the other side, if any."""
     caller = t.phone()
     name, password = t.registered(caller)
     if toward == "pbx":
@@ -368,7 +369,7 @@ def calls_with(t, lines, toward):
     results = []
     for line in lines:
         request = caller.make("INVITE", f"sip:{target}@example.net", name)
-        # A broken line must not spoil the challenge: it comes with the credentials.
+        # A malformed line must not spoil the challenge, so it comes with the credentials.
         answer = caller.exchange(request, 4)
         if answer is None or answer.status not in (401, 407):
             results.append((line, None))
@@ -390,7 +391,7 @@ def calls_with(t, lines, toward):
 def identity_probe(t, toward):
     count, let_through = 0, 0
     for field in IDENTITY:
-        # Every spelling for one field, three for the others.
+        # All forms for one field, three for each of the others.
         lines = list(spelled(field)) if field in ("P-Asserted-Identity", "Remote-Party-ID") else list(spelled(field))[:6:2]
         name, results = calls_with(t, lines, toward)
         for line, arrived in results:
@@ -418,7 +419,7 @@ def identity_phones(t):
 
 @probe("T9.7", "identity-in-answers-and-dialogs", "digest")
 def identity_later(t):
-    """What a called phone says in its 200 and in a re-INVITE."""
+    """Identities in a called phone's 200 and in its re-INVITE."""
     phone, pbx = t.phone(), t.phone(trusted=True)
     name, password = t.registered(phone)
     request = pbx.make("INVITE", f"sip:{name}@example.net")
@@ -477,7 +478,7 @@ def own_from(t):
             t.daemon.pbx.respond(arrived, 486, tag="b")
             reached.append(f"{value} ({' '.join(arrived.all('p-asserted-identity')) or 'no P-Asserted-Identity'})")
         else:
-            # Another domain is another realm: asked for its password, the phone has none.
+            # Another domain is another realm, for which the phone has no password.
             refusals = (400, 403, 404, 416) + ((401, 407) if "example.org" in value else ())
             check(answer is not None and answer.status in refusals, f"From {value}: {answer and answer.start}")
     check(not reached, f"a From that is not the proved user reached the PBX: {reached}")
@@ -489,7 +490,7 @@ def own_from(t):
     arrived = t.daemon.pbx.request("INVITE", request.call_id)
     check(arrived, "control: with its own From the call does not arrive")
     t.daemon.pbx.respond(arrived, 486, tag="b")
-    # What a phone that wants to stay unknown writes (RFC 3323) is neither refused nor a disguise.
+    # The fields of a phone that wants to stay anonymous (RFC 3323) are neither refused nor a disguise.
     request = caller.make("INVITE", "sip:700@example.net", name).set(
         "From", '"Anonymous" <sip:anonymous@anonymous.invalid>;tag=' + fresh("f")).add("Privacy", "id")
     answer = challenged(caller, request)
@@ -543,7 +544,7 @@ def own_credentials(t):
 
 @probe("T19", "challenges-are-passed-on", "digest")
 def passed_on(t):
-    """The PBX challenges: the phone gets the challenge, can answer it, and nobody answers in its name."""
+    """The PBX challenges. The phone gets the challenge and can answer it, and nobody can answer in its name."""
     caller = t.phone()
     name, password = t.registered(caller)
     request = caller.make("INVITE", "sip:700@example.net", name)
@@ -562,7 +563,7 @@ def passed_on(t):
     caller.send(caller.ack_failure(again, answer))
     check(not t.daemon.pbx.request("INVITE", request.call_id, 0.5), "somebody tried again in the phone's name")
     third = again.renewed()
-    # A phone shows both: its answer to us with the next count, and that to the PBX.
+    # The phone sends both answers: its answer to us with the next count, and its answer to the PBX.
     third.fields = [f for f in third.fields if f[0] != ours[0]]
     challenge = challenged(caller, third)
     fourth = third.renewed().add(*credentials(challenge, name, password, "INVITE", request.uri))

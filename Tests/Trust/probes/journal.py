@@ -1,4 +1,4 @@
-"""T28: calls that go on when the daemon is killed and started again."""
+"""T28: calls that continue when the daemon is killed and started again."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from .wake import call, pushed, sleeper, talking
 
 
 def restarted(daemon, after=0.1):
-    """kill -9, and the next run; `after` lets what was under way on the loopback arrive."""
+    """kill -9, and the next run. During `after`, packets on loopback arrive."""
     time.sleep(after)
     daemon.kill()
     daemon.launch()
@@ -37,7 +37,7 @@ def back(phone, name, password, token):
 
 
 class WaitingCall:
-    """A call of the PBX that waits for a phone that sleeps and was pushed."""
+    """A call of the PBX that waits for a sleeping phone, which got a push."""
 
     def __init__(self, t):
         self.phone, self.name, self.password, self.token = sleeper(t)
@@ -51,7 +51,7 @@ class WaitingCall:
 
 
 def killed_with_a_call(t, name):
-    """A daemon of its own that was killed while a call waits; with the call, and the folder that has it."""
+    """A separate daemon that was killed while a call waited. Returns also the call, and the folder that contains it."""
     daemon = own_daemon(t, name).start()
     waiting = WaitingCall(t)
     time.sleep(0.1)
@@ -64,7 +64,7 @@ def folder_of(daemon):
 
 
 def finals(caller, request, seconds=1.0):
-    """The final responses that come within the time, each with its To tag."""
+    """The final responses within that time, each with its To tag."""
     limit, found = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         answer = caller.response(request.call_id, "INVITE", max(0.01, limit - time.monotonic()))
@@ -74,7 +74,7 @@ def finals(caller, request, seconds=1.0):
 
 
 def again(caller, request, status, seconds=3.0):
-    """Whether the same final response comes once more within the time."""
+    """Whether the same final response comes again within that time."""
     limit = time.monotonic() + patience(seconds)
     with caller.changed:
         while True:
@@ -114,7 +114,7 @@ def held(t):
 
 @probe("T28.1", "held-call-cancelled-after-kill")
 def cancelled(t):
-    """CANCEL after kill -9: 200, one 487, also when the daemon dies before the ACK; a stranger's CANCEL does nothing."""
+    """CANCEL after kill -9: 200 and one 487, even if the daemon is killed before the ACK. A stranger's CANCEL has no effect."""
     daemon = own_daemon(t, "cancelled-after-kill").start()
     phone, name, password, token = sleeper(t)
     caller, request = call(t, name)
@@ -145,7 +145,7 @@ def cancelled(t):
 
 @probe("T28.1", "hold-ends-over-kill")
 def ends(t):
-    """The wait goes on by the clock on the wall."""
+    """The waiting time continues by the date, not by the run."""
     daemon = own_daemon(t, "hold-ends", call={"ring-timeout": "12s"}).start()
     phone, name, password, token = sleeper(t)
     start = time.monotonic()
@@ -157,7 +157,7 @@ def ends(t):
     answer = caller.response(request.call_id, "INVITE", 40)
     end = time.monotonic()
     check(answer and answer.status == 480, f"the call ended with {answer}")
-    # A hold that began anew would end so long after the kill.
+    # A waiting time that started again would end that long after the kill.
     check(start + 11.5 < end < killed + 12, f"it waited {end - start:.1f} s in two runs, call.ring-timeout is 12 s")
     caller.send(caller.ack_failure(request, answer))
     return f"a hold of 12 s over kill -9 took {end - start:.1f} s"
@@ -165,7 +165,8 @@ def ends(t):
 
 @probe("T28.1", "folder-for-calls")
 def folder(t):
-    """`calls` names another folder: calls survive there, one daemon has it, and one that cannot be written stops no call."""
+    """`calls` names another folder. Calls survive in it, one daemon locks it, and a folder that cannot be written stops no
+    call."""
     t.needs("calls")
     place = os.path.join(t.suite.folder, "kept-calls")
     daemon = own_daemon(t, "folder-for-calls", calls=place).start()
@@ -180,7 +181,7 @@ def folder(t):
     invite = waiting.rings()
     check(invite, "the call does not go on")
     answered(t, waiting.caller, waiting.request, waiting.phone, invite)
-    # Nothing can be written there any more, not even by root.
+    # Now even root cannot write there.
     daemon.stop()
     shutil.rmtree(place)
     daemon.launch()
@@ -197,7 +198,7 @@ def folder(t):
 
 @probe("T28.7", "strange-files-among-calls")
 def strange_files(t):
-    """A pipe, a file of a terabyte that is all hole, and a device among the files of calls: the start goes on, and so do calls."""
+    """A pipe, a sparse file of a terabyte and a device among the files of calls: the daemon starts, and calls work."""
     daemon, waiting, place = killed_with_a_call(t, "strange-files")
     os.mkfifo(os.path.join(place, "7.calls"))
     with open(os.path.join(place, "8.calls"), "wb") as file:
@@ -215,7 +216,7 @@ def strange_files(t):
 
 @probe("T28.8", "folder-that-others-write")
 def written_by_others(t):
-    """Who may write into the folder could make calls of the PBX: such a folder is refused, with what to do."""
+    """A user who may write into the folder could forge calls of the PBX. Such a folder is refused, with instructions."""
     daemon, waiting, place = killed_with_a_call(t, "folder-of-others")
     for mode in (0o770, 0o707):
         os.chmod(place, mode)
@@ -230,11 +231,11 @@ def written_by_others(t):
 
 @probe("T28.9", "calls-that-nobody-has-made")
 def made_calls(t):
-    """A call whose bytes were changed on the disk, or that another store has written, is none in the next run."""
+    """The next run does not accept a call whose bytes were changed on the disk, or that another store has written."""
     other = own_daemon(t, "foreign-calls").start()
     daemon, waiting, place = killed_with_a_call(t, "changed-calls")
     other.kill()
-    # The file of one store in the folder of the other, under its own name and behind it.
+    # The file of one store in the folder of the other, under its own name and appended to the other file.
     elsewhere = folder_of(other)
     os.makedirs(elsewhere, mode=0o700, exist_ok=True)
     names = sorted(os.listdir(place))
@@ -244,7 +245,7 @@ def made_calls(t):
     other.launch()
     check(other.metric("sippushd_calls_resumed_total") == 0, "a call of another store goes on")
     check("another store" in other.log(), "the log says nothing of it")
-    # Somebody else's number in the place of the caller's, of the same length.
+    # Another caller's number of the same length.
     for file in names:
         with open(os.path.join(place, file), "r+b") as changed:
             raw = changed.read()
@@ -261,7 +262,7 @@ def made_calls(t):
 
 @probe("T28.2", "ringing-call-over-kill")
 def ringing(t):
-    """kill -9 while phones ring: their answers reach the caller, and those that lose are cancelled."""
+    """kill -9 while phones ring: their answers reach the caller, and the other phones are cancelled."""
     daemon = own_daemon(t, "ringing-over-kill").start()
     phone, name, password, token = sleeper(t)
     other = t.phone()
@@ -283,7 +284,7 @@ def ringing(t):
     answered(t, caller, request, phone, invite)
     check(other.request("CANCEL", request.call_id), "the other phone rings on after the answer")
     other.respond(elsewhere, 487, tag="o")
-    # Its ACK is lost, and so is the daemon, when an answer with an ACK would be forgotten.
+    # The ACK is lost, and the daemon is killed at the time when an acknowledged answer would be forgotten.
     restarted(daemon, after=6)
     caller.repeats.clear()
     phone.respond(invite, 200, tag="p")
@@ -293,7 +294,7 @@ def ringing(t):
 
 @probe("T28.2", "ringing-call-cancelled-after-kill")
 def silenced(t):
-    """CANCEL after kill -9 reaches a phone that rings; one from before is not forgotten; a refusal reaches the caller."""
+    """CANCEL after kill -9 reaches a phone that rings. An earlier one is not forgotten, and a refusal reaches the caller."""
     daemon = own_daemon(t, "silenced-after-kill").start()
     told = []
     for when in ("after", "before", "declined"):
@@ -324,7 +325,7 @@ def silenced(t):
 
 
 def called_back(t, daemon, caller, at):
-    """What the PBX hears at the place of its Via of a call that a phone declines after kill -9."""
+    """The messages at the address in the PBX's Via, for a call that a phone declines after kill -9."""
     phone, name, password, token = sleeper(t)
     request = caller.make("INVITE", f"sip:{name}@example.net", contact=None)
     request.set("Via", request.get("Via").replace(caller.local(), f"{at.host}:{at.port}"))
@@ -340,7 +341,7 @@ def called_back(t, daemon, caller, at):
 
 @probe("T28.3", "callers-over-tcp-and-kill")
 def streams(t):
-    """A PBX and a phone that call over TCP: the final response goes to the connection that they make anew."""
+    """A PBX and a phone that call over TCP: the final response goes to their new connections."""
     daemon = own_daemon(t, "tcp-callers").start()
     phone, name, password, token = sleeper(t)
     caller = t.stream(trusted=True)
@@ -358,7 +359,7 @@ def streams(t):
     phone.respond(invite, 486, tag="p")
     answer = new.response(request.call_id, "INVITE")
     check(answer and answer.status == 486, f"the PBX that is back hears {answer}")
-    # One that takes connections where its Via says, and makes none.
+    # A PBX that accepts connections at the address in its Via, and makes none.
     at = t.own(Listener(caller.host, 0))
     answer = called_back(t, daemon, t.stream(host=caller.host, trusted=True), at)
     check(answer and answer.status == 603, f"the PBX that is called back hears {answer}")
@@ -367,7 +368,7 @@ def streams(t):
 
 @probe("T28.3", "caller-over-tls-and-kill", alone=True)
 def secure_caller(t):
-    """A PBX that called over TLS and makes no new connection is called back, if it can show that it is who its Via says."""
+    """A PBX that called over TLS and makes no new connection is called back, if it proves the name in its Via."""
     for whose, name_of, hears in (("its own", "IP:{}", True), ("another's", "DNS:pbx.example.net", False)):
         daemon = t.daemon = t.own(EdgeDaemon("tls-caller-" + fresh("d"), t.suite, {}))
         daemon.start()
@@ -383,7 +384,7 @@ def secure_caller(t):
 
 @probe("T28.3", "phone-moves-over-kill")
 def moves(t):
-    """A phone that rings over TCP loses its connection by kill -9: it registers anew and rings there."""
+    """A phone that rings over TCP loses its connection by kill -9. It registers again and rings there."""
     daemon = own_daemon(t, "moves-over-kill").start()
     phone = t.stream()
     phone, name, password, token = sleeper(t, phone)
@@ -406,7 +407,7 @@ def moves(t):
 
 @probe("T28.5", "upstream-calls-over-kill")
 def onward(t):
-    """kill -9 while a phone's call rings at the PBX: it hears the answer, its CANCEL reaches the PBX, and one over TCP too."""
+    """kill -9 while a phone's call rings at the PBX: the phone gets the answer, and its CANCEL reaches the PBX, also over TCP."""
     daemon = own_daemon(t, "upstream-over-kill", pbx="127.2.0.9").start()
     pbx = daemon.pbx
 
@@ -466,7 +467,7 @@ def onward(t):
 
 @probe("T28.5", "dialog-request-over-kill")
 def inside(t):
-    """kill -9 while a re-INVITE waits for a phone that sleeps: it goes to the phone that comes, which was pushed once."""
+    """kill -9 while a re-INVITE waits for a sleeping phone: the phone gets it when it comes, and got one push."""
     daemon = own_daemon(t, "inside-over-kill").start()
     phone = t.stream()
     name, password, token, caller, request, dialog = talking(t, phone)
@@ -492,14 +493,14 @@ def inside(t):
 
 @probe("T28.4", "journal-stays-small")
 def small(t):
-    """What is on the disk of calls goes when they are over."""
+    """Calls are removed from the disk when they are over."""
     daemon = own_daemon(t, "journal", shutdown={"drain-time": "0s"}).start()
     folder = daemon.settings()["store"] + "-calls"
 
     def size():
         return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder)) if os.path.isdir(folder) else 0
 
-    # A long INVITE, again and again: without cleaning 9 MB.
+    # A long INVITE, many times: without cleaning, the files would have 9 MB.
     phone, name, password, token = sleeper(t)
     filler = [f"X-Filler-{number}: {'x' * 900}" for number in range(9)]
     largest = 0

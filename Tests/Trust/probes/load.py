@@ -1,4 +1,4 @@
-"""T30: more than can be served, and less than is needed."""
+"""T30: more requests than can be served, and fewer resources than are needed."""
 
 import os
 import resource
@@ -15,11 +15,11 @@ from .wake import pushed
 
 
 class Backlog:
-    """What waits in the kernel's buffer of the daemon's UDP socket. Where that is full it drops whatever comes, and nobody can
-    be preferred: a load that is to show who is preferred leaves room there."""
+    """The bytes that wait in the kernel's buffer of the daemon's UDP socket. A full buffer drops all packets, so that no
+    request can be preferred. A load that shows preferences must leave room in it."""
 
-    # More than the daemon reads at once, and less than the smallest buffer takes. In bytes of the kernel, which counts a thousand and more
-    # for a REGISTER.
+    # More than the daemon reads at once, and less than the smallest buffer holds. The kernel counts more than a thousand bytes
+    # for one REGISTER.
     SOME, MOST = 48 << 10, 96 << 10
 
     def __init__(self, port):
@@ -27,7 +27,7 @@ class Backlog:
 
     def waiting(self):
         with open("/proc/net/udp") as file:
-            # The reservation of the port is in that table, too.
+            # The reservation of the port is in that table as well.
             rows = [line.split() for line in file if line.split()[1].endswith(self.place)]
         return max((int(row[4].split(":")[1], 16) for row in rows), default=0)
 
@@ -36,7 +36,7 @@ class Backlog:
 
 
 class Flood:
-    """REGISTERs for users whom nobody knows, as fast as one thread can while it may and there is room for them, and what comes back."""
+    """REGISTERs for unknown users, as fast as one thread can send them while there is room, and their answers."""
 
     def __init__(self, target, host):
         self.target = target
@@ -93,8 +93,8 @@ class Flood:
 
 @probe("T30.1", "calls-before-registers", alone=True)
 def calls_first(t):
-    """Whatever a daemon reads has waited for twice limits.queueing (20 ms): it is stopped until so much waits for it, however fast the
-    machine is. What waits are REGISTERs of unknown users."""
+    """Everything that a daemon reads has waited for twice limits.queueing (20 ms): the daemon is stopped until that much waits,
+    so the speed of the machine does not matter. The waiting packets are REGISTERs of unknown users."""
     t.needs("limits.queueing")
     daemon = own_daemon(t, "crowded", auth="off", limits={"queueing": "20ms", "registers-per-source": 0}, call={"ring-timeout": "90s"}, log={"level": "info"}).start()
     phone, name, password, token = registered_now(t)
@@ -115,12 +115,12 @@ def calls_first(t):
             daemon.process.send_signal(signal.SIGSTOP)
             for flood in floods:
                 flood.may_send.set()
-            # More than it reads at once, since it asks a full batch how long it has waited.
+            # More than it reads at once, because it checks the waiting time after a full batch.
             until(lambda: backlog.waiting() >= backlog.SOME, 5)
             for flood in floods:
                 flood.may_send.clear()
             time.sleep(0.04)
-            # What it reads now is that old, but for what phones and callers send.
+            # Everything that it reads now has waited that long, except for packets of phones and callers.
             daemon.process.send_signal(signal.SIGCONT)
             until(lambda: backlog.waiting() < backlog.SOME // 16, 0.1)
 
@@ -132,13 +132,13 @@ def calls_first(t):
         until(lambda: sum(flood.refused for flood in floods) >= 300, 60)
         refused = sum(flood.refused for flood in floods)
         check(refused >= 300, f"after 60 s {refused} REGISTERs were refused, {sum(f.others for f in floods)} served")
-        # Nor are most REGISTERs of known users served any more.
+        # Most REGISTERs of known users are not served any more either.
         refresh = None
         while (refresh is None or refresh.status != 503) and time.monotonic() < limit:
             bystander = t.random.choice(bystanders)
             refresh = bystander[0].register(*bystander[1:3], params=pushed(bystander[3]), timeout=3)
         check(refresh and refresh.status == 503, f"control: a phone that no call waits for got {refresh}")
-        # In the midst of it the phone wakes. What it sends may be lost on the way to the daemon, and is sent again.
+        # Meanwhile the phone wakes up. Its packets may be lost on the way to the daemon, and are sent again.
         answer = phone.register(name, password, params=pushed(token), timeout=30)
         check(answer and answer.status == 200, f"the REGISTER of the phone that a call waits for got {answer}")
         invite = phone.request("INVITE", timeout=30)
@@ -197,7 +197,7 @@ def descriptors(t):
         except OSError:
             pass
         crowd.append(one)
-    # It has all of them behind it when it rests; one that spins never does.
+    # When it is idle, it has handled all connections. A daemon that spins never becomes idle.
     for _ in range(20):
         work = daemon.work()
         time.sleep(2)
@@ -228,7 +228,7 @@ def descriptors(t):
 
 @probe("T30.3", "memory-is-short")
 def memory(t):
-    """limits.memory is less than the process has: strangers get no connections, all else is served."""
+    """limits.memory is less than the memory of the process: strangers get no connections, and everything else is served."""
     t.needs("limits.memory")
     daemon = own_daemon(t, "tight", limits={"memory": 8388608}).start()
     phone, name, password, token = registered_now(t)
@@ -245,7 +245,8 @@ def memory(t):
 
 @probe("T30.4", "provider-away")
 def provider_away(t):
-    """Nobody listens where pushes go, then somebody does: a call waits its time and is a missed one, which is reported later."""
+    """The provider's server is away and comes back: a call waits as long as usual and becomes a missed call, which is reported
+    later."""
     port = t.suite.free_port()
     daemon = own_daemon(t, "lonely", call={"ring-timeout": "5s"},
                         push={"fcm": {"endpoint": f"http://127.0.0.1:{port}"}}).start()
@@ -258,7 +259,7 @@ def provider_away(t):
         request = caller.make("INVITE", f"sip:{name}@example.net")
         caller.send(request)
         calls.append(request)
-    # Who needs no push hears nothing of it.
+    # Phones that need no push are not affected.
     request = caller.make("INVITE", f"sip:{awake}@example.net")
     begin = time.monotonic()
     caller.send(request)
@@ -274,7 +275,7 @@ def provider_away(t):
     limit = time.monotonic() + 60
     answer = phone.register(name, password, params=pushed(token))
     check(answer and answer.status == 200, f"control: REGISTER got {answer}")
-    # The list of missed calls goes when the provider is found again, or when the phone comes once more.
+    # The list of missed calls is sent when the provider works again, or when the phone registers again.
     while not provider.wait(token, timeout=3) and time.monotonic() < limit:
         phone.register(name, password, params=pushed(token))
     found = [push for push in provider.of(token) if sum(str(push).count(call.call_id) for call in calls) or "missed" in str(push).lower()]
@@ -285,7 +286,7 @@ def provider_away(t):
 
 
 class Bridge:
-    """Listens at a port and passes on what comes."""
+    """Listens on a port and forwards the bytes."""
 
     def __init__(self, port, target):
         self.listener = socket.create_server(("127.0.0.1", port))
@@ -317,7 +318,7 @@ class Bridge:
 
 @probe("T30.5", "names-nobody-knows")
 def names(t):
-    """The PBX has a name that no name server answers for: calls to it end, and calls from there go on."""
+    """The PBX has a name that no name server answers for. Calls to it fail, and calls from it work."""
     daemon = own_daemon(t, "nameless", auth="off", upstream="sip:pbx.sippushd-probe.invalid").start()
     phone = t.phone()
     name, _ = t.registered(phone)
@@ -336,7 +337,7 @@ def names(t):
 
 
 class NameServer:
-    """Where the system's name server is for one daemon: it hears everything, and says nothing until it is told to."""
+    """A name server for one daemon. It receives all questions, and does not answer until it is told to."""
 
     def __init__(self, host, folder):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -363,14 +364,14 @@ class NameServer:
                 self.socket.sendto(self.answer(raw), source)
 
     def answer(self, raw):
-        """A question's echo, with the address where that was asked for (RFC 1035 section 4.1)."""
+        """The question, with the address if one was asked for (RFC 1035 section 4.1)."""
         end = raw.index(b"\0", 12) + 5
         is_address = raw[end - 4:end - 2] == b"\0\1"
         records = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + socket.inet_aton(self.address) if is_address else b""
         return raw[:2] + b"\x81\x80\0\1" + (b"\0\1" if is_address else b"\0\0") + b"\0\0\0\0" + raw[12:end] + records
 
     def launch(self):
-        """The daemon sees a file of its own in the place of the system's."""
+        """The daemon gets a file of its own in the place of the system's."""
         return {"before": UNSHARE + ["sh", "-c", 'mount --bind "$0" /etc/resolv.conf && exec "$@"', self.path]}
 
     def close(self):
@@ -382,7 +383,8 @@ UNSHARE = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-use
 
 @probe("T30.5", "name-server-hangs")
 def name_server_hangs(t):
-    """The name server takes every question and answers none, then it answers: calls to names end in their time, all else goes on."""
+    """The name server receives all questions and answers none, and later it answers. Calls to names end in time, and everything
+    else works."""
     if subprocess.run(UNSHARE + ["mount", "--bind", "/etc/hosts", "/etc/resolv.conf"], capture_output=True).returncode:
         raise Skipped("no file can be put in the place of /etc/resolv.conf here")
     daemon = own_daemon(t, "hanging", auth="off")
@@ -395,7 +397,7 @@ def name_server_hangs(t):
     other, _ = t.registered(awake)
     sleeper, sleeping, password, token = registered_now(t)
     begin = time.monotonic()
-    # Ten of a phone for the PBX, whose name is asked for addresses, and ten of a trusted peer by ways that each have to be found.
+    # Ten calls of a phone to the PBX, whose name must be looked up, and ten calls of a trusted peer, each to a name of its own.
     waiting = [(phone, phone.make("INVITE", f"sip:7{number}@example.net", name)) for number in range(10)]
     for number in range(10):
         request = caller.make("INVITE", f"sip:8{number}@example.net")
@@ -431,7 +433,7 @@ def name_server_hangs(t):
         answer = party.response(request.call_id, timeout=max(0.1, begin + 60 - time.monotonic()))
         check(answer and answer.status >= 400, f"a call to a name got {answer} after {time.monotonic() - begin:.1f} s")
         ends.append(time.monotonic() - begin)
-    # It answers again, and so calls find their way without a restart.
+    # The name server answers again, and calls work without a restart.
     server.address = pbx.host
     limit = time.monotonic() + 60
     back, call = time.monotonic(), None
@@ -446,7 +448,7 @@ def name_server_hangs(t):
 
 @probe("T30.6", "store-away")
 def store_away(t):
-    """Somebody moves the database away and back."""
+    """An operator moves the database away and back."""
     daemon = own_daemon(t, "moved").start()
     phone, name, password, token = registered_now(t)
     path = daemon.settings()["store"]

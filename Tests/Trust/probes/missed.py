@@ -1,4 +1,4 @@
-"""T31: what a phone is told of calls that it missed."""
+"""T31: the lists of missed calls that a phone gets."""
 
 import socket
 import threading
@@ -15,7 +15,7 @@ def kinds(t, token):
 
 
 def given_up(t, name, token, count=1):
-    """A call for which the phone is pushed, and whose caller gives up."""
+    """A call for which the phone gets a push, and which the caller cancels."""
     caller, request = call(t, name)
     check(t.suite.provider.wait(token, count), "control: no push for the call")
     caller.send(caller.cancel(request))
@@ -25,7 +25,7 @@ def given_up(t, name, token, count=1):
 
 @probe("T31.1", "list-beside-a-late-invite", "narrow")
 def list_beside(t):
-    """push.fcm.after-end is invite-cancel here, and the payload that of ECSS-10: R22 knows no exception."""
+    """push.fcm.after-end is invite-cancel here, with the payload of ECSS-10: rule R22 has no exception."""
     t.needs("push.fcm.after-end", "missed-calls.after-late-invite")
     for answers in (False, True):
         old, name, password, token = sleeper(t)
@@ -44,7 +44,7 @@ def list_beside(t):
         check(t.suite.provider.wait(token, 2, 3), f"no list of missed calls beside the late INVITE; the phone {'answers' if answers else 'ignores'} it")
         lists = [push["data"]["calls"] for push in t.suite.provider.of(token) if push.get("data", {}).get("type") == "missed_calls"]
         check(len(lists) == 1 and len(lists[0]) == 1, f"the lists were {lists}")
-        # The provider has taken it: the call is told once.
+        # The provider has accepted it, so the call is reported only once.
         again = t.phone()
         answer = again.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: {answer}")
@@ -54,7 +54,7 @@ def list_beside(t):
 
 @probe("T31.2", "end-while-push-is-under-way", "open")
 def under_way(t):
-    """push.fcm.after-end is push here: the caller is quicker than the provider's answer."""
+    """push.fcm.after-end is push here: the caller cancels before the provider's answer."""
     t.needs("push.fcm.after-end")
     old, name, password, token = sleeper(t, t.stream())
     old.close()
@@ -74,7 +74,7 @@ def under_way(t):
 
 
 class Closer:
-    """Answers one request on each connection, keeps the connection, and closes it upon the next."""
+    """Answers one request on each connection, keeps the connection, and closes it at the next request."""
 
     def __init__(self, host):
         self.socket = socket.create_server((host, 0))
@@ -119,7 +119,7 @@ class Closer:
 
 @probe("T31.3", "webhook-once", "digest")
 def webhook_once(t):
-    """A webhook over a kept connection that its receiver closes without an answer."""
+    """A webhook on a kept connection that its receiver closes without an answer."""
     receiver = t.own(Closer("127.3.0.4"))
     identifier, token = app(t)
     for number in range(1, 7):

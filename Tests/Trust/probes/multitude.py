@@ -16,7 +16,7 @@ from .wake import pushed
 
 PHONES = 1100
 CALLS_EACH = 3
-# Requests whose answer is still to come. Whoever has none after half a second is sent again.
+# The limit of requests that wait for an answer. After half a second without an answer, a request is sent again.
 OUTSTANDING = 64
 AGAIN = 0.5
 # <linux/in.h>; Python has no name for it.
@@ -24,7 +24,8 @@ IP_PKTINFO = 8
 
 
 class Crossroads:
-    """A socket for many addresses of the loopback network: each phone has one, so that nobody else's life is taken for its own."""
+    """A socket for many addresses of the loopback network. Each phone has its own address, so that signs of life are not
+    confused."""
 
     def __init__(self):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -39,7 +40,7 @@ class Crossroads:
         self.socket.sendmsg([raw], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, target)
 
     def receive(self):
-        """A message and the address that it was sent to; None when nothing waits."""
+        """A message and the address that it was sent to; None if none waits."""
         try:
             raw, data, _, source = self.socket.recvmsg(65536, 64)
         except BlockingIOError:
@@ -61,16 +62,16 @@ class Multitude:
         self.users = [fresh("m") for _ in range(PHONES)]
         self.host_of = {user: f"127.5.{number // 250}.{1 + number % 250}" for number, user in enumerate(self.users)}
         self.numbers = collections.Counter()
-        # By Call-ID: what was sent, what the phones got and answered, and what the PBX heard.
+        # By Call-ID: the sent INVITEs, the INVITEs and answers of the phones, and the responses at the PBX.
         self.sent, self.got, self.declines, self.finals = {}, {}, {}, collections.defaultdict(list)
         self.wrong = []
-        # Requests on their way: by Call-ID and method, when each goes again and how.
+        # Requests without an answer, by Call-ID and method: the time of the next repetition, and its text.
         self.under_way = {}
         self.selector = selectors.DefaultSelector()
         for one in (self.pbx, self.phones):
             self.selector.register(one.socket, selectors.EVENT_READ, one)
 
-    # What is sent
+    # Messages to send
 
     def registration(self, user):
         host, self.numbers[user] = self.host_of[user], self.numbers[user] + 1
@@ -82,7 +83,7 @@ class Multitude:
         return (call_id, "REGISTER"), lambda: self.phones.send(raw, host, self.target)
 
     def invitation(self, user):
-        """No two are alike: some repeat each other's lines, some nobody's, some are short and some take several kilobytes."""
+        """All INVITEs differ: some share lines with others, some share none, some are short, and some have several kilobytes."""
         call_id = fresh("crowd")
         kind = self.random.randrange(4)
         if kind == 0:
@@ -107,17 +108,17 @@ class Multitude:
         return (call_id, "CANCEL"), lambda: self.pbx.send(raw, self.pbx_host, self.target)
 
     def follower(self, call_id, method, to=None):
-        """A CANCEL or ACK behind its method: the rows that it has in common with its INVITE."""
+        """A CANCEL or ACK after its method: the rows that it shares with its INVITE."""
         lines = self.sent[call_id][1].partition(b"\r\n\r\n")[0].split(b"\r\n")
         kept = [line for line in lines[1:] if line.startswith((b"Via:", b"From:", b"Call-ID:", b"Max-Forwards:"))]
         to = to or next(line for line in lines if line.startswith(b"To:"))
         number = next(line for line in lines if line.startswith(b"CSeq:")).split()[1]
         return lines[0][6:] + b"\r\n" + b"\r\n".join(kept + [to, b"CSeq: %s %s" % (number, method)]) + b"\r\nContent-Length: 0\r\n\r\n"
 
-    # The wire
+    # The network
 
     def run(self, requests, until, seconds):
-        """Sends them, a few at a time, and everything once more that has no answer, until that is true."""
+        """Sends the requests, a few at a time, and repeats those without an answer, until the condition is true."""
         requests, limit = collections.deque(requests), time.monotonic() + patience(seconds)
         while requests or self.under_way or not until():
             now = time.monotonic()
@@ -162,7 +163,7 @@ class Multitude:
             self.phones.send(answer, host, self.target)
 
     def compare(self, message, host):
-        """Everything that the caller wrote must be there as it was: a proxy adds rows, and changes the Request-URI and Max-Forwards."""
+        """Expects all the caller's text unchanged: a proxy only adds rows, and changes the Request-URI and Max-Forwards."""
         if message.call_id not in self.sent:
             return self.wrong.append(f"an INVITE that nobody sent: {message}")
         user, raw = self.sent[message.call_id]
@@ -178,7 +179,7 @@ class Multitude:
 
 @probe("T28.6", "thousands-wait-over-kill", alone=True)
 def thousands(t):
-    """Thousands of calls wait; some end, some are taken, the daemon is killed, and the phones of the others come."""
+    """Thousands of calls wait. Some end, some are answered, the daemon is killed, and the phones of the others register."""
     seed = t.random.getrandbits(32)
     daemon = own_daemon(t, "multitude", auth="off", call={"ring-timeout": "90s"}, log={"level": "notice"}).start()
     crowd = Multitude(t, daemon, seed)

@@ -1,4 +1,4 @@
-"""T33: beside a PBX."""
+"""T33: a daemon beside a PBX."""
 
 import http.server
 import json
@@ -22,7 +22,7 @@ def own_daemon(t, name, settings, pbx_host=None):
 
 
 def called(t, phone, user, body=b"", to="700", method="INVITE"):
-    """A call of a phone that shows its password, or another request; gives the one that should reach the PBX."""
+    """A call, or another request, of a phone that shows its password. Returns the request that should reach the PBX."""
     name, password = user
     request = phone.make(method, f"sip:{to}@example.net", name, body=body)
     answer = phone.exchange(request)
@@ -33,7 +33,7 @@ def called(t, phone, user, body=b"", to="700", method="INVITE"):
 
 
 def ended(phone, request, statuses, timeout=6.0):
-    """The phone hears how its call ended, and acknowledges it."""
+    """Expects the final response of the call at the phone, and acknowledges it."""
     answer = phone.response(request.call_id, "INVITE", timeout)
     check(answer and answer.status in statuses, f"the phone got {answer}")
     phone.send(phone.ack_failure(request, answer))
@@ -41,7 +41,7 @@ def ended(phone, request, statuses, timeout=6.0):
 
 
 def connected(agent, request):
-    """The caller hears that the call is answered, and acknowledges it; gives its dialog."""
+    """Expects the answer of the call at the caller, and acknowledges it. Returns its dialog."""
     answer = agent.response(request.call_id, "INVITE")
     check(answer and answer.status == 200, f"the caller got {answer}")
     dialog = Dialog.of_caller(agent, request, answer)
@@ -51,7 +51,7 @@ def connected(agent, request):
 
 @probe("T33.1", "calls-leave-from-the-listener")
 def leaves_from_the_listener(t):
-    """A machine with several addresses: SIP is spoken at one that is not the kernel's choice."""
+    """A machine with several addresses: SIP is configured for one that is not the kernel's choice."""
     daemon = own_daemon(t, "addresses", {}, "127.2.0.5")
     daemon.host = HERE
     other = t.suite.free_port()
@@ -137,7 +137,7 @@ def a_503_calls_once(t):
         check(not again, f"the call was made again after 503: {again}")
         again = pbx.tcp.take(lambda m: m.call_id == request.call_id and m.method == "INVITE", 0.2)
         check(not again, f"the call was made again after 503: {again}")
-    # What is not a call neither.
+    # The same for requests that are not calls.
     message = called(t, phone, user, LARGE, method="MESSAGE")
     got = pbx.tcp.request("MESSAGE", message.call_id)
     check(got, "a large MESSAGE did not come by TCP")
@@ -148,7 +148,7 @@ def a_503_calls_once(t):
 
 @probe("T33.3", "large-inside-a-call")
 def large_inside_a_call(t):
-    """Asterisk writes ;transport=TCP into its Contact as soon as one request of the dialog has come by TCP."""
+    """Asterisk writes ;transport=TCP into its Contact as soon as one request of the dialog has come over TCP."""
     daemon = own_daemon(t, "reinvites", {}, "127.2.0.7")
     pbx = daemon.start().pbx
     phone = t.phone()
@@ -200,7 +200,7 @@ def wait_for(truth, timeout, text):
 
 @probe("T33.4", "upstream-away")
 def upstream_away(t):
-    """The PBX goes in silence, and comes back."""
+    """The PBX stops without a word, and comes back."""
     t.needs("upstream-check.interval", "upstream-check.patience")
     daemon = own_daemon(t, "deserted", {"upstream-check": {"interval": "2s", "patience": "1s"}}, "127.2.0.9")
     pbx = daemon.start().pbx
@@ -213,7 +213,7 @@ def upstream_away(t):
     pbx.respond(got, 486, tag="p")
     ended(phone, request, [486])
     pbx.answers = False
-    # Nobody knows yet that it is away: this call finds out.
+    # The daemon does not know yet that it is away. This call shows it.
     request = called(t, phone, user)
     begin = time.monotonic()
     check(pbx.request("INVITE", request.call_id), "control: no INVITE when the PBX has just gone")
@@ -221,7 +221,7 @@ def upstream_away(t):
     first = time.monotonic() - begin
     check(answer.get("retry-after") and "does not answer" in (answer.get("warning") or ""),
           f"the 503 says {answer.get('retry-after')}, {answer.get('warning')}")
-    # From now on it is known.
+    # From now on the daemon knows.
     request = called(t, phone, user)
     begin = time.monotonic()
     ended(phone, request, [503], 10)
@@ -261,7 +261,7 @@ def outgoing_calls_are_told(t):
     check(phone.take(lambda m: m.status == 180 and m.call_id == request.call_id, 3), "control: it does not ring")
     said = daemon.command("explain", number).stdout
     check("not finished yet" in said and "it rang" in said, f"an active call is not explained: {said}")
-    # It goes on after a crash, and has one record.
+    # The call continues after a crash, and has one record.
     daemon.kill()
     daemon.launch()
     got = pbx.request("INVITE", request.call_id, 0.9) or got
@@ -277,7 +277,7 @@ def outgoing_calls_are_told(t):
 
 @probe("T33.6", "advertise-is-tried")
 def advertise_is_tried(t):
-    """A name that nobody can look up, and one that leads here."""
+    """A name that nobody can look up, and a name that leads to the daemon."""
     lost = own_daemon(t, "nowhere", {"advertise": "nowhere.invalid"}, "127.2.0.11").start()
     wait_for(lambda: "advertise cannot be looked up here" in lost.log(), 15, "the log does not say that advertise leads nowhere")
     found = own_daemon(t, "somewhere", {"advertise": "localhost"}, "127.2.0.12").start()

@@ -1,4 +1,4 @@
-"""T1 to T3: what cannot be read."""
+"""T1 to T3: messages that cannot be read."""
 
 import os
 import random
@@ -26,7 +26,7 @@ def complete(agent, method="OPTIONS", changes=(), lines=(), body=""):
 
 @probe("T1", "malformed-400", "digest")
 def malformed(t):
-    """Requests that are broken in one place, each of which still says whom to answer."""
+    """Requests with one malformed part that can still be answered."""
     cases = {
         "no CSeq": [("CSeq", None)],
         "another method in CSeq": [("CSeq", "1 INVITE")],
@@ -70,7 +70,7 @@ def doubled(t):
 
 @probe("T1", "bare-line-ends", "digest")
 def bare_ends(t):
-    """What one reader takes for one field and another for two."""
+    """Line ends that one reader takes for one field and another for two."""
     for end in (b"\n", b"\r", b"\0", b"\r\r\n", b"\x0b", b"\xe2\x80\xa8"):
         phone, callee = t.phone(), t.daemon.pbx
         name, password = t.registered(phone)
@@ -95,7 +95,8 @@ def bare_ends(t):
 
 @probe("T1", "quoted-control-bytes", "digest")
 def quoted_control(t):
-    """A control byte behind a backslash is in the grammar of a quoted name: its sender hears something, and nobody else does."""
+    """The grammar allows a control byte after a backslash in a quoted name. Its sender gets an answer, and nobody else gets the
+    message."""
     for byte in (b"\x07", b"\x01", b"\x7f", b"\0", b"\x1b"):
         agent = t.phone()
         for field in ("From", "To"):
@@ -141,7 +142,7 @@ def random_bytes(t):
 
 @probe("T2", "stream-lengths", "digest")
 def stream_lengths(t):
-    """A message inside what the length leaves over must never be answered."""
+    """A message inside the rest that the length leaves over must never be answered."""
     hidden = "OPTIONS sip:example.net SIP/2.0\r\nVia: SIP/2.0/TCP h;branch=z9hG4bKh\r\nFrom: <sip:h@h>;tag=1\r\n" \
              "To: <sip:example.net>\r\nCall-ID: hidden{}\r\nCSeq: 1 OPTIONS\r\nMax-Forwards: 7\r\nContent-Length: 0\r\n\r\n"
     cases = ["-1", "+10", "0x10", "5 5", "5, 5", "1e2", "", " ", "99999999999999999999", "4294967296", "18446744073709551616", "٣"]
@@ -165,7 +166,7 @@ def stream_lengths(t):
     stream.send(request.bytes() + hidden.format(mark).encode())
     check(not stream.take(lambda m: m.call_id == "hidden" + mark, 0.5), "two lengths: what followed was answered")
     check(stream.wait_closed(1.5), "two lengths: the connection stayed")
-    # The body of a good message holds a message: it is a body.
+    # The body of a valid message contains a message. It is only a body.
     stream = t.stream()
     mark = fresh("")
     good = complete(stream, "OPTIONS", body=hidden.format(mark))
@@ -176,7 +177,7 @@ def stream_lengths(t):
 
 @probe("T2", "datagrams", "digest")
 def datagrams(t):
-    """One datagram is one message: what follows its length is nothing."""
+    """One datagram is one message. Bytes after its length are ignored."""
     phone = t.phone()
     mark = fresh("second")
     first, second = complete(phone), complete(phone).set("Call-ID", mark)
@@ -221,7 +222,7 @@ def too_much(t):
 
 @probe("Trust", "each-probe-is-in-the-page")
 def page(t):
-    """docs/Trust.md names each probe in the row of its rule, and no other."""
+    """docs/Trust.md names each probe in the row of its rule, and no other probe."""
     with open(os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "Trust.md")) as file:
         text = file.read()
     named = set(re.findall(r"`trust ([a-z0-9-]+)`", text))

@@ -1,4 +1,4 @@
-"""T29.5: calls while the daemon is started anew again and again."""
+"""T29.5: calls while the daemon is restarted again and again."""
 
 import collections
 import heapq
@@ -16,18 +16,19 @@ from .store import own_daemon
 
 RATE = 100
 PAUSE = 2.0
-# How long a phone sleeps that a call wakes.
+# The time that a phone sleeps after a call wakes it.
 SLEEP = 1.0
-# Calls that wait for a phone when the daemon ends go on in the next run.
+# Calls that wait for a phone at the end of the daemon continue in the next run.
 KEPT = True
 
 
 class Crowd:
-    """Callers and phones in one thread: calls at a steady rate by UDP, and by TCP on connections of their own.
+    """Callers and phones in one thread: a steady rate of calls over UDP, and over TCP on connections of their own.
 
-    Each fourth phone sleeps, and registers a second after each call for it; all answer at once, and say so again until their caller
-    has heard it (RFC 3261 section 13.3.1.4; of his ACK nothing is sent here). A call ends when its caller has a final response; who gets none within 40 s has a call without an end. A caller whose connection ends comes again by
-    another, with the same request."""
+    Each fourth phone sleeps, and registers a second after each call for it. All phones answer at once, and repeat the answer
+    until their caller has received it (RFC 3261 section 13.3.1.4); the ACK is not sent here. A call ends when its caller has a
+    final response. If none comes within 40 s, the call has no end. A caller whose connection ends repeats its request on
+    another one."""
 
     def __init__(self, target, awake, asleep):
         self.target, self.awake, self.asleep = target, awake, asleep
@@ -36,12 +37,12 @@ class Crowd:
         self.selector = selectors.DefaultSelector()
         self.caller = self.datagrams("127.2.0.40")
         self.phone = self.datagrams("127.1.0.40")
-        # Each has an address of its own, so that nobody else's life is taken for its own.
+        # Each has an address of its own, so that signs of life are not confused.
         self.beds = {user: self.datagrams("127.1.0.41") for user in asleep}
         self.calls, self.ends = {}, collections.Counter()
         self.refused, self.connections, self.begun = 0, 0, 0
         self.times = []
-        # Of each call that goes on and each that had no end: what happened to it, by its user too.
+        # The history of each open call and of each call without an end, also by user.
         self.stories, self.users, self.unfinished = collections.defaultdict(list), {}, []
 
     def tell(self, call_id, line):
@@ -60,7 +61,7 @@ class Crowd:
         self.selector.register(one, selectors.EVENT_READ, None)
         return one
 
-    # The wire
+    # The network
 
     @staticmethod
     def request(method, uri, via, call_id, number, user="pbx", to_tag=None, contact=None, extra=""):
@@ -72,7 +73,7 @@ class Crowd:
         return (text + extra + "Content-Length: 0\r\n\r\n").encode()
 
     def register(self, user):
-        """Without waiting for the answer: a REGISTER that is lost is a phone that sleeps on."""
+        """Registers without waiting for the answer. If the REGISTER is lost, the phone keeps sleeping."""
         push = f";pn-provider=fcm;pn-param=p;pn-prid=token-{user}" if user in self.asleep else ""
         phone = self.beds.get(user, self.phone)
         self.tell_user(user, "REGISTER")
@@ -93,7 +94,7 @@ class Crowd:
         user = users[self.begun // 4 % len(users)]
         self.begun += 1
         if sleeps:
-            # Twice, as phones do that hear nothing.
+            # It is sent twice, as by phones that get no response.
             for times in (1, 2):
                 heapq.heappush(self.waking, (time.monotonic() + times * SLEEP, user))
         stream = None
@@ -161,7 +162,7 @@ class Crowd:
             self.selector.unregister(stream)
             stream.close()
             if call and not call["final"]:
-                # The connection has ended with the daemon: a PBX comes again by another, with the same transaction.
+                # The connection has ended with the daemon. A PBX connects again, and repeats the same transaction.
                 self.again(call_id, call)
             return
         for part in raw.split(b"SIP/2.0 ")[1:]:
@@ -185,7 +186,7 @@ class Crowd:
         self.send(call)
 
     def answer(self, message, source, phone):
-        """A phone takes each call at once."""
+        """Lets a phone answer each call at once."""
         lines = ["SIP/2.0 200 OK"]
         for name, value in message.fields:
             if name in ("via", "from", "call-id", "cseq", "record-route"):
@@ -197,7 +198,7 @@ class Crowd:
         self.say(message.call_id, ("\r\n".join(lines) + "\r\nContent-Length: 0\r\n\r\n").encode(), source, phone, 0.5)
 
     def say(self, call_id, raw, source, phone, wait):
-        """A 200, and the same again until it has been heard."""
+        """Sends a 200, and repeats it until it has been received."""
         try:
             phone.sendto(raw, source)
         except OSError:
@@ -223,7 +224,7 @@ class Crowd:
             self.over(message.call_id, call, message.status)
 
     def acknowledge(self, call, message):
-        """A call that is taken goes no further: its ACK is the phone's affair, and nobody waits for it here."""
+        """Stops the repetitions of an answered call. Its ACK is not sent here."""
         if message.status >= 300 and call["stream"] is None:
             text = call["raw"].decode().split("\r\n")
             lines = [text[0].replace("INVITE", "ACK", 1)]
@@ -248,7 +249,8 @@ class Crowd:
         del self.calls[call_id]
 
     def told(self, restarts):
-        """What happened to the calls without an end, in seconds since they began; `restarts` are begins and ends."""
+        """The histories of the calls without an end, in seconds since their beginnings. `restarts` has the beginnings and ends
+        of the restarts."""
         text = ""
         for how, begin, story in self.unfinished[:4]:
             events = story + [(at, line) for pair in restarts for at, line in zip(pair, ("SIGTERM", "started"))
@@ -257,7 +259,7 @@ class Crowd:
         return text
 
     def tick(self):
-        """Timer A, until something is heard; a provisional response stops it."""
+        """Timer A: repeats the INVITE until a response comes. A provisional response is enough."""
         now = time.monotonic()
         for call_id, call in list(self.calls.items()):
             if now - call["begin"] > 40:
@@ -292,7 +294,7 @@ class Crowd:
 
 @probe("T29.5", "restarts-under-load")
 def restarts(t):
-    """A restart every 2 s under 100 calls a second, a quarter of them over TCP connections of their own."""
+    """A restart every 2 s under 100 calls a second, a quarter of them on TCP connections of their own."""
     seconds = float(os.environ.get("RESTART_SECONDS", "60"))
     daemon = own_daemon(t, "restarted", auth="off", log={"level": "notice"}, call={"ring-timeout": "20s", "pushes-per-device": 0, "skip-push-within": "0s"})
     daemon.manager = t.own(Manager(daemon.folder))

@@ -1,4 +1,4 @@
-"""T9.1 to T9.5, T9.9 and T9.10: where a request may go."""
+"""T9.1 to T9.5, T9.9 and T9.10: where requests may go."""
 
 import time
 
@@ -169,7 +169,7 @@ def dialog_to_the_source(t):
     got.source.respond(got, 200)
     answer = caller.response(bye.call_id, "BYE")
     check(answer and answer.status == 200, f"the answer to the BYE: {answer}")
-    # With push no connection is opened to it: it is woken, and the request waits for it (T27).
+    # With push, no connection is opened to the phone. It is woken, and the request waits for it (T27).
     sleepy = t.stream(host)
     sleepy_name, _ = t.registered(
         sleepy, contact=f"<sip:USER@{host}:{listener.port};transport=tcp;pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}>")
@@ -212,7 +212,7 @@ def path(t):
             time.sleep(0.3)
             end(caller, request)
     check(not trap.caught(), f"the Path of a phone was followed: {trap.caught()}")
-    # An edge that is trusted registers for a phone behind it.
+    # A trusted edge proxy registers for a phone behind it.
     edge = t.phone(trusted=True)
     name, password = t.daemon.user()
     answer = edge.register(name, password, contact=f"<sip:{name}@10.1.2.3:5060>",
@@ -229,7 +229,8 @@ def path(t):
 
 @probe("T9.3", "route-of-the-pbx", "direct")
 def further_route(t):
-    """The PBX routes a call by way of us and an edge: the edge gets it, be the phone's own connection there or gone."""
+    """The PBX routes a call through us and an edge proxy. The edge proxy gets it, whether the phone has a connection of its own
+    or not."""
     edge, caller = t.phone(trusted=True), t.phone(trusted=True)
     ours, further = f"<sip:127.0.0.1:{t.daemon.port};lr>", f"<sip:{edge.local()};lr>"
     for gone in (False, True):
@@ -264,7 +265,7 @@ def further_route(t):
 
 @probe("T9.4", "not-to-our-own-listeners", "direct", alone=True)
 def own_listeners(t):
-    """A phone at our own address whose Contact's port is our own listener."""
+    """A phone at our own address whose Contact has the port of our own listener."""
     name, password = t.daemon.user()
     stream = t.stream("127.0.0.1")
     answer = stream.register(name, password, contact=f"<sip:{name}@127.0.0.1:{t.daemon.port};transport=tcp>")
@@ -290,7 +291,7 @@ def own_listeners(t):
 
 @probe("T9.4", "not-to-trusted-on-a-phones-word", "digest")
 def not_to_trusted(t):
-    """A proved phone names a trusted peer that is not the upstream, in every place it may write."""
+    """A phone with a password names a trusted peer that is not the upstream, in every place that it can write."""
     peer = t.trap(trusted=True)
     phone = t.phone()
     name, password = t.registered(phone)
@@ -390,7 +391,7 @@ def sips(t):
 
 @probe("T9.10", "connection-reuse")
 def reuse(t):
-    """A PBX that says alias gets our calls by the connection it has opened; who is not trusted gets none by saying so."""
+    """A PBX that sends alias gets our calls on the connection that it opened. A peer that is not trusted gets none with alias."""
     pbx = t.own(Listener(t.address(trusted=True), t.suite.free_port()))
     place = f"{pbx.host}:{pbx.port}"
     daemon = t.daemon = Daemon("alias", t.suite, {"upstream": f"sip:{place};transport=tcp"})
@@ -446,7 +447,7 @@ def sips_upstream(t):
 
 @probe("T22.5", "cancel-from-elsewhere", "digest")
 def cancel_from_elsewhere(t):
-    """CANCEL with the same branch, but from another address, must not end a call."""
+    """A CANCEL with the same branch from another address must not end a call."""
     token = fresh("token")
     phone, caller = t.phone(), t.phone(trusted=True)
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -469,7 +470,7 @@ def cancel_from_elsewhere(t):
 
 @probe("T9.20", "answer-by-the-next-connection", "digest")
 def next_connection(t):
-    """A phone whose connection has ended answers by its next one from the very same place; other places answer for nobody."""
+    """A phone whose connection has ended may answer on its next one from the same address. Other addresses may not."""
     token = fresh("token")
     phone, caller = t.stream(), t.phone(trusted=True)
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -501,7 +502,7 @@ def next_connection(t):
 
 @probe("T9.20", "responses-from-elsewhere", "digest")
 def responses_from_elsewhere(t):
-    """Whoever has seen a branch answers for nobody: a response counts from where its request went."""
+    """Knowledge of a branch is not enough for an answer: a response counts only from the target of its request."""
     # At a phone.
     token = fresh("token")
     phone, caller = t.phone(), t.phone(trusted=True)
@@ -529,7 +530,7 @@ def responses_from_elsewhere(t):
     check(answer and answer.status == 200 and answer.tag("to") == "b", f"the phone's own answer: {answer}")
     caller.send(Dialog.of_caller(caller, request, answer).make("ACK", cseq=1))
 
-    # At the PBX, which may answer from another of its ports and by a connection of its own.
+    # At the PBX, which may answer from another of its ports and on a connection of its own.
     pbx = t.daemon.pbx
     for what, answering in (("its port", pbx), ("another port", t.phone(pbx.host)), ("a connection", t.stream(pbx.host))):
         request = phone.make("INVITE", "sip:900@example.net", name)

@@ -1,4 +1,4 @@
-"""T29: restarts and upgrades, with a manager of services in systemd's place."""
+"""T29: restarts and upgrades, with a stand-in for systemd as the manager of services."""
 
 import ctypes
 import json
@@ -31,7 +31,7 @@ def options(agent):
 
 
 def waits_and_is_answered(t, daemon, what):
-    """While no daemon runs, a phone connects and sends, and another sends a datagram; what starts then answers both."""
+    """While no daemon runs, a phone connects and sends, and another sends a datagram. The next daemon answers both."""
     stream, phone = t.stream(), t.phone()
     question, other = options(stream), options(phone)
     stream.send(question)
@@ -67,7 +67,7 @@ def handed(t):
     check(t.suite.provider.wait(token), "control: a call after the restart")
     caller.send(caller.cancel(request))
     daemon.stop()
-    # One that nobody wants, and one for both families.
+    # One socket that the settings do not name, and one for both address families.
     extra = manager.open(socket.SOCK_STREAM, ("127.0.0.1", 0), "stray")
     place = "%s:%s" % extra.getsockname()
     try:
@@ -95,7 +95,7 @@ def kept(t):
     waits_and_is_answered(t, daemon, "after SIGTERM")
     check(len(manager.kept) == 4, f"after the second start {sorted(manager.kept)} are left")
     daemon.stop()
-    # Another port: the old one is given up.
+    # With another port, the old one is closed.
     old, daemon.port = daemon.port, t.suite.free_port()
     daemon.write_settings()
     begin = time.monotonic()
@@ -108,7 +108,7 @@ def kept(t):
 
 
 def thread_of_loop(process):
-    """The thread that serves: it has the program's name and is not the first."""
+    """The thread that serves. It has the program's name and is not the first one."""
     for task in os.listdir(f"/proc/{process}/task"):
         with open(f"/proc/{process}/task/{task}/comm") as file:
             if file.read().strip() == "sippushd" and int(task) != process:
@@ -118,7 +118,7 @@ def thread_of_loop(process):
 
 @probe("T29.3", "watchdog")
 def watchdog(t):
-    """WatchdogSec=2: words while the loop serves, none while its thread hangs although all others run."""
+    """WatchdogSec=2: the loop sends notifications while it serves, and none while its thread hangs, even though all others run."""
     daemon, manager = managed(t, "watched", watchdog=2.0)
     begin = time.monotonic()
     daemon.start()
@@ -162,7 +162,7 @@ def held_call(t):
 
 @probe("T29.4", "drain")
 def drain(t):
-    """sippushd drain: nothing begins, what is under way goes on, then the daemon ends."""
+    """sippushd drain: no new call starts, open calls continue, and the daemon ends after them."""
     daemon = own_daemon(t, "drained", call={"ring-timeout": "20s"}).start()
     phone, name, password, token, caller, request = held_call(t)
     result = daemon.command("drain", "--within", "15")
@@ -191,7 +191,7 @@ def drain(t):
 
 @probe("T29.4", "drain-on-sigterm")
 def drain_on_sigterm(t):
-    """shutdown.drain-time is 15 s: a call gets it, a second SIGTERM takes it away, nobody waits without calls."""
+    """shutdown.drain-time is 15 s: a call gets that time, a second SIGTERM ends it, and without calls the daemon ends at once."""
     t.needs("shutdown.drain-time")
     daemon = own_daemon(t, "terminated", shutdown={"drain-time": "15s"}, call={"ring-timeout": "20s"}).start()
 
@@ -219,7 +219,7 @@ def drain_on_sigterm(t):
 
 @probe("T29.2", "asleep-after-restart")
 def asleep(t):
-    """A TLS connection cannot be handed over: its phone is woken."""
+    """A TLS connection cannot be handed over, so its phone is woken."""
     daemon = Daemon("tls-restart", t.suite, {}, edge=True)
     t.suite.daemons[daemon.name] = t.daemon = daemon
     daemon.start()

@@ -1,4 +1,4 @@
-"""T32, and what one source or sender may ask for: one caller uses up nothing that belongs to the called, or to all."""
+"""T32, and the limits of one source or sender: one caller cannot use up the share of the called user or of all others."""
 
 import re
 import ssl
@@ -31,12 +31,12 @@ def wait_for(condition, seconds=6.0):
 
 @probe("T32.1", "pushes-of-one-caller", "shares")
 def pushes(t):
-    """INVITE and CANCEL, 24 times: others wake that phone all the same. A phone may have 20 pushes a minute."""
+    """INVITE and CANCEL, 24 times: other callers can still wake that phone. A phone may get 20 pushes a minute."""
     _, target, _, token = sleeper(t)
     greedy, name, password = account(t)
     for number in range(24):
         request = proved_call(t, greedy, name, password, target)
-        # A push that has not left is withdrawn with its call.
+        # A push that has not been sent is withdrawn with its call.
         wait_for(lambda: len(invitations(t, token)) > number, 6 if number < 9 else 0.1)
         greedy.send(greedy.cancel(request))
     used = len(invitations(t, token))
@@ -53,7 +53,7 @@ def pushes(t):
 
 @probe("T32.2", "held-calls-of-one-caller", "shares")
 def held(t):
-    """A user has 32 held calls here. Two accounts try to have them all; the PBX's calls still come through."""
+    """A user may have 32 waiting calls here. Two accounts try to use all of them, and the PBX's calls still get through."""
     phone, target, _, token = sleeper(t)
     own = []
     for count in (40, 40):
@@ -117,7 +117,7 @@ def bye(t):
     time.sleep(0.5)
     statuses = [m.start for m in caller.history if m.status and m.status >= 300]
     check(not statuses, f"the other call's requests got {statuses}")
-    # The first call is ended as well, though its side has all that it may have.
+    # The first call is ended as well, although its side has used its whole share.
     own = greedy[2].make("BYE")
     greedy[0].send(own)
     back = t.stream()
@@ -134,7 +134,7 @@ def bye(t):
 
 @probe("T32.4", "missed-calls-of-others", "shares")
 def missed(t):
-    """120 calls of one account, given up; the bucket has 100. What others have missed stays in it."""
+    """120 cancelled calls of one account; the bucket has room for 100. Missed calls of others stay in it."""
     _, target, _, token = sleeper(t)
     for user in ("701", "702", "703"):
         pbx, request = call(t, target, user=user)
@@ -158,7 +158,7 @@ def missed(t):
 
 @probe("T32.5", "records-of-others")
 def records(t):
-    """600 calls to nobody; 400 records are kept. What was recorded of a call to a phone stays."""
+    """600 calls to unknown users; 400 records are kept. The record of a call to a phone stays."""
     daemon = own_daemon(t, "recorder", push={"timeline": {"max-records": 400}})
     daemon.start()
     _, target, _, token = sleeper(t)
@@ -170,7 +170,7 @@ def records(t):
         request = pbx.make("INVITE", f"sip:{fresh('nobody')}@example.net", "666")
         answer = pbx.exchange(request, 3)
         check(answer and answer.status == 404, f"control: {answer}")
-    # Old ones are deleted in batches, or every ten seconds.
+    # Old records are deleted in batches, or every ten seconds.
     time.sleep(12)
     shown = daemon.command("explain", f"{target}@example.net").stdout
     check(first.call_id in daemon.command("explain", first.call_id).stdout or "caller" in shown, f"the call's record is gone: {shown[:300]}")
@@ -181,11 +181,12 @@ def records(t):
 
 @probe("T17.6", "registers-of-one-source", "shares")
 def registers(t):
-    """limits.registers-per-source is 8: what proves nothing counts four times, and ten seconds' worth may come at once."""
+    """limits.registers-per-source is 8: a request without a password counts four times, and a burst of ten seconds' worth is
+    allowed."""
     t.needs("limits.registers-per-source")
     flood, host = t.phone(), None
     host = flood.host
-    # It was asked for its password before, and shows it later.
+    # It was asked for its password earlier, and shows it later.
     proved = t.phone(host)
     name, password = t.daemon.user()
     first = proved.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net", contact=f"<sip:{name}@{proved.local()}>")
@@ -220,7 +221,7 @@ def registers(t):
 
 @probe("T17.7", "handshakes-of-one-source", "shares")
 def handshakes(t):
-    """limits.handshakes-per-source is 4: 10 that prove nothing may come at once."""
+    """limits.handshakes-per-source is 4: a burst of 10 handshakes without a password is allowed."""
     t.needs("limits.handshakes-per-source")
     authority, place = t.daemon.authority, (t.daemon.host, t.daemon.tls_port)
 
@@ -242,7 +243,7 @@ def handshakes(t):
     other = shaken(t.address())
     check(other, "another address is refused")
     other.close()
-    # Whoever shows a password each time may come more often.
+    # A client that shows a password each time may connect more often.
     host, proved = t.address(), 0
     name, password = t.daemon.user()
     for _ in range(18):
@@ -260,7 +261,7 @@ def handshakes(t):
 
 @probe("T25.7", "message-with-anothers-names", "shares")
 def names(t):
-    """Two accounts send a MESSAGE with the same Call-ID, From tag, CSeq and branch: both are delivered."""
+    """Two accounts send a MESSAGE with the same Call-ID, From tag, CSeq and branch. Both are delivered."""
     phone, target, password, token = sleeper(t)
     call_id, tag, branch, sent = fresh("same"), fresh("tag"), fresh("z9hG4bK"), []
     for words in (b"first", b"second"):
@@ -269,7 +270,7 @@ def names(t):
         challenge = agent.exchange(request, 9)
         check(challenge and challenge.status == 407, f"control: {challenge}")
         again = request.renewed()
-        # Whoever has seen the first knows its branch, too.
+        # A client that has seen the first one also knows its branch.
         again.set("Via", re.sub(r"branch=[^;]+", f"branch={branch}", again.get("Via")))
         again.set("CSeq", "7 MESSAGE").add(*credentials(challenge, name, own, "MESSAGE", request.uri))
         answer = agent.exchange(again, 9)

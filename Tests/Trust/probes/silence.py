@@ -1,4 +1,4 @@
-"""T35: nothing is silent. What is refused leaves a line at the default level, a counter and a record that explain finds."""
+"""T35: every refusal leaves a line at the default log level, a counter, and a record that explain finds."""
 
 import http.server
 import json
@@ -23,7 +23,7 @@ def quiet(t, name, **settings):
 
 
 def line_with(daemon, *words, timeout=8.0):
-    """The first line that has all of these words."""
+    """The first line that contains all of these words."""
     limit = time.monotonic() + patience(timeout)
     while time.monotonic() < limit:
         for line in daemon.log().splitlines():
@@ -41,7 +41,7 @@ def wait_until(truth, timeout=8.0):
 
 
 def explained(daemon, name, *words, timeout=8.0):
-    """What explain says of a name, once it has all of these words."""
+    """The output of explain for a name, once it contains all of these words."""
     limit = time.monotonic() + patience(timeout)
     while True:
         answer = daemon.command("explain", name)
@@ -53,7 +53,7 @@ def explained(daemon, name, *words, timeout=8.0):
 
 @probe("T35.1", "forgotten-pbx")
 def forgotten_pbx(t):
-    """A PBX that nobody has listed under trusted: the first mistake of everybody."""
+    """A PBX that is not listed under trusted, which is the most common first mistake."""
     daemon = quiet(t, "forgotten").start()
     name, _ = daemon.user()
     pbx = t.phone()
@@ -112,13 +112,13 @@ def each_refusal(t):
 
 @probe("T35.1", "strangers-do-not-fill-the-log")
 def flood_of_refusals(t):
-    """A thousand calls from strangers: few lines and records, and a PBX's refusal beside them is told of."""
+    """A thousand calls from strangers leave few lines and records. The refusal of a PBX at the same time is still reported."""
     daemon = quiet(t, "scanned").start()
     strangers = [t.phone() for _ in range(20)]
     for round in range(50):
         for stranger in strangers:
             stranger.send(stranger.make("INVITE", f"sip:{9000 + round}@example.net"))
-    # They have had their share of the lines when nobody has shown a password for three seconds.
+    # They have used their share of the lines when nobody has shown a password for three seconds.
     check(wait_until(lambda: daemon.log().count("status=407") >= 5), f"control: {daemon.log().count('status=407')} lines")
     pbx = t.phone(trusted=True)
     caller, request = call(t, "nobody", caller=pbx)
@@ -151,7 +151,7 @@ def wrong_password(t):
 
 @probe("T35.3", "store-that-is-gone")
 def store_gone(t):
-    """A store that was used and is not there is a question, and no empty start."""
+    """If a store that was used is missing, the daemon asks, and does not start with an empty one."""
     daemon = quiet(t, "storeless").start()
     path = daemon.settings()["store"]
     check(line_with(daemon, "created a new store", path), "the first start does not say that it created a new store")
@@ -165,7 +165,7 @@ def store_gone(t):
     check(not os.path.exists(path), "the refused start made a store")
     added = daemon.command("user", "add", "late@example.net", "--password-stdin", stdin="secret\n")
     check(added.returncode == 1 and not os.path.exists(path), f"user add made a store: {added}")
-    # Put back, all is there.
+    # After it is put back, all data is there.
     for end in ("", "-wal", "-shm"):
         if os.path.exists(path + end + ".away"):
             os.rename(path + end + ".away", path + end)
@@ -198,7 +198,7 @@ def certificate_expires(t):
     check(line_with(daemon, "warning a certificate expires soon", cert), f"no warning at the start: {daemon.log()[-500:]}")
     left = daemon.metric("sippushd_certificate_expiry_timestamp_seconds", file=cert) - time.time()
     check(2 * 86400 < left < 4 * 86400, f"the gauge says {left} s from now")
-    # Each SIGHUP says it again, of the certificate that is there then.
+    # Each SIGHUP reports it again, for the current certificate.
     renew(5)
     daemon.process.send_signal(signal.SIGHUP)
     check(wait_until(lambda: daemon.log().count("warning a certificate expires soon") == 2), f"no warning at SIGHUP: {daemon.log()[-500:]}")
@@ -216,7 +216,7 @@ def device_show(t):
     daemon = quiet(t, "showing").start()
     name, password = daemon.user()
     stream, token = t.stream(), fresh("token")
-    # What a phone says that it is: it is long, and turns the direction of reading. A control byte would be refused with 400.
+    # The phone's User-Agent is long, and turns the reading direction. A control byte would be refused with 400.
     agent = "Probe/1.0 (\u202eder) "
 
     def register(cseq, said):
@@ -262,7 +262,7 @@ def device_show(t):
     caller.send(caller.cancel(request))
     text = shown("accepted")
     check("accepted" in text and "fcm" in text, f"the app and the last push: {text}")
-    # The app was renewed: its REGISTER changes nothing else, so its row is written later.
+    # The app was updated. Its REGISTER changes nothing else, so its row is written later.
     stream = t.stream()
     register(11, "Probe/2.0")
     register(21, "Probe/2.1")
@@ -298,12 +298,12 @@ def audit(t):
     check(removed.returncode == 0, f"control: {removed}")
     line = line_with(daemon, "API change", "method=DELETE", f"object={name}@example.net", f"control socket, uid {os.getuid()}")
     check(line, f"a user who was removed: {daemon.log()[-500:]}")
-    # Orders that change no user.
+    # Commands that change no user.
     copy = os.path.join(daemon.folder, "copy.db")
     for command, route, words in (
         (("backup", copy), "/v1/backup", copy), (("message", "remove", "7"), "/v1/messages", "message 7"),
         (("held", "end", "nobody"), "/v1/held", "call nobody"), (("feedback", "pull"), "/v1/feedback/pull", "feedback service"),
-        (("provider", "disable", "fcm"), "/v1/providers", "object=fcm"), (("drain",), "/v1/drain", "the daemon"),
+        (("provider", "disable", "fcm", "--yes"), "/v1/providers", "object=fcm"), (("drain",), "/v1/drain", "the daemon"),
     ):
         daemon.command(*command)
         line = line_with(daemon, "API change", route, words, f"control socket, uid {os.getuid()}")
@@ -350,7 +350,7 @@ def check_config(t):
 
 @probe("T35.8", "command-right-after-the-start")
 def right_after_start(t):
-    """Commands while the daemon starts are answered by it, and do not say that another sippushd has the store."""
+    """Commands at the start of the daemon are answered by it, and do not report that another sippushd has the store."""
     daemon = quiet(t, "starting").start()
     for number in range(8):
         daemon.stop()

@@ -1,4 +1,4 @@
-"""T23: what RFC 3261 and its neighbours ask, so that nobody waits for an answer that does not come."""
+"""T23: requirements of RFC 3261 and related RFCs, so that no client waits for an answer that never comes."""
 
 import re
 import time
@@ -88,7 +88,7 @@ def trying(t):
 
 @probe("T23.3", "large-requests", "digest")
 def large(t):
-    """Phones on UDP, a PBX with UDP and TCP at one port."""
+    """Phones on UDP, and a PBX with UDP and TCP on one port."""
     pbx, phone = t.daemon.pbx, t.phone()
     name, password = t.registered(phone)
     request = phone.make("INVITE", "sip:700@example.net", name, body=LARGE)
@@ -104,7 +104,7 @@ def large(t):
     check(answer and answer.status == 486, f"the phone got {answer}")
     phone.send(phone.ack_failure(again, answer))
     check(not pbx.take(lambda m: m.call_id == request.call_id, 0.2), "the large INVITE came as a datagram as well")
-    # Inside a dialog that was made by datagrams.
+    # Inside a dialog that was made over UDP.
     phone, _, of_phone, of_pbx = outgoing(t)
     update = of_phone.make("INVITE", body=LARGE)
     phone.send(update)
@@ -119,7 +119,7 @@ def large(t):
     got = pbx.request("INFO", small.call_id, 3)
     check(got, "control: a small request does not come as a datagram")
     pbx.respond(got, 200)
-    # To the phone on its flow, however large.
+    # To the phone on its flow, whatever the size.
     info = of_pbx.make("INFO", body=LARGE)
     pbx.send(info)
     got = phone.request("INFO", info.call_id)
@@ -215,7 +215,7 @@ def offered(t):
 
 @probe("T23.6", "sha-512-256")
 def longest_hash(t):
-    """digest.algorithms names it first; users were added since, so that each has its hash."""
+    """digest.algorithms names it first. Users were added after that, so each has its hash."""
     daemon = t.daemon = Daemon("sha512", t.suite, {"digest": {"algorithms": "[SHA-512-256, SHA-256, MD5]"}})
     t.suite.daemons["sha512"] = daemon
     daemon.start()
@@ -237,7 +237,7 @@ def longest_hash(t):
 
 @probe("T23.6", "two-phones-challenge", "direct")
 def merged(t):
-    """Both phones of a user challenge the caller: one 407 has both challenges (RFC 3261 section 16.7 item 7)."""
+    """Both phones of a user challenge the caller: one 407 contains both challenges (RFC 3261 section 16.7 item 7)."""
     first, second = t.phone(), t.phone()
     name, password = t.registered(first)
     check(second.register(name, password).status == 200, "control: REGISTER")
@@ -310,8 +310,8 @@ def held_end(t):
 
 @probe("T23.8", "refusals-in-the-log")
 def in_the_log(t):
-    """docs/Troubleshooting.md: a REGISTER that is refused is a line with user, source, status and reason."""
-    # Lines are limited for all together: a daemon of its own, where nobody else is refused.
+    """docs/Troubleshooting.md: a refused REGISTER is a line with user, source, status and reason."""
+    # The limit of lines is shared by all clients, so this daemon refuses nobody else.
     own_daemon(t, "refusing").start()
     phone = t.phone()
     name, password = t.daemon.user()

@@ -1,4 +1,4 @@
-"""The store, restarts and secrets: section T18, T20.6, and that what was acknowledged is kept."""
+"""The store, restarts and secrets: section T18, T20.6, and that acknowledged data is kept."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def own_daemon(t, name, pbx=None, **settings):
 
 
 def registered_now(t):
-    """A phone with a token, acknowledged a moment ago."""
+    """A phone with a token whose REGISTER was just acknowledged."""
     phone, token = t.phone(), fresh("token")
     name, password = t.registered(phone, params=pushed(token))
     return phone, name, password, token
@@ -35,7 +35,7 @@ def registered_now(t):
 
 @probe("T21.1", "foreign-open")
 def foreign(t):
-    """sqlite3, Python or a backup opens and closes the file while the daemon runs; then kill -9."""
+    """sqlite3, Python or a backup opens and closes the file while the daemon runs. After that, kill -9."""
     daemon = own_daemon(t, "foreign").start()
     path = daemon.settings()["store"]
     registered_now(t)
@@ -62,7 +62,7 @@ def foreign(t):
 
 @probe("T21.1", "acknowledged-is-kept")
 def acknowledged(t):
-    """kill -9 while phones register as fast as they can: each that got its 200 is known afterwards."""
+    """kill -9 during a flood of REGISTERs: each phone that got its 200 is known afterwards."""
     daemon = own_daemon(t, "killed").start()
     users = [daemon.user() for _ in range(60)]
     kept, stop = [], threading.Event()
@@ -100,7 +100,8 @@ def acknowledged(t):
 
 @probe("T21.1", "missed-calls-over-kill")
 def missed(t):
-    """kill -9 while calls wait for their phones: a contact's 200 says that the calls before it are kept, as does half a second."""
+    """kill -9 while calls wait for their phones: the 200 of a contact proves that earlier calls are kept, and so does half a
+    second."""
     daemon = own_daemon(t, "missed").start()
     caller = t.phone(trusted=True)
 
@@ -138,7 +139,7 @@ def missed(t):
 
 @probe("T21.1", "flows-over-kill")
 def flows(t):
-    """kill -9 with a phone that has several flows: after the start it is one device still, woken by one push."""
+    """kill -9 with a phone that has several flows: after the start it is still one device, and one push wakes it."""
     daemon = own_daemon(t, "flows").start()
     for make in (t.stream, t.phone):
         device = Device(t, fresh("flows"))
@@ -280,10 +281,10 @@ def restart(t):
     got = works(of_phone, daemon.pbx, "INVITE")
     check(got, "after kill -9 and a restart a phone's re-INVITE does not pass")
     check(works(of_phone, daemon.pbx, "BYE"), "after kill -9 and a restart a phone cannot end its call")
-    # The key is new for another store only: a token of elsewhere opens nothing.
+    # Only another store has a new key: a token from elsewhere is not accepted.
     daemon.kill()
     path = daemon.settings()["store"]
-    # Without the lock nobody asks where the store is (T35.3).
+    # Without the lock file, a missing store is not reported (T35.3).
     for end in ("", "-wal", "-shm", ".lock"):
         if os.path.exists(path + end):
             os.rename(path + end, path + end + ".away")
@@ -306,19 +307,19 @@ def files(t):
             check(stat.S_IMODE(mode) & 0o077 == 0, f"{name} is {oct(stat.S_IMODE(mode))}")
     text = "store, its journals and the control socket are for their owner alone"
     if os.geteuid() != 0:
-        # The kernel gives the superuser what belongs to a process that may not be dumped.
+        # The kernel makes root the owner of the files in /proc if a process may not be dumped.
         check(os.stat(f"/proc/{t.daemon.process.pid}/mem").st_uid == 0, "the process can be dumped by its own user")
         text += ", and so is the process's memory"
     return text
 
 
-# It would clear the screen, set its title, and turn what is read.
+# It would clear the screen, set its title, and turn the reading direction.
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202e\u2066x\x9b31m"
 
 
 @probe("T18.2", "terminals-are-told-nothing", "direct")
 def terminals(t):
-    """What callers and phones write reaches operators' terminals escaped, in tables, sentences and JSON."""
+    """Texts of callers and phones reach operators' terminals escaped, in tables, sentences and JSON."""
     phone = t.phone()
     token = fresh("terminal-")
     name, password = t.registered(phone, params=f";pn-provider=fcm;pn-param=p;pn-prid={token}")
@@ -338,7 +339,7 @@ def terminals(t):
         check(text, f"control: {command[:2]} prints nothing")
         bad = [hex(ord(mark)) for mark in text if mark != "\n" and (ord(mark) < 32 or ord(mark) in (127, 0x9b, 0x202e, 0x2066))]
         check(not bad, f"{command[:2]} prints {bad}: {text!r}")
-        # The first, while the call is held: commands take their time on a busy machine.
+        # This command comes first, while the call still waits, because commands may be slow on a busy machine.
         if command == ("held", "list"):
             check("\\u{202e}" in text, f"control: the call is not listed, or not escaped: {text!r}")
     caller.send(caller.cancel(request))
@@ -346,10 +347,10 @@ def terminals(t):
 
 @probe("T18", "no-secret-in-any-log", alone=True)
 def secrets(t):
-    """All daemons of this run logged at debug; passwords, tokens and keys were planted in all of them."""
+    """All daemons of this run logged at debug. Passwords, tokens and keys were planted in all of them."""
     planted = {"a password": r"pw-PLANTED-\w+", "a provider's key": PUSHES, "an API key": r"spd_[A-Za-z0-9_-]{20,}",
                "a digest response": r"response=\"?[0-9a-f]{32}", "a push token": None}
-    # One that the provider repeats in its refusal.
+    # A token that the provider repeats in its refusal.
     refused = fresh("refused-token-")
     if "digest" in t.suite.daemons:
         t.daemon = t.suite.daemons["digest"]
@@ -376,7 +377,7 @@ def secrets(t):
 
 
 class FaultyDisk:
-    """Lets one call of the system fail once, the `place`th of its kind after the start of the program."""
+    """Lets one system call fail once: the `place`th of its kind after the start of the program."""
 
     def __init__(self, call, place):
         self.before = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
@@ -388,7 +389,8 @@ class FaultyDisk:
 
 @probe("T21.1", "disk-errors", alone=True)
 def disk_errors(t):
-    """A write or a sync fails, each time another one: 200 is given for what is there after kill -9, and 503 for the rest."""
+    """A write or a sync fails, at another place each time. Data that got 200 is there after kill -9, and everything else got
+    503."""
     if not shutil.which("strace") or subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], capture_output=True).returncode:
         raise Skipped("strace cannot be used here")
     daemon = own_daemon(t, "disk-errors").start()
@@ -401,7 +403,7 @@ def disk_errors(t):
         try:
             daemon.launch()
         except RuntimeError as error:
-            # The start needs the disk, and says so.
+            # The start needs the disk, and reports the error.
             check("I/O" in str(error) or "disk" in str(error), f"the start fails without a reason: {error}")
             daemon.manager = None
             daemon.launch()

@@ -10,7 +10,7 @@ from suite import Failed, check, probe
 
 @probe("T17.1", "first-request-deadline", "narrow")
 def first_request(t):
-    """limits.first-request is 2 s: whatever drips in."""
+    """limits.first-request is 2 s, even for a client that sends byte by byte."""
     t.needs("limits.first-request")
     dripping = {
         "nothing": lambda s, n: None,
@@ -21,7 +21,7 @@ def first_request(t):
     times = {}
 
     def one(what, drip):
-        # Before the daemon's own clock of that connection runs: what it waits can only be longer.
+        # Taken before the daemon's own clock of that connection starts, so the measured time can only be longer.
         begin = time.monotonic()
         stream = t.stream()
         number = 0
@@ -44,13 +44,14 @@ def first_request(t):
 
 
 def proves(stream, user):
-    """A REGISTER at once: whoever opens a connection first and then asks for a user may be too late on a busy machine."""
+    """Registers on the stream at once. A client that first opens a connection and then creates a user may be too late on a busy
+    machine."""
     answer = stream.register(*user)
     check(answer and answer.status == 200, f"control: REGISTER got {answer}")
 
 
 def standing(streams, most, seconds=30):
-    """How many are open, once no more than so many are, or after that time."""
+    """The number of open streams, as soon as it is at most that many, or after that time."""
     limit = time.monotonic() + seconds
     while (count := sum(1 for s in streams if not s.closed)) > most and time.monotonic() < limit:
         time.sleep(0.1)
@@ -89,7 +90,7 @@ def per_source(t):
     check(count >= 32, f"control: only {count} connections stand")
     other = t.stream()
     check(other.exchange(other.make("OPTIONS", "sip:example.net")), "another source is shut out")
-    # Proved ones do not count.
+    # Connections that have proved a password do not count.
     crowded = t.address()
     proved = []
     for _ in range(70):
@@ -120,18 +121,18 @@ def gives_way(t):
 
 @probe("T17.3", "connections-per-account", "narrow", alone=True)
 def per_account(t):
-    """limits.connections is 60, of which one account may prove 32; limits.authentication is 4 s."""
+    """limits.connections is 60, and one account may prove 32 of them. limits.authentication is 4 s."""
     name, password = t.daemon.user()
     streams = []
     for _ in range(40):
         stream = t.stream()
-        # A REGISTER without Contact asks what there is: it changes nothing.
+        # A REGISTER without Contact only asks for the contacts, and changes nothing.
         request = stream.make("REGISTER", "sip:example.net", name, to=f"sip:{name}@example.net")
         answer, _ = stream.with_credentials(request, name, password)
         check(answer and answer.status == 200, f"control: {answer and answer.start}")
         streams.append(stream)
     count = standing(streams, 32)
-    # Those that are not proved go at their deadline, and no others.
+    # Connections without a password end at their deadline, and no others.
     time.sleep(2)
     count = min(count, standing(streams, 32))
     check(count <= 32, f"one account keeps {count} connections of 60")
@@ -146,7 +147,7 @@ def per_account(t):
 
 
 def burst(agent, count):
-    """Milliseconds that each of so many OPTIONS took, one after the other."""
+    """The milliseconds that each of that many OPTIONS took, one after the other."""
     times = []
     for _ in range(count):
         request = agent.make("OPTIONS", "sip:example.net")
@@ -158,7 +159,8 @@ def burst(agent, count):
 
 @probe("T4.5", "a-crowd-costs-nothing", "digest", alone=True, timing=True)
 def crowd(t):
-    """5,000 idle connections and 200 that drip make no request dearer: by the daemon's own processor time."""
+    """5,000 idle connections and 200 that send byte by byte do not make requests slower. The daemon's own processor time is
+    measured."""
     count, hosts = 400, [t.address() for _ in range(90)]
 
     def measure():
@@ -249,7 +251,7 @@ def busy(t):
         time.sleep(0.05)
     check(len(stream.history) == 2000, f"of 2,000 pipelined requests {len(stream.history)} were answered, "
                                        f"the connection is {'closed' if stream.closed else 'open'}")
-    # And one that reads only after a while.
+    # And a client that reads only after a while.
     slow = t.stream(trusted=True, read=False)
     raw, calls = pipeline(slow, 2000)
     threading.Thread(target=slow.send, args=(raw,), daemon=True).start()
@@ -290,7 +292,7 @@ def deaf(t):
 
 @probe("T2", "pieces-and-pipelines", "digest")
 def pieces(t):
-    """Good messages, cut at every place, arrive all the same."""
+    """Valid messages arrive even if they are cut at any place."""
     stream = t.stream()
     request = stream.make("OPTIONS", "sip:example.net", body="twelve bytes")
     raw = request.bytes()

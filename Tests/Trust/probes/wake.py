@@ -1,4 +1,4 @@
-"""T10, T11, and calls to phones that sleep, wake and move."""
+"""T10, T11, and calls to phones that sleep, wake up and move."""
 
 import concurrent.futures
 import json
@@ -17,7 +17,7 @@ def pushed(token):
 
 
 def sleeper(t, agent=None):
-    """A phone with a token; gives it with name, password and token."""
+    """A phone with a token. Returns it with name, password and token."""
     phone = agent or t.phone()
     token = fresh("token")
     name, password = t.registered(phone, params=pushed(token))
@@ -32,7 +32,7 @@ def call(t, name, caller=None, user="700"):
 
 
 def talking(t, phone):
-    """A call for which that phone was woken, and which it has answered; with the caller's view of the dialog."""
+    """A call for which that phone was woken, and which it has answered. Returns also the caller's view of the dialog."""
     phone, name, password, token = sleeper(t, phone)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "control: no push for the call")
@@ -51,14 +51,14 @@ def talking(t, phone):
 
 @probe("T10", "tokens-are-bytes", "direct")
 def tokens(t):
-    """Push parameters that would like to be more than bytes, and where they may not show."""
+    """Push parameters with hostile texts, and places where they must not appear."""
     phone = t.phone()
     odd = fresh("t") + '%22,%22x%22:%22y%0d%0aX-Evil:%20z/../%7b%7bcaller%7d%7d%25'
     user = t.daemon.user()
     answer = phone.register(*user, params=pushed(odd))
     check(answer and answer.status == 555 and answer.get("warning"), f"quotes and line ends in a token got {answer}")
     check(odd[:12].encode() not in answer.raw, f"the refusal repeats the token: {answer.raw}")
-    # A param may be any bytes.
+    # A param may have any bytes.
     name, password, token = sleeper(t, phone)[1:]
     meant = pushed(token).replace("pn-param=p", "pn-param=" + odd)
     answer = phone.register(name, password, params=meant)
@@ -69,7 +69,7 @@ def tokens(t):
         got = next(push for push in t.suite.provider.pushes if push[1].get("to") == token)
     check(set(got[1]) <= {"to", "priority", "data", "time_to_live"} and "X-Evil" not in got[2], f"the param became more than a param: {got[1:3]}")
     caller.send(caller.cancel(request))
-    # Another device of the same user is not told the first one's token, nor is the caller.
+    # Another device of the same user does not get the first one's token, and neither does the caller.
     second, token = t.phone(), fresh("secret-token-")
     name, password, token = sleeper(t, second)[1:]
     other = t.phone()
@@ -84,7 +84,7 @@ def tokens(t):
     ringing = caller.take(lambda m: m.call_id == request.call_id and m.status == 180, 3)
     check(ringing and token.encode() not in ringing.raw, f"the caller: {ringing}")
     caller.send(caller.cancel(request))
-    # Nor is a phone that only refreshes its contact, which gets its own token back.
+    # A phone that only refreshes its contact gets its own token back, and no other.
     third, own, call_id = t.phone(), fresh("own-token-"), fresh("refresh")
     for number in (1, 11):
         answer = third.register(name, password, params=pushed(own), call_id=call_id, cseq=number)
@@ -102,13 +102,13 @@ def tokens(t):
     return "quotes, line ends and braces stay one JSON text; no other device and no caller sees a token; one of 5,000 bytes is none"
 
 
-# What FCM's old interface takes in the token's place.
+# Texts that FCM's legacy interface accepts in the token's place.
 NO_GOOGLE_TOKENS = ("%2Ftopics%2Fall", "/topics/all", "'a'%20in%20topics", "a%26b", "a.b", "a%00")
 
 
 @probe("T10.2", "topics-are-no-tokens")
 def topics(t):
-    """Whoever registers a topic would ring all of an app's devices; nor is anything else taken that a provider has not made."""
+    """A registered topic would ring all devices of an app. Only texts that a provider can have made are accepted."""
     t.daemon = t.suite.daemons["forms"] = Daemon("forms", t.suite, {
         "push": {"http": {"enabled": True, "apps": {"gateway": {"url": f"http://127.0.0.1:{t.suite.provider.port}/"}}}},
         "api": {"push-tokens": {"provider": "direct"}}})
@@ -125,13 +125,13 @@ def topics(t):
         named = params.split("pn-provider=")[1].split(";")[0]
         check(not any(f'"{named}"' in row for row in answer.all("feature-caps")), f"{params}: the 555 offers {named} itself")
     check(not t.suite.provider.of("/topics/all"), "a topic was pushed to")
-    # Nor by the reports of apps' servers: base64 of a topic is none.
+    # The reports of apps' servers do not allow it either: base64 of a topic is no token.
     for text in ("L3RvcGljcy9hbGw=",):
         status, body, _ = t.daemon.http("POST", "/v1/push-tokens", json.dumps(
             {"username": user[0], "selector": "s", "token_msgs": text, "appid_msgs": "p"}),
             {"Content-Type": "application/json"}, port=t.daemon.api_port, key=t.daemon.key)
         check(status == 422 and "token of FCM" in body, f"a reported topic got {status} {body}")
-    # What is a token is one.
+    # A real token is accepted.
     token = fresh("cX_1:APA91b-")
     answer = phone.register(*user, params=pushed(token))
     check(answer and answer.status == 200 and any('"fcm"' in row for row in answer.all("feature-caps")), f"control: {answer}")
@@ -141,7 +141,7 @@ def topics(t):
 
 @probe("T10.3", "foreign-apps-are-refused")
 def foreign(t):
-    """A topic, team or project of somebody else is said at the REGISTER, and the contact of before stays."""
+    """The topic, team or project of another app is refused at the REGISTER, and the earlier contact stays."""
     key = os.path.join(t.suite.folder, fresh("apns") + ".p8")
     subprocess.run(["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", key],
                    check=True, capture_output=True)
@@ -166,7 +166,7 @@ def foreign(t):
             (";pn-provider=fcm;pn-prid=t;pn-param=mine", 200, "")):
         got = told(params)
         check(got[0] == status and word in got[1], f"{params} got {got}")
-    # With a second topic the phone has to say which; those of before are kept, and the log says so.
+    # With a second topic, the phone has to name it. Earlier contacts are kept, and the log reports them.
     t.daemon.values["push"]["apns"]["topics"] = "[com.example.phone, com.example.second]"
     t.daemon.values["push"]["fcm"]["params"] = "[other]"
     t.daemon.write_settings()
@@ -181,7 +181,7 @@ def foreign(t):
 
 
 def rings(agent, request, seconds):
-    """Which different INVITEs of the call come within the time, however busy the machine is: none, or no more than there were."""
+    """The different INVITEs of the call that arrive within that time, which is not extended on a busy machine."""
     limit, branches = time.monotonic() + seconds, []
     while time.monotonic() < limit:
         invite = agent.request("INVITE", request.call_id, min(0.9, max(0.01, limit - time.monotonic())))
@@ -198,9 +198,9 @@ def per_device(t):
         return [p for p in t.suite.provider.of(token) if p.get("data", {}).get("type") == "invite"]
 
     for number in range(8):
-        # Of several callers, since one of them has a share.
+        # The calls have several callers, because each caller has a share.
         caller, request = call(t, name, user=f"70{number}")
-        # A push that has not left is withdrawn with its call.
+        # A push that has not been sent is withdrawn with its call.
         limit = time.monotonic() + patience(6 if number < 3 else 0.1)
         while len(pushes()) <= number and time.monotonic() < limit:
             time.sleep(0.02)
@@ -247,7 +247,7 @@ def per_caller(t):
 
 
 def flood_of_calls(t, greedy, count, body=b""):
-    """Proved calls of one account to a phone that sleeps; gives the requests and the statuses of those that were refused."""
+    """Calls of one account, with its password, to a sleeping phone. Returns the requests, and the statuses of the refused ones."""
     name, password = t.registered(greedy)
     _, target, _, _ = sleeper(t)
     requests = []
@@ -270,7 +270,7 @@ def flood_of_calls(t, greedy, count, body=b""):
 
 @probe("T11.3", "a-share-of-the-calls", "narrow")
 def share(t):
-    """limits.calls-per-account is 20: one account fills what it gets, others still get through."""
+    """limits.calls-per-account is 20: one account uses its share, and others still get through."""
     t.needs("limits.calls-per-account")
     greedy = t.phone()
     requests, statuses = flood_of_calls(t, greedy, 45)
@@ -319,7 +319,7 @@ def sign_of_life(t, agent, keep_alive):
     invite = phone.request("INVITE", request.call_id, 3)
     check(invite, "a keep-alive on the registered flow does not bring the INVITE")
     phone.respond(invite, 180, tag="b")
-    # The push makes it register a moment later: no second ring.
+    # Because of the push, it registers a moment later, and does not ring a second time.
     answer = phone.register(name, password, params=pushed(token))
     check(answer and answer.status == 200, f"control: {answer}")
     more = rings(phone, request, 1)
@@ -361,7 +361,7 @@ def life_other(t):
 
 @probe("T22.1", "ring-live-flow-within", "open")
 def live_flow(t):
-    """A flow that showed life a moment ago gets the INVITE at once, and the push beside it; the phone rings once."""
+    """A flow with a recent sign of life gets the INVITE at once, together with the push. The phone rings once."""
     t.needs("call.ring-live-flow-within")
     for phone in (t.phone(), t.stream()):
         phone, name, password, token = sleeper(t, phone)
@@ -383,7 +383,7 @@ def live_flow(t):
 
 @probe("T22.6", "after-the-end", "narrow")
 def after_end(t):
-    """push.fcm.after-end is invite-cancel here: who was pushed and comes too late hears how the call ended."""
+    """push.fcm.after-end is invite-cancel here: a phone that was pushed and comes too late gets the end of the call."""
     t.needs("push.fcm.after-end")
     for make in (t.phone, t.stream):
         old, name, password, token = sleeper(t, make())
@@ -411,14 +411,14 @@ def after_end(t):
 
 @probe("T22.6", "told-by-push", "open")
 def told_by_push(t):
-    """push.fcm.after-end is push here: who was pushed and has not come is told at once, by a push that is no call."""
+    """push.fcm.after-end is push here: a phone that was pushed and has not come gets a push about the end at once."""
     t.needs("push.fcm.after-end")
     old, name, password, token = sleeper(t, t.stream())
     old.close()
     time.sleep(0.3)
     caller, request = call(t, name)
     check(t.suite.provider.wait(token), "control: no push")
-    # A call has an end for the phone once the provider has taken its push.
+    # The end of a call is reported only after the provider has accepted its push.
     time.sleep(0.3)
     caller.send(caller.cancel(request))
     check(t.suite.provider.wait(token, 2), "the phone was not told that the call is over")
@@ -433,7 +433,7 @@ def told_by_push(t):
 
 @probe("T22.1", "both-flows-meet", "open")
 def two_flows(t):
-    """A phone that met the INVITE on its old flow answers the one on its new flow with 482: the call goes on."""
+    """A phone that has the INVITE on its old flow answers the one on its new flow with 482. The call continues."""
     t.needs("call.ring-live-flow-within")
     old, name, password, token = sleeper(t, t.stream())
     old.send(b"\r\n\r\n")
@@ -525,7 +525,7 @@ def eleven(t):
     for phone, token in phones:
         answer = phone.register(name, password, params=pushed(token))
         check(answer and answer.status == 200, f"control: REGISTER got {answer and answer.start}")
-    # Each comes back from a new address, so that each has something to be stored; all at the same moment.
+    # Each comes back from a new address, so that each has data to be stored, all at the same moment.
     phones = [(t.phone(), token) for _, token in phones]
     ready = []
     for phone, token in phones:
@@ -561,7 +561,7 @@ def one_device(t):
 
 @probe("T25.1", "messages-wait", "direct")
 def messages(t):
-    """Messages for a phone that sleeps: who may leave them, how many, how often it is woken, and who gets them."""
+    """Messages for a sleeping phone: who may leave them, how many, how often it is woken, and which phones get them."""
     phone, name, password, token = sleeper(t)
 
     def write(agent, words, user):
@@ -572,7 +572,7 @@ def messages(t):
     _, answer = write(stranger, b"from a stranger", "stranger")
     check(answer and answer.status == 407, f"a stranger's message got {answer and answer.start}")
     check(not phone.request("MESSAGE", timeout=0.3), "a stranger's message reached the phone")
-    # The phone says nothing, and is thought asleep.
+    # The phone does not answer, and counts as asleep.
     pbx = t.phone(trusted=True)
     kept = [write(pbx, words, "700") for words in (b"one", b"two", b"three")]
     statuses = [answer and answer.status for _, answer in kept]
@@ -590,7 +590,7 @@ def messages(t):
     check(listed.returncode == 0 and len(listed.stdout.splitlines()) == 5, f"message list: {listed.stdout}{listed.stderr}")
     explained = t.daemon.command("explain", f"{name}@example.net")
     check("4 messages" in explained.stdout, f"explain: {explained.stdout}{explained.stderr}")
-    # Somebody else who registers gets none; the phone gets them all, one after the other, where it is now.
+    # Another user who registers gets none. The phone gets all of them, one after the other, at its current address.
     somebody = t.phone()
     t.registered(somebody, params=pushed(fresh("token")))
     check(not somebody.request("MESSAGE", timeout=0.5), "another user's phone got a message")

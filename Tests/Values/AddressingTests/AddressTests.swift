@@ -28,7 +28,7 @@ struct AddressTests {
         #expect(IPAddress(text) == nil)
     }
 
-    @Test func `say what they are`() {
+    @Test func `have their properties`() {
         #expect(IPAddress("127.9.9.9")?.isLoopback == true)
         #expect(IPAddress("::1")?.isLoopback == true)
         #expect(IPAddress("128.0.0.1")?.isLoopback == false)

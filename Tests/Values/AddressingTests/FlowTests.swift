@@ -5,7 +5,7 @@ import Testing
 struct FlowTests {
     private let flow = Flow(transport: .tcp, listener: 3, connection: 7, remote: Endpoint(.loopbackV4, 5060))
 
-    @Test func `the server takes no room: it stands between fields that leave some`() {
+    @Test func `the server uses only padding between other fields`() {
         #expect(MemoryLayout<Flow>.size == 34)
     }
 

@@ -8,7 +8,7 @@ struct Base64Tests {
         ("foob", "Zm9vYg==", "Zm9vYg"),
         ("fooba", "Zm9vYmE=", "Zm9vYmE"), ("foobar", "Zm9vYmFy", "Zm9vYmFy"),
     ])
-    func `the published texts come out and read back`(plain: String, standard: String, url: String) {
+    func `the published texts are encoded and decoded`(plain: String, standard: String, url: String) {
         #expect(Base64.standard.encode(Array(plain.utf8)) == Array(standard.utf8))
         #expect(Base64.url.encode(Array(plain.utf8)) == Array(url.utf8))
         #expect(Base64.standard.decode(Array(standard.utf8)) == Array(plain.utf8))
@@ -23,7 +23,7 @@ struct Base64Tests {
         #expect(Base64.url.encode([255, 239]) == Array("_-8".utf8))
     }
 
-    @Test func `texts of every length survive, and in every place another character is another text or none`() {
+    @Test func `texts of every length survive, and a changed character gives another text or none`() {
         for length in 0..<20 {
             let bytes = (0..<length).map { UInt8(truncatingIfNeeded: $0 * 37 + length) }
             let text = Base64.url.encode(bytes)
@@ -46,12 +46,12 @@ struct Base64Tests {
     }
 
     @Test(arguments: ["Zg", "Zg=", "Zg===", "Zh==", "Z===", "=", "Zm9v\n", "Zm 9v", "Zg==Zg==", "Zm9é"])
-    func `what no encoder writes is refused`(text: String) {
+    func `text that no encoder writes is refused`(text: String) {
         #expect(Base64.standard.decode(Array(text.utf8)) == nil)
     }
 
     @Test(arguments: ["A", "AA=", "AB", "_x", "A A", "+/+/", "AAAAA", "_-9"])
-    func `what no encoder for URLs writes is refused`(text: String) {
+    func `text that no encoder for URLs writes is refused`(text: String) {
         #expect(Base64.url.decode(Array(text.utf8)) == nil)
     }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Search in bytes")
 struct ByteSearchTests {
-    @Test func `letters are the same in either case, and nothing else is`() {
+    @Test func `letters are equal in either case, and no other bytes are`() {
         let lowercase: StaticString = "abcdefghijklm-nopqrstuvwxyz0189"
         let text = Array("ABCDEFGHIJKLM-NOPQRSTUVWXYZ0189".utf8)
         for place in text.indices {
@@ -17,10 +17,10 @@ struct ByteSearchTests {
         #expect(!ByteString(text.dropLast()).equalsIgnoringCase(lowercase))
     }
 
-    @Test func `a byte is found where it stands first`() {
+    @Test func `a byte is found at its first place`() {
         for length in 1..<40 {
             for place in 0..<length {
-                // The byte beside it in the table of bytes is not taken for it.
+                // The next byte value must not be mistaken for the wanted one.
                 var text = [UInt8](repeating: UInt8(ascii: ":") + 1, count: length)
                 text[place] = UInt8(ascii: ":")
                 text[length - 1] = UInt8(ascii: ":")
@@ -30,10 +30,11 @@ struct ByteSearchTests {
         }
     }
 
-    @Test func `a search in any part of any text finds what a look at each byte finds`() {
+    @Test func `a search in any part of any text finds the same as a byte-wise search`() {
         let marks = Array("a:;\"".utf8)
         for length in 0..<52 {
-            // Few marks in a long text, at places that differ from text to text; zeros are not taken for the end.
+            // There are few marks in a long text, at places that differ from text to text. Zeros must not be mistaken
+            // for the end.
             let text = (0..<length).map { place in (place * 7 + length * 5) % 23 < 4 ? marks[(place + length) % 4] : 0 }
             for start in 0...length {
                 for end in start...length {

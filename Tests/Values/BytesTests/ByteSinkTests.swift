@@ -4,7 +4,7 @@ import Testing
 @Suite("Byte sinks")
 struct ByteSinkTests {
     @Test(arguments: 0...40)
-    func `what has no room at first is written again into more`(capacity: Int) {
+    func `text that does not fit at first is written again with more room`(capacity: Int) {
         var writes = 0
         let write = { (out: inout ByteSink) in
             writes += 1
@@ -21,7 +21,7 @@ struct ByteSinkTests {
         #expect(writes == (capacity < 19 ? 4 : 2))
     }
 
-    @Test func `nothing gives no bytes`() {
+    @Test func `an empty text gives no bytes`() {
         #expect([UInt8](capacity: 0) { _ in } == [])
         #expect(ByteString(capacity: 0) { _ in }.isEmpty)
     }

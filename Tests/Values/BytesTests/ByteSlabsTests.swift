@@ -7,7 +7,7 @@ struct ByteSlabsTests {
         slabs.withBytes(place) { ByteString(copying: $0).array }
     }
 
-    @Test func `blocks of all lengths come and go, and none disturbs another`() throws {
+    @Test func `blocks of all lengths are added and removed, and none disturbs another`() throws {
         var state: UInt64 = 5
         func random(_ limit: Int) -> Int {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
@@ -31,7 +31,7 @@ struct ByteSlabsTests {
         for (place, bytes) in kept { #expect(read(place, in: slabs) == bytes) }
     }
 
-    @Test func `what is too long is refused`() throws {
+    @Test func `a text that is too long is refused`() throws {
         var slabs = ByteSlabs()
         let longest = [UInt8](repeating: 7, count: 65_535)
         let place = slabs.add(longest.span)

@@ -52,7 +52,7 @@ struct ByteStringTests {
     @Test(arguments: [
         (#""""#, ""), (#""a\"b\\""#, #"a"b\"#), ("plain", "plain"), ("\"", "\""), (#""open"#, #""open"#),
     ])
-    func `quotes come off with their escapes`(text: String, expected: String) {
+    func `quotes are removed together with their escapes`(text: String, expected: String) {
         #expect(ByteString(text).unquoted().string == expected)
     }
 }

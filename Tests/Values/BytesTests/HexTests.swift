@@ -11,7 +11,7 @@ struct HexTests {
         #expect(Hex.decode(ByteString(text)) == bytes)
     }
 
-    @Test func `nothing is nothing`() {
+    @Test func `an empty text gives no bytes`() {
         #expect(Hex.encode([UInt8]()).isEmpty)
         #expect(Hex.decode(ByteString.empty) == [])
     }

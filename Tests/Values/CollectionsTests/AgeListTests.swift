@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Age list")
 struct AgeListTests {
-    @Test func `the oldest is known, whoever leaves`() {
+    @Test func `the oldest is known, whichever element leaves`() {
         var list = AgeList<Int>()
         #expect(list.oldest == nil)
         let places = (0..<4).map { list.append($0) }
@@ -24,7 +24,7 @@ struct AgeListTests {
         #expect(list.oldest == 5)
     }
 
-    @Test func `it does what a plain array does`() {
+    @Test func `it behaves like a plain array`() {
         var generator = SeededGenerator()
         var list = AgeList<Int>()
         var model: [(element: Int, place: AgeList<Int>.Place)] = []

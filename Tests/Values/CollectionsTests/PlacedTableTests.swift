@@ -73,14 +73,14 @@ struct ShortListTests {
     }
 }
 
-@Suite("Values in no more room than they need")
+@Suite("Compact values")
 struct PackedTests {
     private struct Times: Equatable {
         @PackedOptional var first: Int32?
         @PackedOptional var second: Int32?
     }
 
-    @Test func `a value that is not there takes no room of its own`() {
+    @Test func `a missing value takes no room`() {
         var times = Times()
         #expect(times.first == nil && MemoryLayout<Times>.size == 8)
         times.first = 0

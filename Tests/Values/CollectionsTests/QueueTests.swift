@@ -11,7 +11,7 @@ struct QueueTests {
         return taken
     }
 
-    @Test func `who came first leaves first`() {
+    @Test func `elements leave in the order in which they came`() {
         var queue = Queue<Int>()
         #expect(queue.popFirst() == nil)
         for number in 1...5 { queue.append(number) }
@@ -19,7 +19,7 @@ struct QueueTests {
         #expect(queue.popFirst() == nil)
     }
 
-    @Test func `who comes while others leave is behind them`() {
+    @Test func `elements that come while others leave are behind them`() {
         var queue = Queue<Int>()
         queue.append(1)
         queue.append(2)
@@ -30,7 +30,7 @@ struct QueueTests {
         #expect(drained(&queue) == [3, 4])
     }
 
-    @Test func `it tells what it holds, whichever stack that is on`() {
+    @Test func `it shows all elements, whichever stack they are on`() {
         var queue = Queue<Int>()
         #expect(queue.count == 0 && queue.isEmpty && queue.first == nil && queue.elements.isEmpty)
         for number in 1...3 { queue.append(number) }
@@ -43,7 +43,7 @@ struct QueueTests {
         #expect(queue.count == 0 && queue.isEmpty && queue.first == nil && queue.elements.isEmpty)
     }
 
-    @Test func `any mixture comes out as it went in`() {
+    @Test func `any mixture of operations keeps the order`() {
         var random = SeededGenerator()
         for _ in 0..<50 {
             var queue = Queue<Int>()
@@ -64,7 +64,7 @@ struct QueueTests {
         }
     }
 
-    @Test func `a long queue gives its memory back when it is empty, a short one keeps it`() {
+    @Test func `a long queue releases its memory when it is empty, and a short one keeps it`() {
         var queue = Queue<Int>()
         for number in 0..<100_000 { queue.append(number) }
         for number in 0..<99_999 { #expect(queue.popFirst() == number) }
@@ -83,7 +83,7 @@ struct QueueTests {
         deinit { released() }
     }
 
-    @Test func `what has left is released while others wait`() {
+    @Test func `elements that have left are released while others wait`() {
         var released = 0
         var queue = Queue<Witness>()
         for _ in 0..<10 { queue.append(Witness { released += 1 }) }

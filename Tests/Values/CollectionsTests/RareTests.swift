@@ -1,14 +1,14 @@
 import Collections
 import Testing
 
-@Suite("Values that most records have not")
+@Suite("Rare values of records")
 struct RareTests {
     private struct Record: Hashable {
         var name = "a"
         var notes = BoxedOptional<[Int]>()
     }
 
-    @Test func `a value begins when it is changed first, and a copy of its record keeps its own`() {
+    @Test func `a value is created at its first change, and a copy of its record keeps its own`() {
         var record = Record()
         #expect(record.notes.value == nil && MemoryLayout<BoxedOptional<[Int]>>.size == MemoryLayout<Int>.size)
         let before = record

@@ -4,10 +4,10 @@ import Testing
 
 @Suite("Index of slots")
 struct SlotIndexTests {
-    /// Hashes that meet in the first place, in the last one, and nowhere.
+    /// Hashes with the first place, with the last place, and with places of their own.
     private static let hashes: [UInt32] = [0, 1, 2, .max, .max - 1, 0x8000_0000, 0x1234_5678, 77, 77 << 20]
 
-    @Test func `it does what a dictionary does, also where hashes collide`() {
+    @Test func `it behaves like a dictionary, also if hashes collide`() {
         var generator = SeededGenerator()
         var index = SlotIndex()
         var model: [UInt32: UInt32] = [:]
@@ -15,7 +15,7 @@ struct SlotIndexTests {
             let slot = UInt32.random(in: 0..<300, using: &generator)
             switch model[slot] {
             case let hash? where step % 5 == 0:
-                // Another record takes over the place of this one.
+                // Another slot takes the place of this one.
                 index.replace(hash: hash, slot: slot, with: 1000 + slot)
                 #expect(index.find(hash: hash) { $0 == slot } == nil)
                 index.replace(hash: hash, slot: 1000 + slot, with: slot)
@@ -41,7 +41,7 @@ struct SlotIndexTests {
         }
     }
 
-    @Test func `what was never there is neither found, removed nor replaced`() {
+    @Test func `an unknown key is neither found, removed nor replaced`() {
         var index = SlotIndex()
         index.insert(hash: 5, slot: 1)
         index.remove(hash: 5, slot: 2)

@@ -23,7 +23,7 @@ struct JSONCodingTests {
 
     private static func json(_ text: String) throws -> JSONValue { try JSONValue(Array(text.utf8)) }
 
-    @Test func `members stand in the order of the type, and the value comes back`() throws {
+    @Test func `members have the order of the type, and the value is read back`() throws {
         let value = try JSONValue(of: whole)
         #expect(
             String(decoding: value.bytes, as: UTF8.self)
@@ -49,7 +49,7 @@ struct JSONCodingTests {
         "[]", "1", "null", #"{"count":1}"#, #"{"count":"1","share":1}"#, #"{"count":1.5,"share":1}"#,
         #"{"count":2147483648,"share":1}"#, #"{"count":null,"share":1}"#, #"{"count":1,"share":1,"flag":0}"#,
     ])
-    func `what the type does not ask for is refused`(text: String) throws {
+    func `members that the type does not have are refused`(text: String) throws {
         let value = try Self.json(text)
         #expect(throws: JSONMismatch.self) { _ = try value.decoded(as: Part.self) }
     }

@@ -40,12 +40,12 @@ struct JSONReaderTests {
     @Test(arguments: [
         #"{"a":1,"a":1}"#, #"{"a":1,"b":2,"\u0061":3}"#, #"{"\u0061":1,"a":3}"#, #"[{"x":{"a":1,"a":[]}}]"#,
         #"{"a":{"a":1},"b":{"a":1},"a":2}"#, #"{"":1,"":2}"#, #"{"\/":1,"/":2}"#,
-        // What Swift's dictionaries take for one key.
+        // Swift's dictionaries treat these two names as one key.
         "{\"\u{e9}\":1,\"e\u{301}\":2}",
     ])
     func `no object has a name twice`(text: String) throws {
         #expect(refusal(Array(text.utf8)) == .repeatedName)
-        // Also where it is passed over.
+        // A name that occurs twice is also found in a value that is skipped.
         var reader = try JSONReader(Array(text.utf8))
         #expect(throws: JSONError.self) { try reader.skipValue() }
     }
@@ -53,12 +53,12 @@ struct JSONReaderTests {
     @Test(arguments: [
         #"{"a":{"a":[{"a":1},{"a":2}]},"b":{"a":1}}"#, #"[{"a":1},{"a":1}]"#, #"{"a":1,"A":2,"a ":3,"\u0061b":4}"#,
     ])
-    func `a name may stand in several objects`(text: String) {
+    func `several objects may contain the same name`(text: String) {
         #expect(refusal(Array(text.utf8)) == nil)
     }
 
     @Test(arguments: [15, 16, 17, 18, 1000])
-    func `objects with many names are looked at as well`(count: Int) {
+    func `objects with many names are checked as well`(count: Int) {
         let members = (0..<count).map { "\"n\($0)\":{\"n1\":0}" }.joined(separator: ",")
         #expect(refusal(Array("{\(members)}".utf8)) == nil)
         for again in [0, count / 2, count - 1] {
@@ -70,7 +70,7 @@ struct JSONReaderTests {
     @Test(arguments: [
         "1.5", "1e3", "9223372036854775808", "\"1\"",
     ])
-    func `what is no whole number of 64 bits is none`(text: String) throws {
+    func `numbers that are no whole numbers of 64 bits give none`(text: String) throws {
         #expect(try value(text).integer == nil)
     }
 
@@ -83,7 +83,7 @@ struct JSONReaderTests {
         "\"\\ud800x\"",
         "\"\\ud800\\n\"", "\"\\udc00\"", "\"\\ud800\\u0041\"",
     ])
-    func `what is no JSON is refused`(text: String) {
+    func `text that is no JSON is refused`(text: String) {
         #expect(refusal(Array(text.utf8)) != nil)
     }
 
@@ -106,7 +106,7 @@ struct JSONReaderTests {
         #expect(refusal(Array("12345".utf8), limits: limits) == .tooLong)
     }
 
-    @Test func `what is skipped is still checked`() throws {
+    @Test func `skipped values are still checked`() throws {
         var reader = try JSONReader(Array(#"{"a":[{"b":1},[2]],"c":3}"#.utf8))
         #expect(try reader.next() == .objectStart)
         guard case .key = try reader.next() else { throw TestFailure() }
@@ -122,7 +122,8 @@ struct JSONReaderTests {
         #expect(throws: JSONError.self) { try broken.skipValue() }
     }
 
-    /// Deterministic noise around the grammar: nothing may trap, and what is accepted is accepted again.
+    /// Reads random texts that resemble JSON. Nothing may trap, and accepted texts must be accepted again when they are
+    /// written.
     @Test func `noise never traps`() {
         let alphabet = Array(#"{}[]",:\u0d8nfte-+.1 eé"#.utf8) + [0x00, 0xff]
         var random = SeededGenerator(seed: 7)

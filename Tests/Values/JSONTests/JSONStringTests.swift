@@ -47,7 +47,7 @@ struct JSONStringTests {
         }
     }
 
-    @Test func `it is appended behind what was there`() {
+    @Test func `it is appended after the existing text`() {
         var out = Array("x:".utf8)
         out.append(jsonString: ByteString("ab"), atMost: 1)
         #expect(out == Array("x:\"a\"".utf8))

@@ -7,7 +7,7 @@ struct JSONValueBytesTests {
         "null", "true", "0.10e+5", "\"\"", "[]", "{}", #"[1,[{"a":"b\"\\\u0001"}],null]"#,
         #"{"a":1,"b":2,"é😀":[false,true]}"#, #""\u2028""#,
     ])
-    func `come back as they were`(text: String) throws {
+    func `are read back unchanged`(text: String) throws {
         #expect(String(decoding: try JSONValue(Array(text.utf8)).bytes, as: UTF8.self) == text)
     }
 

@@ -3,7 +3,7 @@ import SIPGrammar
 import Testing
 
 @Suite struct ByteScanningTests {
-    @Test func `a host name ends before the first byte that is in none`() {
+    @Test func `a host name ends before the first byte that it cannot contain`() {
         for length in [1, 15, 16, 17, 40] {
             for byte in UInt8.min ... .max {
                 var text = [UInt8](repeating: UInt8(ascii: "a"), count: length)

@@ -38,7 +38,7 @@ struct ForwardingTests {
         return edits
     }
 
-    @Test func `only what is asked for changes`() throws {
+    @Test func `only the requested fields change`() throws {
         let sent = try request(Self.invite).forwarded(edits)
         #expect(
             sent.bytes.lines == """
@@ -158,7 +158,7 @@ struct ForwardingTests {
                 """)
     }
 
-    @Test func `a Via row with one value goes as a whole, a missing length is added`() throws {
+    @Test func `a Via row with one value is removed completely, and a missing length is added`() throws {
         let text = Self.ok.replacing(" , SIP/2.0/UDP h;rport=5 ,\n SIP/2.0/TCP i", with: "").replacing(
             "l: 4\n", with: "")
         let relayed = try response(text).withoutTopVia().lines

@@ -3,7 +3,7 @@ import SIPGrammar
 import SIPMessage
 import Testing
 
-@Suite("What is not believed of strangers (T9.7), and whose credentials a row has (T9.8)")
+@Suite("Identity fields of strangers (T9.7), and foreign credentials (T9.8)")
 struct HeaderFilterTests {
     private func request(_ rows: [String]) throws -> SIPRequest {
         let text =
@@ -36,7 +36,7 @@ struct HeaderFilterTests {
         "X-Account", "X-a",
     ]
 
-    /// Header-name tricks do not get round it.
+    /// No spelling of a header name gets past the filter.
     @Test(arguments: names, ["N: v", "n: v", "U: v", "N : v", "N\t : v", "N:\r\n v", "N :\r\n v", "N:v"])
     func `every spelling of a name is removed`(name: String, spelling: String) throws {
         let written =
@@ -64,12 +64,12 @@ struct HeaderFilterTests {
     @Test(arguments: [
         ("Referred-By", "b"), ("Subject", "s"), ("Sub*", "S"), ("Session-Expires", "x"), ("subject", "Subject"),
     ])
-    func `a listed name goes in its compact form too`(listed: String, written: String) throws {
+    func `a listed name is also removed in its compact form`(listed: String, written: String) throws {
         let text = try forwarded(["\(written): evil"]) { $0.filter = HeaderFilter(names: [listed]) }
         #expect(!text.contains("evil"))
     }
 
-    @Test func `a response loses them as well, and is the same object when it has none`() throws {
+    @Test func `a response loses them as well, and stays the same object without them`() throws {
         func response(_ row: String) throws -> SIPResponse {
             let text =
                 """
@@ -90,7 +90,7 @@ struct HeaderFilterTests {
     }
 
     @Test(arguments: ["Via", "v*", "*", "", "Call-ID", "c*", "Authorization", "A B", "X-Ö", "Proxy-*", "ContentType:"])
-    func `what SIP needs, and what is no name, cannot be listed`(name: String) {
+    func `fields that SIP needs, and invalid names, cannot be listed`(name: String) {
         #expect(HeaderFilter.complaint(about: name) != nil)
     }
 
@@ -108,7 +108,7 @@ struct HeaderFilterTests {
         #"Digest realm="pbx", realm="example.net""#, #"Digest realm="pbx", Digest realm="example.net""#,
         #"Digest  realm="example.net"#,
     ])
-    func `ours are removed`(value: String) throws {
+    func `our own are removed`(value: String) throws {
         for name in ["Proxy-Authorization", "authorization "] {
             let text = try forwarded(["\(name): \(value)", "Subject: stays"]) { $0.ownRealms = Self.realms }
             #expect(!text.lowercased().contains("realm") && text.contains("Subject: stays"), "\(value)")
@@ -120,7 +120,7 @@ struct HeaderFilterTests {
         #"Digest myrealm="example.net", realm="pbx""#, #"Digest realm="example.net.pbx""#, "Basic Ym9iOnM=", "",
         #"Digest realm"#, #"Digest realm="#, #"Digest realm=""#, #"Digest realm="pbx\"#,
     ])
-    func `those for others go on`(value: String) throws {
+    func `the ones for others are forwarded`(value: String) throws {
         let row = "Proxy-Authorization: \(value)"
         let ours = "Proxy-Authorization: Digest realm=\"example.net\", username=\"ours\""
         let text = try forwarded([row, ours]) { $0.ownRealms = Self.realms }

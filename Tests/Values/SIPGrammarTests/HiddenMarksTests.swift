@@ -10,7 +10,7 @@ struct HiddenMarksTests {
         ("\u{200e}x\u{200f}y\u{61c}", "xy"), ("a\u{0}b\r\nc\u{1b}[31md\u{7f}\u{85}\u{9b}", "abc[31md"),
         ("\u{2028}\u{2029}", ""), ("\u{200b}\u{2010}\u{20ac}\u{ae}", "\u{200b}\u{2010}\u{20ac}\u{ae}"),
     ])
-    func `controls and direction marks are taken out, and nothing else`(text: String, expected: String) {
+    func `controls and direction marks are removed, and nothing else`(text: String, expected: String) {
         #expect(ByteString(text).withoutHiddenMarks() == ByteString(expected))
     }
 

@@ -2,7 +2,7 @@ import Bytes
 import SIPGrammar
 import SIPMessage
 
-/// The text as SIP has it: lines end with CRLF.
+/// The text with line ends as in SIP: CRLF.
 func wire(_ text: String) -> [UInt8] {
     var bytes: [UInt8] = []
     for byte in text.utf8 {
@@ -27,6 +27,6 @@ func response(_ text: String) throws -> SIPResponse {
 struct Unexpected: Error { let message: String }
 
 extension [UInt8] {
-    /// Back to lines that a Swift literal can hold.
+    /// The bytes as lines that a Swift literal can contain.
     var lines: String { String(decoding: self, as: UTF8.self).replacing("\r\n", with: "\n") }
 }

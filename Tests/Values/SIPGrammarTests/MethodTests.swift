@@ -3,7 +3,7 @@ import SIPGrammar
 import Testing
 
 @Suite struct MethodTests {
-    @Test func `methods are told apart by case`() {
+    @Test func `methods differ by case`() {
         #expect(Method(ByteString("INVITE")) == .invite)
         #expect(Method(ByteString("Invite")) == .other(ByteString("Invite")))
         for text in ["REGISTER", "PUBLISH", "X-1"] {

@@ -25,7 +25,7 @@ struct ResponseWriterTests {
 
     private let source = Endpoint(IPAddress(v4: 0x0a00_0009), 40_000)
 
-    @Test func `rows are repeated as they came, the topmost Via gets its additions`() throws {
+    @Test func `rows are repeated unchanged, and the topmost Via gets its additions`() throws {
         let invite = try request(Self.invite)
         let bytes = invite.response(
             .temporarilyUnavailable, toTag: ToTag(0xa0), viaAddition: invite.viaAddition(source: source),
@@ -102,7 +102,7 @@ struct ResponseWriterTests {
             ("SIP/2.0/UDP phone.test;maddr=192.0.2.99;branch=z", ";received=10.0.0.9", "10.0.0.9:5060"),
             ("SIP/2.0/UDP [::1]:5061;branch=z;RPORT", ";received=10.0.0.9;rport=40000", "10.0.0.9:40000"),
         ])
-    func `a response goes where the request came from`(via: String, addition: String, target: String) throws {
+    func `a response goes to the source of the request`(via: String, addition: String, target: String) throws {
         let options = try options(via: via)
         #expect(text(options.viaAddition(source: source)) == addition)
         #expect(options.responseEndpoint(source: source).description == target)
@@ -127,7 +127,7 @@ struct ResponseWriterTests {
                 "SIP/2.0/UDP h;x=\";rport\";rportx;received=10.0.0.9;rport=40000"
             ),
         ])
-    func `rport gets its value, and what a client wrote there is not believed`(via: String, expected: String) throws {
+    func `rport gets its value, and the client's value does not count`(via: String, expected: String) throws {
         let options = try options(via: via)
         let bytes = options.response(.ok, viaAddition: options.viaAddition(source: source))
         #expect(bytes.lines.contains("\nVia: \(expected)\n"))

@@ -1,6 +1,6 @@
 import Settings
 
-/// One of everything, for the tests of this folder.
+/// A group with one setting of every type, for the tests of this folder.
 struct ExampleSettings: SettingsGroup, Equatable {
     var isOpen = false
     var port: UInt16 = 5060
@@ -76,7 +76,7 @@ struct ExampleSettings: SettingsGroup, Equatable {
     ]
 }
 
-/// The settings in `yaml`, or the problems' descriptions.
+/// Reads the settings in `yaml`.
 func read(_ yaml: String) -> Result<ExampleSettings, SettingsError> {
     Result { () throws(SettingsError) in try ExampleSettings(yaml: Array(yaml.utf8), file: "f.yaml") }
 }

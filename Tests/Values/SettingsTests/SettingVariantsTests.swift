@@ -22,7 +22,7 @@ private struct Service: SettingsGroup, Equatable {
         try Service(yaml: Array(yaml.utf8), file: "f")
     }
 
-    @Test func `begin as the group, wherever they stand`() throws {
+    @Test func `begin as the group, at any place`() throws {
         let service = try read("apps:\n  a:\n    name: one\n  b: {size: 3}\nsize: 5\n")
         #expect(service.variants["a"]?.size == 5)
         #expect(service.variants["a"]?.name == "one")

@@ -92,7 +92,7 @@ struct SettingsGroupTests {
         ("password: [hunter2]", "f.yaml:1:11: password: expected a text"),
         ("domain: \"a\\0b\"", #"f.yaml:1:9: domain: expected a text, found "a\u0000b""#),
     ])
-    func `what is wrong is said with its place`(yaml: String, expected: String) {
+    func `errors are reported with their place`(yaml: String, expected: String) {
         #expect(problems(yaml) == [expected])
     }
 

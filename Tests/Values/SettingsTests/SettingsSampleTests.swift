@@ -5,11 +5,11 @@ import Testing
 struct SettingsSampleTests {
     private let sample = ExampleSettings.sample(title: "Settings of an example.")
 
-    @Test func `the sample as it stands gives the defaults`() throws {
+    @Test func `the unchanged sample gives the defaults`() throws {
         #expect(try read(sample).get() == ExampleSettings())
     }
 
-    @Test func `a required key stands in the sample with its example`() throws {
+    @Test func `the sample contains a required key with its example`() throws {
         struct Strict: SettingsGroup {
             var names: [String] = []
             var other = 1
@@ -23,7 +23,7 @@ struct SettingsSampleTests {
         #expect(throws: SettingsError.self) { try Strict(yaml: [], file: "f") }
     }
 
-    /// The sample's text without the comment signs before keys, and without help.
+    /// The text of the sample without help, and without the comment signs before keys.
     private func uncommented(_ sample: String) -> String {
         sample.split(separator: "\n").map { line -> String in
             guard let hash = line.firstIndex(of: "#"), line[..<hash].allSatisfy({ $0 == " " }) else {

@@ -49,7 +49,7 @@ struct YAMLNodeTests {
         ("a: [1, 2", "f:2:1: did not find expected ',' or ']'"),
         ("a: \"open", "f:1:9: found unexpected end of stream"),
     ])
-    func `what is not supported is refused`(yaml: String, expected: String) {
+    func `unsupported syntax is refused`(yaml: String, expected: String) {
         #expect(problems(Array(yaml.utf8)) == [expected])
     }
 

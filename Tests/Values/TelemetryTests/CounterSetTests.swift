@@ -33,7 +33,7 @@ struct CounterSetTests {
         #expect(histogram.total == 1)
     }
 
-    @Test func `every name is said once and each family has one head`() {
+    @Test func `every name appears once and each family has one head`() {
         var set = CounterSet()
         set.count(.heldDelivered, by: 3)
         set.observe(.storeCommit, .microseconds(1500))
@@ -48,7 +48,7 @@ struct CounterSetTests {
         #expect(lines.contains("sippushd_store_commit_seconds_sum 0.001500"))
     }
 
-    @Test func `a family tells its labels, whatever stands in them`() {
+    @Test func `a family writes its labels, with any content`() {
         var family = MetricFamily("sippushd_test_total", .counter, "Of a test.")
         #expect(!CounterSet().prometheusText(with: [family]).contains("sippushd_test_total"))
         family.add(7, [.provider: "apns", .app: "a\"b\\c\nd"])

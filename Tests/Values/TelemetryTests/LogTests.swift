@@ -78,7 +78,7 @@ struct LogTests {
             ("\u{202E}x\u{200B}\u{2028}\u{85}\u{7F}", #""\u{202e}x\u{200b}\u{2028}\u{85}\u{7f}""#),
             (#"\x41"#, #""\\x41""#),
         ])
-    func `what a peer sends cannot leave its field`(text: String, expected: String) {
+    func `text from a peer cannot leave its field`(text: String, expected: String) {
         log().info("m", [.reason: .bytes(ByteString(text))])
         #expect(sink.lines == ["2026-02-28T23:59:59.042Z info m reason=\(expected)\n"])
     }
@@ -144,7 +144,7 @@ struct LogTests {
 struct LogRateLimitTests {
     private let start = Instant(nanoseconds: 5)
 
-    @Test func `after the burst lines are left out until the interval ends, and their number is told`() {
+    @Test func `after the burst, lines are omitted until the interval ends, and their number is logged`() {
         var limit = LogRateLimit(burst: 2, per: .seconds(10))
         #expect(limit.admit(now: start) == 0)
         #expect(limit.admit(now: start) == 0)

@@ -5,13 +5,13 @@ import Timekeeping
 
 @Suite("Standard error")
 struct StandardErrorSinkTests {
-    @Test func `a reader that does not keep up loses lines, is told so, and stops nobody`() {
+    @Test func `a reader that does not keep up loses lines, gets their number, and stops nobody`() {
         var ends: [Int32] = [0, 0]
         #expect(unsafe pipe(&ends) == 0)
         defer { ends.forEach { close($0) } }
         let sink = StandardErrorSink(descriptor: ends[1])
         let log = Log(level: .info, format: .journal, sink: sink) { UnixTime(milliseconds: 0) }
-        // A pipe holds 64 KiB.
+        // A pipe holds 64 KiB, so not all of these lines fit.
         for _ in 0..<100 { log.info("m", [.reason: .text(String(repeating: "x", count: 1000))]) }
         let first = read(ends[0])
         #expect(first.count < 100)

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Telemetry
 
-@Suite("What goes to a terminal (T18.2)")
+@Suite("Output to a terminal (T18.2)")
 struct TerminalTextTests {
-    /// Each of them would do something, or turn what is read.
+    /// Texts that would command a terminal, or change the appearance of other text.
     private static let hidden =
         [
             "\u{0}", "\u{7}", "\u{1b}[2J", "\u{7f}", "\u{9b}31m", "\u{200e}", "\u{200f}", "\u{61c}", "\u{2028}",
@@ -21,12 +21,12 @@ struct TerminalTextTests {
         #expect(escaped.hasPrefix("a\\u{") && escaped.hasSuffix("b"))
         #expect(
             TerminalText.escapedLines("\(value)\n").unicodeScalars.dropLast().allSatisfy { !LogEscaping.isHidden($0) })
-        // JSON stays JSON, with the same value.
+        // The escaped text is still JSON, and has the same value.
         let json = TerminalText.escapedJSON("\"\(value)\"")
         #expect(json.utf8.allSatisfy { (0x20...0x7e).contains($0) })
     }
 
-    @Test func `a line stays one, and what is readable stays readable`() {
+    @Test func `a line stays one line, and readable text stays readable`() {
         #expect(TerminalText.escaped("a\nb\r\tc") == "a\\nb\\r\\tc")
         #expect(TerminalText.escaped("\"Анна\" <sip:a@h> 日本 c\\d") == "\"Анна\" <sip:a@h> 日本 c\\d")
         #expect(TerminalText.escapedLines("a: \"\\\"\nb\n") == "a: \"\\\"\nb\n")

@@ -13,7 +13,7 @@ struct DeadlineQueueTests {
         return popped
     }
 
-    @Test func `nothing comes early, not even by part of a tick`() {
+    @Test func `no element comes early, not even by part of a tick`() {
         var queue = DeadlineQueue<Int>()
         let deadline = start + .milliseconds(3)
         _ = queue.schedule(1, at: deadline)
@@ -34,7 +34,7 @@ struct DeadlineQueueTests {
         }
     }
 
-    @Test func `equal deadlines come in the order they were scheduled, whatever level they started on`() {
+    @Test func `equal deadlines come in the order in which they were scheduled, from any level`() {
         var queue = DeadlineQueue<Int>()
         let deadline = start + .seconds(100)
         _ = queue.popExpired(now: start)
@@ -62,12 +62,12 @@ struct DeadlineQueueTests {
         #expect(queue.count == 0)
     }
 
-    @Test func `cancelling twice, after the end, or nothing at all does nothing`() {
+    @Test func `cancelling twice, after the end, or an unknown element has no effect`() {
         var queue = DeadlineQueue<Int>()
         let first = queue.schedule(1, at: start)
         queue.cancel(first)
         queue.cancel(first)
-        let second = queue.schedule(2, at: start)  // takes the place of the first
+        let second = queue.schedule(2, at: start)  // gets the place of the first
         queue.cancel(first)
         queue.cancel(.none)
         #expect(queue.count == 1)
@@ -95,7 +95,7 @@ struct DeadlineQueueTests {
         #expect(MemoryLayout<DeadlineQueue<UInt32>.Node>.stride <= 32)
     }
 
-    /// The model keeps a plain list; both must agree on what comes out and when to look again.
+    /// Compares the queue with a plain list. Both must return the same payloads, and the same times of the next check.
     @Test(arguments: UInt64(1)...40)
     func `agrees with a sorted list`(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

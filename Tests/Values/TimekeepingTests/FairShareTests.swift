@@ -12,31 +12,33 @@ struct FairShareTests {
             of: amount, beside: FairShare.Taken(all: all, untrusted: untrusted, own: own), isTrusted: isTrusted)
     }
 
-    @Test func `one caller has its share and no more, trusted or not`() {
+    @Test func `one caller has at most its share, trusted or not`() {
         #expect(refusal(all: 7, untrusted: 7, own: 7) == nil)
         #expect(refusal(all: 8, untrusted: 8, own: 8) == .callerFull)
         #expect(refusal(all: 8, untrusted: 0, own: 8, isTrusted: true) == .callerFull)
         #expect(refusal(3, all: 6, untrusted: 6, own: 6) == .callerFull)
     }
 
-    @Test func `what is kept for trusted peers is theirs`() {
+    @Test func `the part for trusted peers stays reserved for them`() {
         #expect(refusal(all: 12, untrusted: 12, own: 0) == .allFull)
         #expect(refusal(all: 12, untrusted: 12, own: 0, isTrusted: true) == nil)
         #expect(refusal(all: 16, untrusted: 12, own: 0, isTrusted: true) == .allFull)
         #expect(refusal(all: 14, untrusted: 2, own: 0) == nil)
     }
 
-    @Test func `there is something for everybody, however little there is`() {
+    @Test func `there is room for everybody, even in a small table`() {
         let least = FairShare(of: 1, ofOne: 0, ofUntrusted: 0)
         #expect(least.refusal(beside: FairShare.Taken(all: 0, untrusted: 0, own: 0), isTrusted: false) == nil)
     }
 
-    @Test func `whoever has most gives way with the oldest, the untrusted first when they have too much`() {
+    @Test func `the caller with most entries loses its oldest, and untrusted callers come first if they have too much`()
+    {
         func place(_ callers: [Int], _ share: FairShare) -> Int? { share.givesWay(among: callers) { $0 >= 100 } }
         let four = FairShare(of: 4, ofOne: 4, ofUntrusted: 3)
         #expect(place([1, 2, 2, 3, 2], four) == 1)
         #expect(place([1, 2, 3, 101], four) == 0)
-        // Four callers who are not trusted have more than three: one of them goes, though a trusted one has more.
+        // The four untrusted callers together have more than three elements. One of them loses an element, although a
+        // trusted caller has more.
         #expect(place([100, 100, 1, 2, 3, 4], four) == 2)
         #expect(place([100, 100, 1, 2], four) == 0)
         #expect(place([], four) == nil)
@@ -54,19 +56,19 @@ struct FairShareTests {
         #expect(!rate.isUsedUp(7, now: now))
         #expect(admitted(6, by: nil, isTrusted: true, now: now) == 1)
         #expect(rate.isUsedUp(7, now: now))
-        // The whole comes back first, and one who is not trusted waits for the others of them.
+        // The whole recovers first. The part of untrusted callers recovers later.
         #expect(admitted(6, by: 4, isTrusted: false, now: now + .seconds(10)) == 1)
         rate.changed(FairShare(of: 0, ofOne: 0, ofUntrusted: 0))
         #expect(admitted(100, by: 1, isTrusted: false, now: now) == 100)
     }
 
-    @Test func `what proves nothing counts four times, and takes nothing from what does`() {
+    @Test func `an unproved entry counts four times, and takes nothing from proved ones`() {
         var rate = SourceRate(perSecond: 4)
         let now = Instant(nanoseconds: 1)
         func asked(_ count: Int, _ isProved: Bool) -> Int {
             (0..<count).count { _ in rate.asked(5, isProved: isProved, now: now) }
         }
-        // Ten seconds' worth may come at once.
+        // Ten seconds' worth of requests may come at once.
         #expect(asked(100, false) == 10)
         #expect(asked(100, true) == 40)
         let another = rate.asked(6, isProved: false, now: now)

@@ -12,7 +12,7 @@ struct InstantTests {
         #expect(duration.nanoseconds == nanoseconds)
     }
 
-    @Test func `what is less than a nanosecond is cut off`() {
+    @Test func `parts of a nanosecond are cut off`() {
         let duration = Duration(secondsComponent: 20, attosecondsComponent: 1_999_999_999)
         #expect(duration.nanoseconds == 20_000_000_001)
         #expect((Duration.zero - duration).nanoseconds == -20_000_000_001)

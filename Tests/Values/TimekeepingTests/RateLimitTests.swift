@@ -1,7 +1,7 @@
 import Testing
 import Timekeeping
 
-/// A box, so that expectations may ask.
+/// A rate limit in a class, so that it can be changed inside expectations.
 private final class Gate {
     var limit: RateLimit<Int>
     private let start = Instant(nanoseconds: 1_000_000_000)
@@ -16,7 +16,7 @@ private final class Gate {
 }
 
 @Suite struct `Limits of events a minute` {
-    @Test func `looking whether there is room counts nothing`() {
+    @Test func `asking whether there is room counts nothing`() {
         let gate = Gate(perMinute: 2)
         for _ in 1...5 { #expect(gate.hasRoom(1)) }
         #expect(gate.admits(1))
@@ -48,7 +48,7 @@ private final class Gate {
         let gate = Gate(perMinute: 20)
         var admitted = 0
         for step in 0..<6_000 where gate.admits(7, after: .milliseconds(100 * step)) { admitted += 1 }
-        // Ten minutes, and the burst at their beginning.
+        // Ten minutes' worth of events, and the burst at their beginning.
         #expect(admitted == 220 - 1)
     }
 
@@ -64,14 +64,14 @@ private final class Gate {
         #expect(gate.limit.count == 0)
     }
 
-    @Test func `tells how long it takes until one more is admitted`() {
+    @Test func `returns the time until one more is admitted`() {
         let gate = Gate(perMinute: 20)
         #expect(gate.wait(1) == nil)
         for _ in 0..<20 { _ = gate.admits(1) }
         #expect(gate.wait(1) == .seconds(3))
         #expect(gate.wait(1, after: .milliseconds(2_999)) == .milliseconds(1))
         #expect(gate.wait(1, after: .seconds(3)) == nil)
-        // Asking costs nothing.
+        // Asking for the wait does not count as an event.
         #expect(gate.admits(1, after: .seconds(3)))
         #expect(gate.wait(2) == nil)
         #expect(Gate(perMinute: 0).wait(1) == nil)

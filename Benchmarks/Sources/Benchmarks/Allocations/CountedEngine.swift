@@ -44,8 +44,7 @@ final class CountedEngine {
 
     /// Lets the engine handle a message, its commits and its pushes, and returns the resulting actions.
     ///
-    /// The allocations of reader and engine are counted, but not those that the shell would make to carry out the
-    /// actions.
+    /// The allocations of reader and engine are counted. The shell, which would carry out the actions, is left out.
     func receive(_ bytes: [UInt8], from source: Endpoint) -> [ProxyAction] {
         let flow = Flow(transport: .udp, listener: 0, connection: 0, remote: source)
         let actions = counted {

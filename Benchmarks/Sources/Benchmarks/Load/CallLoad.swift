@@ -246,7 +246,7 @@ final class CallLoad {
         return calls.indices.contains(Int(truncatingIfNeeded: number)) ? Int(truncatingIfNeeded: number) : nil
     }
 
-    // MARK: Again
+    // MARK: Retransmissions
 
     private func scheduleRetransmission(_ user: Int) {
         calls[user].tries += 1

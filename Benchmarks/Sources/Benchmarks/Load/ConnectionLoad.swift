@@ -77,7 +77,7 @@ final class ConnectionLoad: @unchecked Sendable {
         }
     }
 
-    // MARK: From the thread that measures
+    // MARK: Called by the measuring thread
 
     /// Opens connections, and waits until all are open. A connection is open when its first keep-alive is answered. By
     /// then a TLS ticket has arrived too.

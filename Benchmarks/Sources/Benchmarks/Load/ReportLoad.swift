@@ -46,7 +46,7 @@ final class ReportLoad: @unchecked Sendable {
         }
     }
 
-    // MARK: From the thread that measures
+    // MARK: Called by the measuring thread
 
     func start(connections count: Int) {
         loop.post {

@@ -121,7 +121,7 @@ struct AnsweredCalls {
 
     /// A hash that an answer and its ACK share. Peers choose the texts, but cannot make them collide since the hash is
     /// seeded.
-    static func dialog(_ callID: ByteString, _ toTag: ByteString?, _ cseq: UInt32) -> Int {
+    static func dialogKey(_ callID: ByteString, _ toTag: ByteString?, _ cseq: UInt32) -> Int {
         var hasher = Hasher()
         hasher.combine(callID)
         hasher.combine(toTag)

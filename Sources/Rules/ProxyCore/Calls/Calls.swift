@@ -50,6 +50,10 @@ final class ProxiedRequest {
     var toldKnowing: UInt8 = 0
     /// Whether the bucket of missed calls knows that the call was answered.
     var wasAnswered = false
+    /// Events that the line at the call's end tells, as far as the fork does not keep them.
+    var marks: CallMarks = []
+    /// The status of the final response that the caller got; 0 before that.
+    var finalStatus: UInt16 = 0
     /// Whether the journal keeps the call.
     var journalling = Journalling.off
     private var shownUser = BoxedOptional<AddressOfRecord>()
@@ -300,10 +304,10 @@ struct Calls: ~Copyable {
     // MARK: For operators
 
     /// The calls for our users that match, in no order.
-    func offered(where isAsked: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
+    func offered(where matches: (UserCallKey, ProxiedRequest) -> Bool) -> [ProxiedRequest] {
         calls.compactMap { call in
             guard let call, let userCall = call.userCall, !call.request.isEmpty else { return nil }
-            return isAsked(userCall.key, call) ? call : nil
+            return matches(userCall.key, call) ? call : nil
         }
     }
 

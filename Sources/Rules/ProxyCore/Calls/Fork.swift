@@ -54,6 +54,8 @@ package struct Fork: Sendable {
         case respond(Status)
         /// Send a final response of our own instead of this response, which concerns only one next hop.
         case respondInstead(of: SIPResponse, Status)
+        /// Nobody was found: send the request to one further destination.
+        case forward
         /// Send nothing: no branch answered a non-INVITE (RFC 4320 section 4.2).
         case giveUp
         case cancel(ClientTransactionID, CancelReason)
@@ -68,6 +70,8 @@ package struct Fork: Sendable {
         case nobody
         /// A branch answered: its 2xx went upstream.
         case branch
+        /// The destination of a forward answered. For the called user it is a missed call.
+        case forward
         /// Somebody outside this proxy answered, as the Reason of the caller's CANCEL said.
         case elsewhere
     }
@@ -77,6 +81,12 @@ package struct Fork: Sendable {
     private var taker = Taker.nobody
     package private(set) var branches: [ForkBranch]
     private var best = BestResponse()
+    /// Whether the request goes to one further destination if no phone is found. That happens at most once.
+    package var mayForward = false
+    /// The destination of the forward rings or has answered.
+    private var forwardStands = false
+    /// The branch of the forward; negative before there is one.
+    private var forwardBranch: Int16 = -1
 
     /// A fork whose request was not sent yet on any branch.
     package init(isInvite: Bool, branches: [ForkBranch]) {
@@ -89,8 +99,12 @@ package struct Fork: Sendable {
     package init(resuming stored: StoredCall) {
         let isAnswered = !stored.final.isEmpty
         self.init(isInvite: true, branches: stored.branches.map(ForkBranch.init))
+        if stored.isUserCall, let index = branches.firstIndex(where: { $0.device == nil }) {
+            forwardBranch = Int16(clamping: index)
+        }
         for end in branches.compactMap(\.end) { note(end) }
-        for branch in branches where branch.isEnded {
+        if forwardBranch >= 0, branches[Int(forwardBranch)].end == .succeeded { taker = .forward }
+        for (index, branch) in branches.enumerated() where branch.isEnded && !isForward(index) {
             switch branch.end {
             case .failed(let status), .gaveUp(let status): best.consider(status, nil)
             case .succeeded, .silent, .cancelled, nil: break
@@ -127,10 +141,10 @@ package struct Fork: Sendable {
     package var isClosing: Bool { phase != .proceeding }
 
     /// Somebody answered the call, here or elsewhere.
-    package var isAnswered: Bool { taker != .nobody }
+    package var isAnswered: Bool { taker == .branch || taker == .elsewhere }
 
     /// A 2xx of a branch went upstream. Unlike ``phase``, this stays when the fork ends.
-    package var wasAnswered: Bool { taker == .branch }
+    package var wasAnswered: Bool { taker == .branch || taker == .forward }
 
     /// Whether branches may still be started: no final response was chosen yet.
     package var acceptsBranches: Bool { phase == .proceeding }
@@ -233,6 +247,7 @@ package struct Fork: Sendable {
 
     /// A response of 101 to 199 came.
     package mutating func provisionalReceived(_ response: SIPResponse, on branch: Int) -> [Order] {
+        if isForward(branch) { return forwardRang(response, on: branch) }
         noteDevice(branch, response.status)
         return phase == .proceeding ? [.relay(response)] : []
     }
@@ -243,6 +258,7 @@ package struct Fork: Sendable {
     package mutating func successReceived(
         _ response: SIPResponse, on branch: Int, from client: ClientTransactionID? = nil
     ) -> [Order] {
+        if isForward(branch) { return forwardAnswered(response, on: branch, from: client) }
         noteDevice(branch, response.status)
         let state = branches[branch].state
         branches[branch].succeeded(by: client, isRefused: phase == .endedByOperator)
@@ -274,6 +290,7 @@ package struct Fork: Sendable {
     /// A branch failed with a final response of 300 or more. `response` is `nil` if we chose the status.
     package mutating func failed(_ branch: Int, with status: Status, response: SIPResponse?) -> [Order] {
         guard branches.indices.contains(branch), !branches[branch].isEnded else { return [] }
+        if isForward(branch) { return forwardFailed(branch, response == nil ? .gaveUp(status) : .failed(status)) }
         if response != nil { noteDevice(branch, status) }
         var orders: [Order] = []
         // The INVITE may still reach a silent device: the INVITE is cancelled, but a 2xx counts.
@@ -321,6 +338,11 @@ package struct Fork: Sendable {
 
     /// The time to wait for devices is over (R18).
     package mutating func deadlineReached() -> [Order] {
+        if forwardsNow { return goesForward() }
+        return endWaits()
+    }
+
+    private mutating func endWaits() -> [Order] {
         let waiting = branches.indices.filter { branches[$0].isWaiting }
         return waiting.flatMap { index in
             [.stopWaiting(branch: index)] + failed(index, with: .temporarilyUnavailable, response: nil)
@@ -385,11 +407,114 @@ package struct Fork: Sendable {
 
     private mutating func closeIfDone() -> [Order] {
         guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
+        if forwardsNow { return goesForward() }
         defer { phase = .ended }
         switch phase {
         case .answered, .endedByOperator, .ended: return []
         case .cancelled: return [best.orderAfterCancel]
         case .proceeding, .declined: return [best.order(isInvite: isInvite)]
         }
+    }
+}
+
+// MARK: A forward
+
+/// A call for which no phone is found can go to one further destination. Until that destination rings or answers, the
+/// phones are still waited for.
+extension Fork {
+    /// The request was forwarded, or is being forwarded.
+    package var hasForward: Bool { forwardBranch >= 0 }
+
+    package func isForward(_ branch: Int) -> Bool { branch == Int(forwardBranch) }
+
+    /// The forward was begun, and its destination neither rings nor has failed.
+    package var isForwardPending: Bool {
+        guard forwardBranch >= 0, !forwardStands, phase == .proceeding else { return false }
+        switch branches[Int(forwardBranch)].state {
+        case .unsent, .resumed(cancelled: nil), .resolving(_, cancelled: nil), .calling: return true
+        case .resumed, .resolving, .waiting, .takingBack, .silent, .cancelled, .ended: return false
+        }
+    }
+
+    /// The destination of the forward answered.
+    package var wasForwarded: Bool { taker == .forward }
+
+    /// Somebody answered, here, elsewhere, or at the destination of a forward.
+    package var isAnsweredOrForwarded: Bool { taker != .nobody }
+
+    /// Each phone was waited for in vain, or could not be reached.
+    package var foundNobody: Bool {
+        branches.indices.allSatisfy { isForward($0) || branches[$0].end == .gaveUp(.temporarilyUnavailable) }
+    }
+
+    /// Whether the request is forwarded as soon as the wait for all phones is over.
+    package var forwardsNow: Bool { forwardsAfter(nil) }
+
+    /// The same, if the wait for this branch alone is over.
+    package func forwardsAfter(_ branch: Int?) -> Bool {
+        guard mayForward, phase == .proceeding else { return false }
+        return branches.indices.allSatisfy { index in
+            branches[index].end == .gaveUp(.temporarilyUnavailable)
+                || branches[index].isWaiting && (branch == nil || branch == index)
+        }
+    }
+
+    private mutating func goesForward() -> [Order] {
+        mayForward = false
+        return [.forward]
+    }
+
+    /// Adds the branch of the forward.
+    package mutating func forwarded() -> Int {
+        branches.append(ForkBranch(device: nil))
+        forwardBranch = Int16(clamping: branches.count - 1)
+        return branches.count - 1
+    }
+
+    /// The request cannot be forwarded any more.
+    package mutating func forwardImpossible() -> [Order] { endWaits() + closeIfDone() }
+
+    /// The wait for one device is over before that for the others.
+    package mutating func waitIsOver(_ branch: Int) -> [Order] {
+        guard branches[branch].isWaiting else { return [] }
+        if forwardsAfter(branch) { return goesForward() }
+        return [.stopWaiting(branch: branch)] + failed(branch, with: .temporarilyUnavailable, response: nil)
+    }
+
+    /// A phone has come before the destination rang: the forward is cancelled.
+    package mutating func forwardWithdrawn() -> [Order] {
+        guard isForwardPending else { return [] }
+        return branches[Int(forwardBranch)].cancelled(.moved).client.map { [.cancel($0, .moved)] } ?? []
+    }
+
+    /// The destination was silent for too long.
+    package mutating func forwardTimedOut() -> [Order] { forwardWithdrawn() + endWaits() + closeIfDone() }
+
+    private mutating func forwardRang(_ response: SIPResponse, on branch: Int) -> [Order] {
+        guard phase == .proceeding, case .calling = branches[branch].state else { return [] }
+        guard response.status.code >= 180 else { return [.relay(response)] }
+        forwardStands = true
+        return endWaits() + [.relay(response)]
+    }
+
+    private mutating func forwardAnswered(
+        _ response: SIPResponse, on branch: Int, from client: ClientTransactionID?
+    ) -> [Order] {
+        let waits = phase == .proceeding ? endWaits() : []
+        forwardStands = true
+        branches[branch].succeeded(by: client, isRefused: phase == .endedByOperator)
+        guard phase == .proceeding || phase == .declined || phase == .cancelled else {
+            return waits + relayed(response, on: branch)
+        }
+        phase = .answered
+        taker = .forward
+        return waits + [.relay(response)] + endOthers(.declinedElsewhere(.temporarilyUnavailable)) + closeIfDone()
+    }
+
+    /// The destination has refused. The caller does not get that response, because the caller called somebody else.
+    private mutating func forwardFailed(_ branch: Int, _ end: ForkBranch.End) -> [Order] {
+        branches[branch].ended(end)
+        let isOver = phase == .proceeding && branches.allSatisfy { $0.isEnded || $0.isWaiting }
+        return (isOver ? endWaits() : []) + closeIfDone()
     }
 }

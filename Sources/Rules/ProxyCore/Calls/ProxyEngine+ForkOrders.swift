@@ -48,6 +48,7 @@ extension ProxyEngine {
         case .cancel(let client, let reason):
             let reasons = reason.fields(callerReasons: call.callerReasons)
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
+        case .forward: forward(call, now: now)
         case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
         case .hangUp(let response, let branch): hangUp(branch, of: call, response, now: now)
         }
@@ -59,8 +60,12 @@ extension ProxyEngine {
         now: Moment
     ) {
         guard let incoming = revive(call) else { return }
-        let (status, own) = ownAnswer(
-            status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
+        let isNoWake = call.userCall != nil && status == .temporarilyUnavailable && call.fork.foundNobody
+        let (status, own) =
+            isNoWake
+            ? noWakeAnswer(of: call)
+            : ownAnswer(
+                status, to: incoming.request, insteadOf: response, wasWoken: call.dialogRequest?.hasWoken == true)
         // A 503 of a branch is not passed on (RFC 3261 section 16.7). So a 503 here is our own: the upstream is away.
         let fields = status == .serviceUnavailable && call.outgoing != nil ? own + upstreamIsAway : own
         let bytes = incoming.response(status, toTag: sip.tags.next(), fields: fields)
@@ -71,6 +76,7 @@ extension ProxyEngine {
         _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: ProxiedRequest, now: Moment
     ) {
         if status.isFinal, !status.isSuccess { journalRefusal(bytes, of: call) }
+        if status.isFinal, call.finalStatus == 0 { call.finalStatus = status.code }
         respond(server, status, bytes, now: now)
     }
 
@@ -116,6 +122,7 @@ extension ProxyEngine {
         output.timers.cancel(call.deadline)
         call.deadline = .none
         outgoingEnded(call)
+        tellEnd(of: call, now: now)
         rememberEnded(call, now: now)
         calls.finish(call)
     }
@@ -182,7 +189,7 @@ extension ProxyEngine {
     /// The caller gets a 2xx of a phone.
     func journalAnswer(_ response: SIPResponse, of call: ProxiedRequest, now: Moment) {
         guard call.journalling != .off else { return }
-        let dialog = AnsweredCalls.dialog(response.callID, response.to.tag, response.cseq.number)
+        let dialog = AnsweredCalls.dialogKey(response.callID, response.to.tag, response.cseq.number)
         calls.answered.note(call, in: dialog, now: now.instant)
         armJournal()
     }
@@ -191,7 +198,7 @@ extension ProxyEngine {
     func journalACK(_ request: SIPRequest, now: Moment) {
         guard !calls.answered.isEmpty else { return }
         calls.answered.acknowledged(
-            AnsweredCalls.dialog(request.callID, request.to.tag, request.cseq.number), now: now.instant)
+            AnsweredCalls.dialogKey(request.callID, request.to.tag, request.cseq.number), now: now.instant)
     }
 
     /// Keeps a call that was answered in an earlier run.

@@ -22,9 +22,10 @@ extension ProxyEngine {
         let aor = key.aor
         guard !calls.isOffered(key) else {
             // The same call came by another way (RFC 3261 section 8.2.2.2): its devices are being called already.
-            refuse(incoming, .loopDetected, now: now)
+            refuse(incoming, .loopDetected, because: .loop, now: now)
             return
         }
+        guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
         guard calls.offered < settings.limits.calls else {
             refuse(
                 incoming, .serviceUnavailable, because: .tooManyCalls,
@@ -65,6 +66,7 @@ extension ProxyEngine {
                 now: now)
         }
         journalBegun(call, at: first, now: now)
+        noWakeBegan(call, now: now)
     }
 
     /// One device gets the INVITE, or a push, or both.
@@ -79,10 +81,12 @@ extension ProxyEngine {
         } else {
             let (omission, app) = omission(of: target, treatment)
             ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
+            if omission == .callerLimit { call.marks.insert(.pushLimited) }
         }
         if treatment != .ring { watch(target) }
         if treatment == .wake {
             call.fork.waits(branch)
+            call.marks.insert(.held)
             armHold(of: call, now: now)
             if userCall.mayPush { ask(target, now: now) }
         } else {

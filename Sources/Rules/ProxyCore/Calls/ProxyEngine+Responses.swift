@@ -30,6 +30,7 @@ extension ProxyEngine {
         // some phones send their final response to a cancelled INVITE with the Via of our CANCEL. The final response of
         // such a phone counts, and the caller gets it with the Vias of the caller's request.
         guard response.viaCount > 1 || response.status.isFinal else { return }
+        noteForwardHeard(leg, response.status, now: now)
         let isFormer = leg.isFormer(client)
         if response.status.isProvisional {
             if isFormer { return formerSpoke(response.status, client, leg, now: now) }

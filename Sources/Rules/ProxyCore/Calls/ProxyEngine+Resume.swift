@@ -107,9 +107,11 @@ extension ProxyEngine {
             withTransactions { $0.respond(server, status: .ok, bytes: [], now: now.instant, into: &$1) }
             keepAnswered(call, now: now)
         }
+        markResumed(call, stored)
         for index in call.fork.branches.indices {
             resume(index, of: call, stored.branches[index], incoming, now: now)
         }
+        forwardResumed(call, now: now)
         update(call, now: now) { $0.resumed() }
     }
 
@@ -125,7 +127,7 @@ extension ProxyEngine {
     /// answered or refused call, the store already has the result.
     private func restoreMissedCall(_ stored: StoredCall, _ request: SIPRequest, now: Moment) {
         guard let userCall = stored.userCall, stored.final.isEmpty,
-            !Fork(resuming: stored).isAnswered
+            !Fork(resuming: stored).isAnsweredOrForwarded
         else { return }
         let devices = stored.branches.compactMap(\.device).filter {
             registrar.bindings.forkTarget($0, now: now.instant)?.canBeWoken == true
@@ -259,7 +261,9 @@ extension ProxyEngine {
         edits.routes = sent.routes
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = UInt32(call.breadth)
-        if call.userCall == nil {
+        if let userCall = call.userCall, branch.device == nil {
+            addDiversion(&edits, incoming, of: userCall)
+        } else if call.userCall == nil {
             edits.added = identity(of: incoming)
         } else if CallerIdentity.wantsIDPrivacy(incoming.request.frame) {
             edits.removed = [.pAssertedIdentity]

@@ -102,6 +102,9 @@ package struct StoredCall: Hashable, Sendable {
         }
     }
 
+    /// Whether it is a call to a user of ours. Its only branch without a device is that of a forward.
+    var isUserCall: Bool { userCall != nil }
+
     /// The devices that the call waits for.
     package var waiting: [DeviceID] { branches.filter { $0.stage == .waiting }.compactMap(\.device) }
     /// The devices that have the INVITE.

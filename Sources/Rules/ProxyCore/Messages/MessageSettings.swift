@@ -19,28 +19,29 @@ package struct MessageSettings: SettingsGroup {
     package static let schema: [Setting<MessageSettings>] = [
         .list(
             "methods", of: .waitingMethod, \.methods,
-            "Methods outside dialogs that wake a phone by a push and wait for it. Other requests only reach phones that are reachable "
-                + "now."),
+            "Methods besides INVITE that wake a sleeping phone by a push outside dialogs, and are held until the phone registers. Outside dialogs, requests of other methods wake no phone."
+        ),
         .duration(
             "wait", in: .seconds(1) ... .seconds(25), \.wait,
-            "How long such a request waits for a phone before its sender gets 480. Less than 32 s, after which a sender "
-                + "gives up."),
+            "How long a MESSAGE, or another request of methods, waits for a phone before its sender gets 480. Less than 32 s, because senders give up then."
+        ),
         .bool(
             "store", \.store,
-            "Store a MESSAGE for a sleeping phone. Its sender gets 202 after it is persisted, and the phone gets it when "
-                + "it registers, even days later. If false, the sender gets the result within wait."),
+            "Store a MESSAGE for a sleeping phone. The sender gets 202 when the message is persisted, and the phone gets the message when it registers, even days later. If false, the sender gets the phone's response, or 480 after wait."
+        ),
         .integer(
             "max-count", in: 1...10_000, \.maximumCount,
-            "The maximum number of stored messages for one user; one sender may use half of it. Further ones get 480."),
+            "The maximum number of stored messages for one user; one sender may use half of it. Further messages get 480."
+        ),
         .integer(
             "max-bytes", in: 65_536...67_108_864, \.maximumBytes,
             "The maximum size in bytes of the stored messages for one user; one sender may use half of it."),
         .duration(
             "max-age", in: .seconds(60) ... .seconds(2_419_200), \.maximumAge,
-            "How long a stored message is kept. Its own Expires lowers it."),
+            "How long a stored message is kept. A shorter Expires in the message takes precedence."),
         .integer(
             "max-total-bytes", in: 1_048_576...17_179_869_184, \.totalBytes,
-            "The maximum size in bytes of all stored messages; one sender may use a sixteenth. They are also kept in memory."
+            "The maximum size in bytes of all stored messages; one sender may use a sixteenth of it. Stored messages are also kept in memory."
         ),
         .bool(
             "show-words", \.showsWords,

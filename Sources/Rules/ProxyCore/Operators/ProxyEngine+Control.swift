@@ -76,28 +76,6 @@ extension ProxyEngine {
     /// The providers that are switched on.
     package var enabledProviders: Set<PushProvider> { registrar.enabledProviders }
 
-    /// The providers that have credentials, switched on or off.
-    package var configuredProviders: Set<PushProvider> { settings.configuredProviders }
-
-    /// A provider was switched off or on (R8c, R9). The caller has persisted the switch before.
-    func switchProvider(_ provider: PushProvider, on isOn: Bool, now: Moment) {
-        guard settings.configuredProviders.contains(provider), registrar.enabledProviders.contains(provider) != isOn
-        else {
-            return
-        }
-        log.notice(
-            "push provider switched", [.provider: .text(provider.rawValue), .outcome: .text(isOn ? "on" : "off")])
-        if isOn {
-            registrar.enabledProviders.insert(provider)
-            registrar.bindings.providerEnabled(provider)
-            return
-        }
-        registrar.enabledProviders.remove(provider)
-        let ended = registrar.bindings.providerDisabled(provider, now: now.instant)
-        if !ended.isEmpty { act(.record(ended.map { .binding(.delete($0.id)) })) }
-        for binding in ended { deviceRemoved(binding.id, of: binding.aor, because: .providerOff, now: now) }
-    }
-
     /// Adds a user to the directory. The caller has persisted the user before.
     package func userAdded(_ user: DigestUser) { registrar.users.add(user) }
 
@@ -117,6 +95,7 @@ extension ProxyEngine {
         calls.limits = HeldShares.Limits(changed)
         ledger.limits.changed(changed)
         ledger.buckets.settings = changed.sharedBucket
+        if !changed.call.noWake.learns { wakes.records.forgetAll() }
     }
 
     /// Whether a device that may sleep is awake, for operators.
@@ -196,8 +175,8 @@ extension ProxyEngine {
 
     /// Whether this is the user's password in clear text. The check takes equally long for unknown users.
     package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
-        access.digest.isPassword(
-            password, of: aor.user, realm: access.digest.realm(for: aor.host), users: registrar.users)
+        digest.isPassword(
+            password, of: aor.user, realm: digest.realm(for: aor.host), users: registrar.users)
     }
 }
 

@@ -64,6 +64,10 @@ extension ProxyEngine {
                     omissions.append((target, aor, .ordinaryContact))
                     continue
                 }
+                guard !ledger.isPaused(token.provider) else {
+                    omissions.append((target, aor, .providerPaused))
+                    continue
+                }
                 // The sketch has the highest badge that the push could have, so that its length is not
                 // underestimated.
                 let badge = ledger.unread.count(of: target.id) + 1

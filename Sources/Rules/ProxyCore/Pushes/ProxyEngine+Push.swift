@@ -12,6 +12,9 @@ extension ProxyEngine {
     func pushEnded(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
         switch push.purpose {
         case .dryRun(let ticket): act(.dryRunEnded(ticket, canBePushed: outcome.showsGoodToken))
+        case .test(let test):
+            _ = noteToken(outcome, of: push.device, aor: push.aor, now: now)
+            act(.testPushEnded(test.ticket, push.testRecord(test, outcome, now: now)))
         case _ where push.isDropped: droppedPushFinished(push, outcome, now: now)
         case .call(let call, let branch): callPushFinished(push, branch, of: call, outcome, now: now)
         case .missedCalls(let refs): missedCallsPushFinished(push, refs, outcome, now: now)
@@ -28,7 +31,14 @@ extension ProxyEngine {
     ) {
         call.fork.pushFinished(branch, isAccepted: outcome.isAccepted)
         journal(call)
+        if outcome.isAccepted {
+            pushAccepted(branch, of: call, now: now)
+        } else if !push.isPaused {
+            call.marks.insert(.pushFailed)
+        }
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
+        // The call waits for a phone whose provider is paused.
+        guard !push.isPaused else { return }
         // A phone whose flow was lost a moment ago may come back without a push.
         guard call.fork.branches[branch].isWaiting, !call.fork.branches[branch].hasMoved else { return }
         ledger.ended(branch, of: call, .pushFailed, now: now, into: &output.actions)
@@ -140,7 +150,8 @@ extension ProxyEngine {
     /// Sends a returning device the list of calls that it missed.
     func reportMissedCalls(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard ledger.buckets.hasMissedCalls(device, of: aor),
-            let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken
+            let target = registrar.bindings.forkTarget(device, now: now.instant), let token = target.pushToken,
+            !ledger.isPaused(token.provider)
         else { return }
         guard ledger.dispatcher.directory.carriesLists(token) else {
             let count = ledger.listNotCarried(by: target, token, of: aor, now: now, into: &output.actions)
@@ -152,9 +163,16 @@ extension ProxyEngine {
 
     /// Schedules the lists that were due when the last run ended.
     func restoreMissedCalls(now: Moment) {
-        ledger.restored(now: now, into: &output.actions) { device, date in
-            registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
-        }
+        ledger.restored(now: now, into: &output.actions) { isBack($0, since: $1, now: now) }
+    }
+
+    /// A provider takes pushes again: lists that it would have got meanwhile are sent.
+    func sendOwedLists(now: Moment) {
+        ledger.sendOwed(now: now) { isBack($0, since: $1, now: now) }
+    }
+
+    private func isBack(_ device: DeviceID, since date: UnixTime, now: Moment) -> Bool {
+        registrar.bindings.forkTarget(device, now: now.instant).map { $0.registeredAt > date } ?? false
     }
 
     /// An operator deleted missed calls of a user. Calls that are still being offered are never deleted this way. The
@@ -234,7 +252,7 @@ extension ProxyEngine {
         let device = registrar.bindings.device(of: binding)
         guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
             let token = target.pushToken, let aor = registrar.bindings.binding(binding)?.aor,
-            mayNotify(device, for: nil, now: now)
+            !ledger.isPaused(token.provider), mayNotify(device, for: nil, now: now)
         else { return }
         ledger.limits.notified(device, for: nil, now: now.instant)
         output.counters.count(.refreshPush)

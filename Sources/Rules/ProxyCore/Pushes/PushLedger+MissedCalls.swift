@@ -207,6 +207,11 @@ extension PushLedger {
         now: Moment, into actions: inout [ProxyAction], isBack: (DeviceID, UnixTime) -> Bool
     ) {
         sweep(now: now, into: &actions)
+        sendOwed(now: now, isBack: isBack)
+    }
+
+    /// Lists whose devices have been here since the calls are sent soon, spread over half a minute.
+    mutating func sendOwed(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
         for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
             let delay = Duration.milliseconds(Int64(random() % 30_000))
             scheduleReport(to: owed.device, of: owed.aor, after: 0, at: now.instant + delay)

@@ -86,10 +86,11 @@ extension PushLedger {
 
     /// Begins the record of a notification.
     mutating func began(
-        _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord, now: Moment
+        _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord,
+        orderedBy orderer: ByteString = .empty, now: Moment
     ) -> RecordID? {
         guard timeline.isOn else { return nil }
-        let record = record(notification, code, for: device, of: aor, nil, now: now)
+        let record = record(notification, code, for: device, of: aor, orderer, nil, now: now)
         timeline.began(record, now: now.instant)
         return record.id
     }
@@ -99,21 +100,23 @@ extension PushLedger {
     /// Records why a device gets no notification.
     mutating func omitted(
         _ omission: TimelineRecord.Omission, _ notification: PushNotification, _ code: PushCode,
-        for device: DeviceID, of aor: AddressOfRecord, now: Moment, into actions: inout [ProxyAction]
+        for device: DeviceID, of aor: AddressOfRecord, orderedBy orderer: ByteString = .empty, now: Moment,
+        into actions: inout [ProxyAction]
     ) {
         guard timeline.isOn else { return }
-        actions.append(.trace([.record(record(notification, code, for: device, of: aor, omission, now: now))]))
+        actions.append(.trace([.record(record(notification, code, for: device, of: aor, orderer, omission, now: now))]))
     }
 
     private mutating func record(
         _ notification: PushNotification, _ code: PushCode, for device: DeviceID, of aor: AddressOfRecord,
-        _ omission: TimelineRecord.Omission?, now: Moment
+        _ orderer: ByteString, _ omission: TimelineRecord.Omission?, now: Moment
     ) -> TimelineRecord {
         let aor = aor.compacted()
         var record = TimelineRecord(
             id: newRecordID(), kind: .notification, user: aor.user, host: aor.host, device: device,
             callRef: nil, callID: .empty, calls: 0, requestedAt: now.date, omission: omission, code: code)
         record.marks.isOutsideBadge = !notification.isInBadge
+        record.peer = orderer
         return record
     }
 

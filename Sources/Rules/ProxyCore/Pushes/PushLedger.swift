@@ -82,6 +82,12 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
+    /// The keys that make credentials for providers were read again.
+    mutating func credentialsChanged(_ credentials: PushCredentials, now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.credentialsChanged(credentials, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
     private mutating func carryOut(now: Moment, into actions: inout [ProxyAction]) {
         dispatcher.takeActions(into: &orders)
         // The array is reversed because popping from its end moves each order out instead of copying it.
@@ -113,7 +119,9 @@ package struct PushLedger: ~Copyable {
     private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout [ProxyAction]) {
         guard let push = pushes[id] else { return }
         if case .sent = step { push.hasLeft = true }
+        if case .refused(.paused) = step { push.isPaused = true }
         if case .call(let call, let branch) = push.purpose, !push.isDropped {
+            if push.isPaused { call.marks.insert(.pushPaused) }
             switch step {
             case .sent: call.fork.pushLeft(branch)
             case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushRefused(branch)
@@ -123,7 +131,11 @@ package struct PushLedger: ~Copyable {
         if case .withdrawn = step, let push = pushes.removeValue(forKey: id) {
             unread.ended(push.code, of: push.device)
         }
-        if let record = push.record { keep(timeline.noted(record, step, now: now.instant), into: &actions) }
+        if let record = push.record {
+            let complete = timeline.noted(record, step, now: now.instant)
+            if case .test(let test) = push.purpose { test.record = complete }
+            keep(complete, into: &actions)
+        }
     }
 
     /// Drops the push of a branch that no longer needs the push. A push that was not sent yet is withdrawn. For a
@@ -150,6 +162,18 @@ package struct PushLedger: ~Copyable {
         carryOut(now: now, into: &actions)
     }
 
+    // MARK: Paused providers
+
+    func isPaused(_ provider: PushProvider) -> Bool { dispatcher.paused.contains(provider) }
+
+    /// From now on nothing is sent to the provider.
+    mutating func pause(_ provider: PushProvider, now: Moment, into actions: inout [ProxyAction]) {
+        dispatcher.pause(provider, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    mutating func resume(_ provider: PushProvider) { dispatcher.resume(provider) }
+
     // MARK: Waking a phone
 
     /// Sends the incoming-call push for a branch that waits (R11). If an earlier run already asked for this push,
@@ -158,6 +182,11 @@ package struct PushLedger: ~Copyable {
         _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
         _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout [ProxyAction]
     ) {
+        guard !isPaused(token.provider) else {
+            call.marks.insert(.pushPaused)
+            return began(
+                branch, of: call, userCall, target.id, .providerPaused, app: token.provider.rawValue, now: now)
+        }
         guard old != nil || limits.admits(target.id, for: userCall.caller, now: now.instant) else {
             let isOwn = !limits.device.isUsedUp(target.id, now: now.instant)
             log.warning(
@@ -168,6 +197,7 @@ package struct PushLedger: ~Copyable {
                     .aor: .described(userCall.aor), .device: .described(target.id),
                     .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),
                 ])
+            call.marks.insert(.pushLimited)
             return began(
                 branch, of: call, userCall, target.id, isOwn ? .callerLimit : .deviceLimit,
                 app: token.provider.rawValue,
@@ -182,6 +212,7 @@ package struct PushLedger: ~Copyable {
                 .call(call, branch: branch), code, device: target.id, aor: userCall.aor,
                 record: call.fork.branches[branch].record))
         call.fork.pushAsked(branch, push)
+        call.marks.insert(.pushAsked)
         let badge = unread.asked(code, .call(userCall.ref), by: target.id, at: now.date)
         send(
             PushRequest(
@@ -236,6 +267,8 @@ final class AskedPush {
         case message
         /// Shows whether its provider accepts a token.
         case dryRun(DryRunTicket)
+        /// Shows an operator what the provider says.
+        case test(TestPush)
     }
 
     let purpose: Purpose
@@ -248,6 +281,8 @@ final class AskedPush {
     var isDropped = false
     /// Whether the push was sent to the provider at least once.
     var hasLeft = false
+    /// The push was not sent, because its provider is paused.
+    var isPaused = false
     /// The end push that the phone gets once the provider has accepted this push. It is set if the call ended before.
     var end: EndedCallNotice?
 
@@ -268,17 +303,21 @@ struct PushRates {
     private var notification: SharedRate<DeviceID>
     /// Pushes that one caller may cause, over all devices.
     var caller: RateLimit<Caller>
+    /// Test pushes to tokens, by token.
+    var testedToken: RateLimit<PushToken>
 
     init(_ settings: ProxySettings) {
         device = SharedRate(settings.share(of: settings.call.pushesPerDevice))
         notification = SharedRate(settings.share(of: settings.notificationsPerDevice))
         caller = RateLimit(perMinute: settings.call.pushesPerCaller, capacity: 65_536)
+        testedToken = RateLimit(perMinute: settings.notificationsPerDevice, capacity: 1024)
     }
 
     mutating func changed(_ settings: ProxySettings) {
         device.changed(settings.share(of: settings.call.pushesPerDevice))
         notification.changed(settings.share(of: settings.notificationsPerDevice))
         caller.limit = settings.call.pushesPerCaller
+        testedToken.limit = settings.notificationsPerDevice
     }
 
     /// Whether the device may be woken for one more call of this caller (T11.1, T32.1). An admitted push is counted.

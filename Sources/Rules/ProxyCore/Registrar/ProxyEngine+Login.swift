@@ -50,8 +50,8 @@ extension ProxyEngine {
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict {
-        let verdict = access.digest.check(
-            incoming.request, as: role, realm: access.digest.realm(for: home), owner: owner, on: incoming.flow,
+        let verdict = digest.check(
+            incoming.request, as: role, realm: digest.realm(for: home), owner: owner, on: incoming.flow,
             from: holder(incoming), users: registrar.users, now: now.instant
         ) { name in
             digestWait(incoming, AddressOfRecord(user: name, host: home), now: now)
@@ -83,8 +83,8 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, now: Moment
     ) {
-        let fields = access.digest.challenge(
-            realm: access.digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
+        let fields = digest.challenge(
+            realm: digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
             for: holder(incoming), users: registrar.users, now: now.instant)
         refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
     }

@@ -1,16 +1,12 @@
-import Registration
-
-/// Passwords, limits and refusals: it decides who may use the proxy, and how often.
+/// Limits of sources, refusals and overload: it decides how often somebody may use the proxy.
 struct AccessControl {
-    var digest: DigestAuthenticator
     var sources: SourceLimits
     /// Decides which refusals operators are told about.
     var refusals = Refusals()
     /// Refuses new work under overload.
     var admission: Admission
 
-    init(_ settings: ProxySettings, _ functions: DigestFunctions) {
-        digest = DigestAuthenticator(settings: settings.digest, functions: functions)
+    init(_ settings: ProxySettings) {
         sources = SourceLimits(settings.limits)
         admission = Admission(limit: settings.limits.queueing)
     }

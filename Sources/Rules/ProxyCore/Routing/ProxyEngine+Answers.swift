@@ -161,13 +161,17 @@ extension ProxyEngine {
         guard telling.suppressed != nil || isRecorded && telling.isRecorded else { return }
         let call = call()
         if let suppressed = telling.suppressed {
-            log.notice(
-                method == .invite ? "call refused" : "request refused",
-                [
-                    .aor: .described(call.callee), .caller: .bytes(call.caller), .source: .described(source),
-                    .callID: .bytes(call.callID), .method: .bytes(method.name), .status: .number(Int(status.code)),
-                    .reason: .text(refusal.words), .suppressed: .number(suppressed),
-                ])
+            if method == .invite {
+                tellRefused(call, from: source, status, because: refusal, suppressed: suppressed)
+            } else {
+                log.notice(
+                    "request refused",
+                    [
+                        .aor: .described(call.callee), .caller: .bytes(call.caller), .source: .described(source),
+                        .callID: .bytes(call.callID), .method: .bytes(method.name), .status: .number(Int(status.code)),
+                        .reason: .text(refusal.words), .suppressed: .number(suppressed),
+                    ])
+            }
         }
         guard isRecorded, telling.isRecorded else { return }
         record(.call, call, from: source, status, refusal, share, now: now)
@@ -268,7 +272,7 @@ extension Refusal {
         case .needsTrust, .command, .otherName, .needsDialog: true
         case .foreignDomain, .otherIdentity, .forgedRoute, .unknownUser, .notTrusted, .wrongPassword, .noContact,
             .notSecure, .calleeLimit, .callerLimit, .tooManyCalls, .noRoom, .overload, .upstreamAway, .draining,
-            .wrongLogins, .register:
+            .wrongLogins, .register, .loop, .unfit:
             false
         }
     }
@@ -297,6 +301,8 @@ extension Refusal {
         case .draining: "the daemon is about to end"
         case .wrongLogins: "too many wrong passwords"
         case .register: "not accepted"
+        case .loop: "it came back, or passed too many hops"
+        case .unfit: "it has something that is not supported here"
         }
     }
 }
@@ -325,6 +331,8 @@ extension Counter {
         case .upstreamAway: self = .callUpstreamAway
         case .draining: self = .callDraining
         case .wrongLogins, .register: self = .callWrongLogins
+        case .loop: self = .callLoop
+        case .unfit: self = .callUnfit
         }
     }
 }

@@ -109,7 +109,7 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ next: RouteSet.Next, to upstream: NextHop, caller: Caller, now: Moment
     ) {
         guard Breadth.share(of: incoming.request, among: 1) > 0 else {
-            refuse(incoming, .maxBreadthExceeded, now: now)
+            refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
             return
         }
         guard !network.upstream.health.refuses else {
@@ -180,7 +180,7 @@ extension ProxyEngine {
             return
         }
         guard Breadth.share(of: incoming.request, among: targets.count) > 0 else {
-            self.refuse(incoming, .maxBreadthExceeded, now: now)
+            self.refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
             return
         }
         if incoming.request.method == .invite {
@@ -204,7 +204,7 @@ extension ProxyEngine {
     /// expired lately exists, too.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
-            || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host)) != nil
+            || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
     }
 
     /// Forwards a request other than INVITE to the devices that can be reached now. Sleeping devices do not get the
@@ -286,6 +286,9 @@ extension ProxyEngine {
             incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
             branchKey: sip.transactions.branchKey)
         {
+            if incoming.request.method == .invite {
+                noteRefused(incoming, refusal.status, because: refusal.cause, now: now)
+            }
             refuse(incoming, refusal.status, fields: refusal.fields, now: now)
             return false
         }
@@ -301,5 +304,15 @@ extension ProxyEngine {
     func isQuestionToUs(_ request: SIPRequest) -> Bool {
         guard request.method == .options else { return false }
         return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
+    }
+}
+
+extension RequestValidation.Refusal {
+    /// The reason in the log and in the record of a refused call.
+    fileprivate var cause: PushDelivery.Refusal {
+        switch status {
+        case .tooManyHops, .loopDetected: .loop
+        default: .unfit
+        }
     }
 }

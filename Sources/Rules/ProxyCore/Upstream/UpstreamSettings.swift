@@ -17,11 +17,11 @@ package struct UpstreamCheckSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<UpstreamCheckSettings>] = [
         .duration(
             "interval", in: .zero ... .seconds(3600), \.interval,
-            "How often the daemon sends OPTIONS to the upstream. Any answer counts. While the upstream does not answer, phones' requests get 503 immediately. 0s: never, and phones wait 32 s for a dead upstream."
+            "How often the daemon sends OPTIONS to the upstream. Any response shows that the upstream is alive. While the upstream does not respond, requests of phones get 503 immediately. 0s: the daemon sends no OPTIONS, and a phone waits 32 s for an upstream that is down."
         ),
         .duration(
             "patience", in: .seconds(1) ... .seconds(20), \.patience,
-            "The time limit for the upstream's answer to OPTIONS. Without one it counts as down until it answers any request."
+            "The time limit for the upstream's answer to OPTIONS. If this time passes without an answer, the upstream is down until it answers any request."
         ),
     ]
 }

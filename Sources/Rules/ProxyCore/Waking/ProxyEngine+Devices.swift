@@ -13,6 +13,7 @@ extension ProxyEngine {
     /// contact; `nil` lets the method look it up.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
+        noteReturned(device, now: now)
         for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
         // This contact may belong to a device that was reported over HTTP with its token. No data links the two, so the
         // user's reported devices are released through this contact.
@@ -33,6 +34,7 @@ extension ProxyEngine {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.showedLife(call.fork.branches[branch], by: sign)
             }
+            noteReturned(device, now: now)
             for release in wakes.showedLife(device) {
                 carryOut(release, for: device, of: nil, through: nil, now: now)
             }
@@ -70,9 +72,11 @@ extension ProxyEngine {
         ledger.deviceRemoved(device, of: aor, into: &output.actions)
         if !messages.isEmpty { messagesLose(device, of: aor, now: now) }
         output.counters.count(.bindingRemoved)
+        wakes.records.forget(device)
         for call in wakes.removed(device) {
             guard let branch = call.fork.waitingBranch(of: device) else { continue }
             output.counters.count(.heldDeviceGone)
+            call.marks.insert(.phonesGone)
             ledger.drop(branch, of: call, now: now, into: &output.actions)
             ledger.ended(branch, of: call, cause, now: now, into: &output.actions)
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)

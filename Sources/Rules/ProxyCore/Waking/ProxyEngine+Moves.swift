@@ -29,6 +29,7 @@ extension ProxyEngine {
             let branch = call.fork.branches[index]
             switch branch.state {
             case .waiting:
+                if !branch.hasMoved { call.marks.insert(binding == nil ? .showedLife : .registered) }
                 if branch.device == device { divert(index, of: call, to: nil) }
                 deliver(index, of: call, to: target, now: now)
             case .calling where isOnItsWay(branch, by: target, now: now),
@@ -54,6 +55,7 @@ extension ProxyEngine {
         let left = call.fork.branches[branch].contact
         if let contact {
             call.fork.diverted(branch, to: contact)
+            call.marks.insert(.registered)
             wakes.waits(call, for: contact)
         } else {
             call.fork.deviceCame(branch)
@@ -231,7 +233,11 @@ extension ProxyEngine {
 
     func holdDeadlineReached(_ call: ProxiedRequest, now: Moment) {
         call.deadline = .none
+        if call.fork.isForwardPending { return forwardTimedOut(call, now: now) }
         guard call.fork.isWaiting else { return }
+        call.marks.insert(.timeOver)
+        // The phones are waited for until the forward rings.
+        if call.fork.forwardsNow { return update(call, now: now) { $0.deadlineReached() } }
         output.counters.count(.heldTimedOut)
         if let userCall = call.userCall {
             log.info(
@@ -240,6 +246,7 @@ extension ProxyEngine {
         for branch in call.fork.branches.indices
         where call.fork.branches[branch].isWaiting && !call.fork.branches[branch].hasMoved {
             let isSilent = call.fork.branches[branch].client != nil
+            noteMissed(branch, of: call, now: now)
             ledger.ended(branch, of: call, isSilent ? .noAnswer : .timeOver, now: now, into: &output.actions)
         }
         update(call, now: now) { $0.deadlineReached() }

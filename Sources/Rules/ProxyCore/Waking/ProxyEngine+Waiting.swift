@@ -132,6 +132,7 @@ extension ProxyEngine {
     func deliver(_ branch: Int, of call: ProxiedRequest, to target: ForkTarget, now: Moment) {
         if let request = call.dialogRequest { return deliver(request, of: call, to: target, now: now) }
         guard let userCall = call.userCall, let incoming = revive(call) else { return }
+        withdrawForward(of: call, now: now)
         ledger.drop(branch, of: call, now: now, into: &output.actions)
         let isFirst = !call.fork.branches[branch].hasMoved
         if isFirst {
@@ -202,6 +203,7 @@ extension ProxyEngine {
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
             ])
+        call.marks.insert(.heldAgain)
         armHold(of: call, now: now)
         watch(target)
         let branch = call.fork.branches[index]

@@ -9,6 +9,8 @@ import Timekeeping
 /// device is there, the desk returns ``Release`` values in a fixed order, and the engine carries them out. The desk also
 /// knows the flow on which a sign of life counts as the device's own.
 struct WakeDesk: ~Copyable {
+    /// How long phones took to come back after former pushes.
+    var records = WakeRecords()
     /// Something that may go on, since its device is there.
     enum Release {
         /// A call of an earlier run. The device has made the call and gets its responses.

@@ -41,11 +41,13 @@ extension FeedbackSettings {
 /// One app at Apple, in one environment.
 package final class APNsApp: PushAppRules {
     package let settings: APNsSettings
+    let provider: PushProvider
     private let requests: APNsRequest
     package let baseURL: String?
 
     init(_ settings: APNsSettings, _ provider: PushProvider) {
         self.settings = settings
+        self.provider = provider
         requests = APNsRequest(settings, provider)
         baseURL = settings.url(of: provider)
     }
@@ -58,7 +60,8 @@ package final class APNsApp: PushAppRules {
 
     package var connection: PushConnectionSettings {
         PushConnectionSettings(
-            authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile)
+            authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile,
+            proxy: settings.proxy)
     }
 
     package var limits: ProviderLimits { settings.limits }

@@ -48,6 +48,7 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var sandboxEndpoint: String?
     package var caFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
     package var feedback = FeedbackSettings()
     package var apps: [String: APNsSettings] = [:]
@@ -57,54 +58,61 @@ package struct APNsSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<APNsSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Apple devices. If false, their contacts are ordinary ones and expire."),
+            "Send pushes to Apple devices. If false, registrar.unsupported-push decides about contacts with pn-provider=apns or apns.dev."
+        ),
         .choice(
             "environment", \.environment,
-            "The environment of tokens with pn-provider=apns: production, or sandbox for builds from Xcode. Tokens with pn-provider=apns.dev always belong to the sandbox."
+            "Apple's environment for tokens with pn-provider=apns: production, or sandbox for builds from Xcode. Tokens with pn-provider=apns.dev always belong to the sandbox."
         ),
         .list(
             "topics", \.topics, example: "[com.example.phone]",
-            "The app's bundle identifiers, without .voip. A device must name one of them in pn-param, or gets 555; with one app and one identifier it may omit it. Empty: the identifier in pn-param is used."
+            "The app's bundle identifiers, without .voip. A device must name one of these identifiers in pn-param, or gets 555. With one app and one identifier the device may omit pn-param. Empty: any identifier in pn-param is accepted."
         ),
         .choice(
             "token-service", \.tokenService,
-            "The kind of a token if the device does not name it: remote, or voip for PushKit tokens."),
+            "The kind of a push token if pn-param does not name it: remote, or voip for PushKit tokens."),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip)."),
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them."
+        ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
+            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told. Default: invite-cancel for VoIP tokens and the payload linphone, else none."
         ),
         .choice(
             "remote-push-type", \.remotePushType,
-            "The type of pushes to remote tokens: alert, or background, which wakes the app without showing anything and is throttled by Apple."
+            "The push type (apns-push-type) of pushes for calls and missed calls to a device's remote token. alert: iOS shows a notification. background: iOS wakes the app and shows nothing; Apple delivers only a few such pushes an hour."
         ),
         .choice(
             "badge-type", \.badgeType, "The form of the badge: string as in ECSS-10, or number as iOS expects."),
-        .string("team-id", \.teamID, example: "DEF123GHIJ", "The team identifier, ten characters."),
-        .string("key-id", \.keyID, example: "ABC123DEFG", "The identifier of the signing key, ten characters."),
+        .string("team-id", \.teamID, example: "DEF123GHIJ", "The team identifier, ten characters.").taken(.atOnce),
+        .string("key-id", \.keyID, example: "ABC123DEFG", "The identifier of the signing key, ten characters.").taken(
+            .atOnce),
         .path(
             "key-file", \.keyFile, example: "/etc/sippushd/AuthKey_ABC123DEFG.p8",
-            "The signing key from Apple, a .p8 file. It is valid for all apps of the team."),
+            "The signing key from Apple, a .p8 file. It is valid for all apps of the team."
+        ).taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "The app's push certificate, PEM, instead of a signing key."),
+            "The app's push certificate, PEM, instead of a signing key."
+        ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem", "The certificate's private key, PEM."
-        ),
+        ).taken(.atOnce),
         .string(
             "endpoint", \.endpoint, example: "https://127.0.0.1:8443",
-            "A server to use instead of the environment's, for tests."),
+            "The URL of a server to use instead of Apple's server for the environment, for tests."),
         .string(
             "sandbox-endpoint", \.sandboxEndpoint, example: "https://127.0.0.1:8443",
             "A server for tokens of apns.dev. Default: endpoint."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+            .taken(.atOnce),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Apple, for each app."),
         .group("feedback", \.feedback, "Apple's feedback service, or a compatible server."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["topics", "key-id", "key-file", "payload"],
-            "Further apps, for devices whose pn-param names one of their topics. Each inherits the settings above; set only the differences."
+            "Further apps. An app is used for devices whose pn-param names one of its topics. Each app inherits the settings of push.apns; set only the settings that differ."
         ),
     ]
 

@@ -34,7 +34,9 @@ package final class AcrobitsApp: PushAppRules {
     }
 
     package var baseURL: String? { settings.baseURL }
-    package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
+    package var connection: PushConnectionSettings {
+        PushConnectionSettings(authorityFile: settings.caFile, proxy: settings.proxy)
+    }
     package var limits: ProviderLimits { settings.limits }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }
 

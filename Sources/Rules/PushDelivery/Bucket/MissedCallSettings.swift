@@ -19,7 +19,7 @@ package struct MissedCallSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<MissedCallSettings>] = [
         .value(
             "after-late-invite", \.afterLateInvite, .choice, example: "none",
-            "Whether the list of missed calls contains a call whose INVITE and CANCEL were sent after its end (see after-end). list: yes, and the list is sent immediately. none: not if the phone answered that INVITE; the list waits two seconds for the answer. Default: none for the payload linphone and for Acrobits, whose apps add such a call to their own list; list for all others. Apps with the payload ecss10 always get the list."
+            "Whether the list of missed calls contains a call that the phone has already shown, because the daemon sent INVITE and CANCEL after the call's end (see after-end). list: the list contains the call and is sent immediately. none: the daemon waits up to two seconds for the phone's response to the INVITE; with a response, the list leaves out the call. Default: none for the payload linphone and for Acrobits, whose apps add such a call to their own list; list for all others. Apps with the payload ecss10 always get the list."
         )
     ]
 }
@@ -30,7 +30,7 @@ extension PayloadProfile {
     /// that is never reported.
     func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite {
         switch self {
-        case .ecss10: .list
+        case .ecss10, .ecss10Extended: .list
         case .tenDarts: wish ?? .list
         case .linphone: wish ?? .none
         }

@@ -23,6 +23,8 @@ package struct PushAppReport: Hashable, Sendable {
     /// Why the provider last refused our credentials, or why no connection was possible, until the next accepted push.
     package private(set) var refusal: String?
     package private(set) var refusedAt: UnixTime?
+    /// When the provider last accepted a push.
+    package private(set) var acceptedAt: UnixTime?
     package var queued = 0
     package var inFlight = 0
     /// Whether requests are sent, because the breaker is closed, see ``PushQueue``.
@@ -38,6 +40,7 @@ package struct PushAppReport: Hashable, Sendable {
         switch outcome {
         case .accepted, .acceptedWithNewToken:
             accepted += 1
+            acceptedAt = date
             refusal = nil
             refusedAt = nil
             return

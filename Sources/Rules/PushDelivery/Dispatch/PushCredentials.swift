@@ -56,8 +56,9 @@ package struct PushCredentials: Sendable {
     }
 
     /// The source of each app's credential, by the app's place in the directory.
-    private let sources: [Source]
-    private var made: [Made]
+    private var sources: [Source]
+    /// The made credentials by their numbers. A number is never used for another credential.
+    private var made: [Int: Made]
 
     private static let appleLife: Duration = .seconds(40 * 60)
     package static let webPushLife: Duration = .seconds(12 * 3600)
@@ -70,11 +71,24 @@ package struct PushCredentials: Sendable {
     ///   - sources: the source of each app's credential, by the app's place in the directory.
     ///   - kinds: the kinds of the made credentials, by their numbers.
     package init(_ sources: [Source] = [], kinds: [Kind] = []) {
+        self.init(sources, kinds: Dictionary(uniqueKeysWithValues: zip(kinds.indices, kinds)))
+    }
+
+    package init(_ sources: [Source], kinds: [Int: Kind]) {
         self.sources = sources
-        made = kinds.map { kind in
+        made = kinds.mapValues { kind in
             Made(kind: kind, cache: CredentialCache(renewedBeforeEnd: kind == .google ? .seconds(300) : .zero))
         }
     }
+
+    /// Takes other sources. Credentials whose numbers stay are kept, and the others are forgotten.
+    mutating func changed(to other: PushCredentials) {
+        sources = other.sources
+        made = other.made.merging(made.filter { other.made[$0.key] != nil }) { $1 }
+    }
+
+    /// Whether a credential of this number can still be made.
+    func has(_ number: Int) -> Bool { made[number] != nil }
 
     /// The credential for an app's request to a server.
     mutating func wanted(by app: PushApp.ID, at origin: String?, now: Moment) -> Answer {
@@ -83,7 +97,8 @@ package struct PushCredentials: Sendable {
         case .none: return .ready(nil)
         case .fixed(let value): return .ready(value)
         case .made(let number):
-            guard made[number].kind == .webPush else { return shared(number, now: now.instant) }
+            guard let kind = made[number]?.kind else { return .ready(nil) }
+            guard kind == .webPush else { return shared(number, now: now.instant) }
             // Without a server no request will be sent, so no credential is needed.
             return origin.map { token(number, for: $0, now: now) } ?? .ready(nil)
         }
@@ -91,52 +106,55 @@ package struct PushCredentials: Sendable {
 
     private mutating func shared(_ number: Int, now: Instant) -> Answer {
         let order = Order(number: number, origin: nil)
-        switch made[number].cache.wanted(now: now) {
+        guard let want = made[number]?.cache.wanted(now: now) else { return .ready(nil) }
+        switch want {
         case .use(let value): return .ready(value)
         case .useAndMake(let value): return .ready(value, renewal: order)
         case .make: return .later(order, isNew: true)
         case .wait: return .later(order, isNew: false)
-        case .giveUp(let outcome): return .none(outcome, problem: made[number].problem)
+        case .giveUp(let outcome): return .none(outcome, problem: made[number]?.problem)
         }
     }
 
     private mutating func token(_ number: Int, for origin: String, now: Moment) -> Answer {
         // Services check the token by their clocks. Our own clock may have been set since the token was made.
-        if let token = made[number].tokens[origin], now.instant < token.end,
+        if let token = made[number]?.tokens[origin], now.instant < token.end,
             (Duration.zero...Self.webPushLife).contains(now.date - token.madeAt)
         {
             return .ready(token.value)
         }
         return .later(
-            Order(number: number, origin: origin), isNew: made[number].ordered.insert(origin).inserted)
+            Order(number: number, origin: origin), isNew: made[number]?.ordered.insert(origin).inserted == true)
     }
 
     /// The credential was made. `life` is its lifetime, if the issuer reported it.
     mutating func made(_ order: Order, _ value: String, life: Duration?, now: Moment) {
-        guard made.indices.contains(order.number) else { return }
-        made[order.number].problem = nil
+        guard var credential = made[order.number] else { return }
+        defer { made[order.number] = credential }
+        credential.problem = nil
         guard let origin = order.origin else {
-            return made[order.number].cache.made(value, life: life ?? Self.appleLife, now: now.instant)
+            return credential.cache.made(value, life: life ?? Self.appleLife, now: now.instant)
         }
-        made[order.number].ordered.remove(origin)
-        if made[order.number].tokens.count >= Self.originLimit { made[order.number].tokens = [:] }
-        made[order.number].tokens[origin] = OriginToken(
+        credential.ordered.remove(origin)
+        if credential.tokens.count >= Self.originLimit { credential.tokens = [:] }
+        credential.tokens[origin] = OriginToken(
             value: value, madeAt: now.date, end: now.instant + Self.webPushLife)
     }
 
     /// The credential could not be made.
     mutating func failed(_ order: Order, _ outcome: PushOutcome, problem: String?, now: Instant) {
-        guard made.indices.contains(order.number) else { return }
-        if let problem { made[order.number].problem = problem }
+        guard let kind = made[order.number]?.kind else { return }
+        if let problem { made[order.number]?.problem = problem }
         if let origin = order.origin {
-            made[order.number].ordered.remove(origin)
+            made[order.number]?.ordered.remove(origin)
         } else {
-            made[order.number].cache.failed(outcome, pause: pause(after: outcome, order.number), now: now)
+            let pause = pause(after: outcome, kind)
+            made[order.number]?.cache.failed(outcome, pause: pause, now: now)
         }
     }
 
-    private func pause(after outcome: PushOutcome, _ number: Int) -> Duration {
-        if made[number].kind == .google, case .credentialsRefused = outcome { return Self.refusedPause }
+    private func pause(after outcome: PushOutcome, _ kind: Kind) -> Duration {
+        if kind == .google, case .credentialsRefused = outcome { return Self.refusedPause }
         return Self.pause
     }
 
@@ -145,7 +163,7 @@ package struct PushCredentials: Sendable {
         guard let value, sources.indices.contains(app.index), case .made(let number) = sources[app.index] else {
             return
         }
-        made[number].cache.refused(value, now: now)
+        made[number]?.cache.refused(value, now: now)
     }
 
     // MARK: Ahead of time
@@ -153,7 +171,7 @@ package struct PushCredentials: Sendable {
     /// When to fetch the next credential from a token service, so that no push has to wait for it.
     var nextRenewal: Instant? {
         var next: Instant?
-        for credential in made where credential.kind == .google {
+        for credential in made.values where credential.kind == .google {
             if let renewal = credential.cache.nextRenewal { next = min(next ?? renewal, renewal) }
         }
         return next
@@ -162,11 +180,11 @@ package struct PushCredentials: Sendable {
     /// The credentials to fetch now.
     mutating func renewals(now: Instant) -> [Order] {
         var orders: [Order] = []
-        for number in made.indices where made[number].kind == .google {
-            guard let renewal = made[number].cache.nextRenewal, renewal <= now else { continue }
-            switch made[number].cache.wanted(now: now) {
+        for number in made.keys.sorted() where made[number]?.kind == .google {
+            guard let renewal = made[number]?.cache.nextRenewal, renewal <= now else { continue }
+            switch made[number]?.cache.wanted(now: now) {
             case .make, .useAndMake: orders.append(Order(number: number, origin: nil))
-            case .use, .wait, .giveUp: break
+            case .use, .wait, .giveUp, nil: break
             }
         }
         return orders

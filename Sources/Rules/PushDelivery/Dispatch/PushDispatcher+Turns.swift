@@ -3,6 +3,7 @@ import Timekeeping
 /// The order of pushes: the gate and the queue of each server, and the credential that a push needs before it is sent.
 extension PushDispatcher {
     func enqueue(_ entry: Entry, now: Moment) {
+        guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
         if entry.isNotification {
             guard entry.server.gate.arrived(entry.request.id) else { return }
             entry.isInGate = true
@@ -25,6 +26,7 @@ extension PushDispatcher {
     /// The queue released the push, which now needs its credential.
     private func begin(_ entry: Entry, now: Moment) {
         entry.hasPlace = true
+        guard !paused.contains(entry.server.app.provider) else { return stop(entry, now: now) }
         switch credentials.wanted(by: entry.server.app.id, at: entry.origin, now: now) {
         case .ready(let value, let renewal):
             if let renewal { actions.append(.makeCredential(renewal)) }
@@ -108,6 +110,13 @@ extension PushDispatcher {
     func credentialFailed(_ order: PushCredentials.Order, _ outcome: PushOutcome, problem: String?, now: Moment) {
         credentials.failed(order, outcome, problem: problem, now: now.instant)
         for entry in takeWaiting(for: order) { giveUp(entry, outcome, problem: problem, now: now) }
+    }
+
+    /// Pushes whose credential will not be made any more ask for another one.
+    func askAgain(now: Moment) {
+        let lost = withoutCredential.filter { !credentials.has($0.order.number) && $0.entry.hasPlace }
+        withoutCredential.removeAll { !credentials.has($0.order.number) }
+        for (entry, _) in lost { begin(entry, now: now) }
     }
 
     private func takeWaiting(for order: PushCredentials.Order) -> [Entry] {

@@ -103,6 +103,8 @@ package final class PushDispatcher {
     var withoutCredential: [(entry: Entry, order: PushCredentials.Order)] = []
     var pauses = DeadlineQueue<PushID>()
     private var keepsCredentials = false
+    /// Providers to which nothing is sent now.
+    package internal(set) var paused: Set<PushProvider> = []
     /// Outcomes that are not fetched yet.
     var settled: [(id: PushID, outcome: PushOutcome)] = []
     private var firstSettled = 0
@@ -144,7 +146,7 @@ package final class PushDispatcher {
 
     package var hasOutcomes: Bool { firstSettled < settled.count }
 
-    private func lookForDeadline() {
+    func lookForDeadline() {
         var deadline = servers.nextProbe
         if let pause = pauses.nextDeadline { deadline = min(deadline, pause) }
         if keepsCredentials, let renewal = credentials.nextRenewal { deadline = min(deadline, renewal) }
@@ -174,6 +176,14 @@ package final class PushDispatcher {
         lookForDeadline()
     }
 
+    /// The keys that make credentials have changed. Pushes that wait for a credential of a former key wait for the new one.
+    package func credentialsChanged(_ changed: PushCredentials, now: Moment) {
+        credentials.changed(to: changed)
+        askAgain(now: now)
+        renewCredentials(now: now)
+        lookForDeadline()
+    }
+
     package func happened(_ event: Event, now: Moment) {
         switch event {
         case .answered(let transmission, let answer, let time): answered(transmission, answer, after: time, now: now)
@@ -197,6 +207,7 @@ package final class PushDispatcher {
             journal.figures.count(.pushWithoutApp)
             return refuse(request, .noApp)
         }
+        guard !paused.contains(request.token.provider) else { return refuse(request, .paused) }
         guard request.isNotification ? notificationRoom > 0 : entries.count - notifications < servers.limit else {
             servers.server(of: app).standing.report.count(.retry(after: nil), at: now.date)
             return refuse(request, .queueFull)
@@ -215,7 +226,7 @@ package final class PushDispatcher {
         enqueue(entry, now: now)
     }
 
-    private func refuse(_ request: PushRequest, _ refusal: PushRefusal) {
+    func refuse(_ request: PushRequest, _ refusal: PushRefusal) {
         tell(request.id, .refused(refusal))
         tell(request.id, .finished(.retry(after: nil)))
         settled.append((request.id, .retry(after: nil)))

@@ -8,7 +8,7 @@ final class FCMLegacyRequest: Sendable {
 
     init(_ settings: FCMSettings) {
         url = "\(settings.baseURL)/fcm/send"
-        profile = settings.payload
+        profile = settings.profile
     }
 
     func make(_ context: PayloadContext) -> PushRendering {

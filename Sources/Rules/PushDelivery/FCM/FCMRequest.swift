@@ -13,7 +13,7 @@ final class FCMRequest: Sendable {
 
     init(_ settings: FCMSettings) {
         url = settings.projectID.map { "\(settings.baseURL)/v1/projects/\($0)/messages:send" }
-        profile = settings.payload
+        profile = settings.profile
     }
 
     /// An empty body with the capacity for a push of the usual length.

@@ -62,14 +62,16 @@ package final class FCMApp: PushAppRules {
     }
 
     package var baseURL: String? { settings.baseURL }
-    package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
+    package var connection: PushConnectionSettings {
+        PushConnectionSettings(authorityFile: settings.caFile, proxy: settings.proxy)
+    }
     package var limits: ProviderLimits { settings.limits }
-    package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
+    package var asksForDeviceCode: Bool { settings.profile == .tenDarts }
 
     /// By default Linphone gets INVITE and CANCEL, because Flexisip sends both.
     package func afterEnd(of token: PushToken) -> AfterEnd {
-        settings.afterEnd ?? (settings.payload == .linphone ? .inviteCancel : .none)
+        settings.afterEnd ?? (settings.profile == .linphone ? .inviteCancel : .none)
     }
 
-    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { settings.payload.afterLateInvite(wish) }
+    package func afterLateInvite(_ wish: AfterLateInvite?) -> AfterLateInvite { settings.profile.afterLateInvite(wish) }
 }

@@ -13,7 +13,7 @@ package enum FCMBodyFormat: String, Hashable, Sendable, CaseIterable {
 package struct FCMSettings: SettingsGroup, Equatable {
     package var enabled = false
     package var bodyFormat = FCMBodyFormat.v1
-    package var payload = PayloadProfile.ecss10
+    package var payload: PayloadProfile?
     package var afterEnd: AfterEnd?
     package var params: [String] = []
     package var serviceAccountFile: String?
@@ -22,6 +22,7 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package var endpoint: String?
     package var tokenEndpoint: String?
     package var caFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
     package var apps: [String: FCMSettings] = [:]
 
@@ -30,38 +31,43 @@ package struct FCMSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<FCMSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to Firebase devices. If false, their contacts are ordinary ones and expire."),
+            "Send pushes to Firebase devices. If false, registrar.unsupported-push decides about contacts with pn-provider=fcm."
+        ),
         .choice(
             "body-format", \.bodyFormat,
             "The interface to use: v1, or legacy for gateways that accept the legacy messages of ECSS-10."),
-        .choice(
-            "payload", \.payload,
-            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip)."),
+        .value(
+            "payload", \.payload, .choice, example: "ecss10",
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them. Default: ecss10.extended, which says who calls; for legacy, ecss10."
+        ),
         .value(
             "after-end", \.afterEnd, .choice, example: "invite-cancel",
-            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing. Default: invite-cancel for the payload linphone, else none."
+            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told. Default: invite-cancel for the payload linphone, else none."
         ),
         .list(
             "params", \.params, example: "[my-project, \"123456789012\"]",
-            "The values of pn-param for this app besides the project's id: its number, or any other value that the app sends. If the list is not empty, or further apps are configured, other values get 555."
+            "The values of pn-param for this app besides the project's id: the project's number, or another value that the app sends. If params is not empty, or further apps are configured, a REGISTER with another value gets 555."
         ),
         .path(
             "service-account-file", \.serviceAccountFile, example: "/etc/sippushd/firebase.json",
-            "The service account's JSON file from Google; required for v1."),
+            "The service account's JSON file from Google; required for v1."
+        ).taken(.atOnce),
         .string(
             "project-id", \.projectID, example: "my-project", "The project, if it is not the service account's own."),
-        .secret("server-key", \.serverKey, "The server key, for legacy."),
+        .secret("server-key", \.serverKey, "The server key, for legacy.").taken(.atOnce),
         .string(
             "endpoint", \.endpoint, example: "http://127.0.0.1:8080",
-            "A server to use instead of https://fcm.googleapis.com, for gateways and tests."),
+            "The URL of a server to use instead of https://fcm.googleapis.com, for gateways and tests."),
         .string(
             "token-endpoint", \.tokenEndpoint, example: "http://127.0.0.1:8080/token",
             "The URL for access tokens. Default: the URL in the service account."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM.")
+            .taken(.atOnce),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to Firebase, for each app."),
         .variants(
             "apps", \.apps, exampleName: "second", exampleKeys: ["params", "service-account-file", "payload"],
-            "Further apps, for devices whose pn-param is their project's id or one of their params. Each inherits the settings above; set only the differences."
+            "Further apps. An app is used for devices whose pn-param is its project's id or one of its params. Each app inherits the settings of push.fcm; set only the settings that differ."
         ),
     ]
 
@@ -69,6 +75,9 @@ package struct FCMSettings: SettingsGroup, Equatable {
         guard enabled, bodyFormat == .v1, serviceAccountFile == nil else { return [] }
         return [SettingComplaint("expected service-account-file, since fcm is enabled with v1", key: "enabled")]
     }
+
+    /// The payload format. By default a push says who calls, except over the old interface, which ECSS-10 defines.
+    package var profile: PayloadProfile { payload ?? (bodyFormat == .v1 ? .ecss10Extended : .ecss10) }
 
     /// The server's URL, without a slash at its end.
     package var baseURL: String { (endpoint ?? "https://fcm.googleapis.com").withoutTrailingSlash }

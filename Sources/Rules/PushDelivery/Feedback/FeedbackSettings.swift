@@ -46,17 +46,22 @@ package struct FeedbackSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<FeedbackSettings>] = [
         .value(
             "endpoint", \.endpoint, hostAndPort, example: "feedback.example.net:2196",
-            "The server that lists dead tokens. Without it, no server is asked. Apple switched its own off in 2021."),
+            "The server that lists dead tokens. Without endpoint, the daemon asks no server. Apple switched its own server off in 2021."
+        ),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/apns-cert.pem",
-            "The client certificate, PEM. Default: the certificate of apns."),
+            "The client certificate, PEM. Default: the certificate of apns."
+        ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/apns-key.pem",
-            "The certificate's private key, PEM. Default: the key of apns."),
+            "The certificate's private key, PEM. Default: the key of apns."
+        ).taken(.atOnce),
         .path(
-            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+            "ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."
+        ).taken(.atOnce),
         .duration(
-            "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval, "How often the server is asked."),
+            "interval", in: .seconds(60) ... .seconds(30 * 86_400), \.interval,
+            "How often the daemon asks the server for dead tokens."),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -8,7 +8,7 @@ package enum HTTPPushField: String, Hashable, Sendable, CaseIterable {
     case callID = "call-id"
     case caller
     case displayName = "display-name"
-    case date, badge, ttl
+    case date, sent, badge, ttl
     case pushID = "push-id"
     case calls
     case title, message, image
@@ -62,12 +62,13 @@ struct HTTPPushValues {
         case .destinationType: return notification?.destinationType ?? .empty
         case .destinationCode: return notification?.destinationContent ?? .empty
         case .custom: return ByteString(custom)
-        case .date, .badge, .ttl: return .empty
+        case .date, .sent, .badge, .ttl: return .empty
         }
     }
 
     func number(_ field: HTTPPushField) -> Int64? {
         switch field {
+        case .sent: context.now.seconds
         case .date: call?.receivedAt.seconds ?? context.now.seconds
         case .badge: Int64(context.push.badge)
         case .ttl:

@@ -35,6 +35,7 @@ package final class HTTPPushApp: PushAppRules {
     package var connection: PushConnectionSettings {
         PushConnectionSettings(
             authorityFile: settings.caFile, certificateFile: settings.certFile, keyFile: settings.certKeyFile,
+            proxy: settings.proxy,
             secrets: [settings.secret, settings.previousSecret].compactMap(\.self))
     }
 

@@ -10,10 +10,11 @@ package struct HTTPPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<HTTPPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to devices of these apps. If false, their contacts are ordinary ones and expire."),
+            "Send pushes to devices of the apps in push.http.apps. If false, registrar.unsupported-push decides about contacts with pn-provider=http."
+        ),
         .named(
             "apps", \.apps, exampleName: "my-gateway",
-            "The apps, by the name that their devices send as pn-param. A device with another name gets the answer for an unknown provider."
+            "The apps, by the name that their devices send as pn-param. A REGISTER with another name gets the answer for an unknown provider."
         ),
     ]
 
@@ -44,6 +45,7 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
     package var caFile: String?
     package var certFile: String?
     package var certKeyFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
 
     package init() {}
@@ -61,34 +63,39 @@ package struct HTTPPushAppSettings: SettingsGroup, Equatable {
         .value(
             "body", \.body, bodyType,
             example:
-                "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"at\": \"{{date}}\"}'",
-            "JSON whose strings may contain fields. A string that is only {{date}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it, requests have no body."
+                "'{\"to\": \"{{token}}\", \"kind\": \"{{type}}\", \"from\": \"{{caller}}\", \"call\": \"{{call-id}}\", \"sent\": \"{{sent}}\", \"ttl\": \"{{ttl}}\"}'",
+            "JSON whose strings may contain fields. A string that is only {{date}}, {{sent}}, {{badge}} or {{ttl}} becomes a number, {{calls}} an array, {{custom}} an object. Without it, requests have no body."
         ),
         .secret(
             "secret", \.secret,
             "The key that signs requests. The header is sippushd-signature: t=SECONDS,v1=HEX with the Unix time and the HMAC-SHA256 of that time, a full stop and the body."
-        ),
+        ).taken(.atOnce),
         .secret(
             "previous-secret", \.previousSecret,
-            "The previous key. It adds a second v1. Set it until the receiver has the new secret."),
+            "The previous key. It adds a second v1. Set it until the receiver has the new secret."
+        ).taken(.atOnce),
         .list(
             "accepted-status", of: statusType, \.acceptedStatus, example: "[200, 202]",
-            "The statuses that mean success. Empty: 200 to 299."),
+            "The HTTP statuses by which the server says that it accepted the push. Empty: 200 to 299."),
         .list(
             "dead-status", of: statusType, \.deadStatus,
-            "The statuses that mean that the app is gone from the device. 404 counts only after an accepted push, because a wrong url gets 404 as well."
+            "The HTTP statuses by which the server says that the app is gone from the device. The daemon ignores 404 until a push was accepted, because a wrong url gets 404 as well."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing."
+            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told."
         ),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM."),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for that server, PEM.")
+            .taken(.atOnce),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/client-cert.pem",
-            "The client certificate for that server, PEM."),
+            "The client certificate for that server, PEM."
+        ).taken(.atOnce),
         .path(
             "cert-key-file", \.certKeyFile, example: "/etc/sippushd/client-key.pem",
-            "The certificate's private key, PEM."),
+            "The certificate's private key, PEM."
+        ).taken(.atOnce),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to that server."),
     ]
 

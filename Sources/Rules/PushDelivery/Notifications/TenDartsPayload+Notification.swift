@@ -21,7 +21,7 @@ extension TenDartsPayload {
                 PayloadField("badge", Int64(context.push.badge)),
             ]
             return fields + destination(notification) + image(notification) + flags(notification)
-                + custom(notification, device)
+                + custom(notification, context, device)
         }
     }
 
@@ -30,7 +30,10 @@ extension TenDartsPayload {
         guard !notification.isSilent else {
             var body: [UInt8] = []
             body.append("{\"aps\":{\"content-available\":1},")
-            ([id] + destination(notification) + flags(notification)).append(membersTo: &body)
+            var members = [id] + destination(notification) + flags(notification)
+            // The code of the device is not in silent pushes for Apple.
+            if notification.endedCall != nil { members += custom(notification, context, nil) }
+            members.append(membersTo: &body)
             body.append("}")
             return body
         }
@@ -52,7 +55,7 @@ extension TenDartsPayload {
             body.append("},")
             var members = [id, PayloadField("title", notification.title, atMost: limits.title)]
             members += destination(notification) + image(notification) + flags(notification)
-            (members + custom(notification, device)).append(membersTo: &body)
+            (members + custom(notification, context, device)).append(membersTo: &body)
             body.append("}")
             return body
         }
@@ -68,7 +71,10 @@ extension TenDartsPayload {
     }
 
     /// The sender's object for the app, with the code of the device added unless the object has its own `device`.
-    private static func custom(_ notification: PushNotification, _ device: ByteString?) -> [PayloadField] {
+    private static func custom(
+        _ notification: PushNotification, _ context: PayloadContext, _ device: ByteString?
+    ) -> [PayloadField] {
+        if notification.endedCall != nil { return [PayloadField("ctm", json: tie(context, device: device))] }
         guard let device, notification.custom?.namesDevice != true else { return notification.customField }
         var json: [UInt8] = notification.custom.map { Array($0.json.dropLast()) } ?? Array("{".utf8)
         if json.count > 1 { json.append(",") }

@@ -20,7 +20,10 @@ enum ECSS10Payload {
         }
     }
 
-    static func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {
+    static func apple(
+        _ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int,
+        numberLimit: Int = Self.numberLimit, nameLimit: Int = Self.nameLimit
+    ) -> [UInt8] {
         if case .notification(let notification) = context.push.message {
             return apple(notification, context, badge: badge, room: room)
         }
@@ -37,7 +40,7 @@ enum ECSS10Payload {
         switch context.push.message {
         case .incomingCall(let call):
             badge.append(to: &body)
-            append(call, to: &body)
+            append(call, numberLimit, nameLimit, to: &body)
         case .missedCalls(let calls):
             body.append("\"type\":\"missed_calls\",\"date\":")
             body.append(decimal: context.now.seconds)
@@ -53,7 +56,9 @@ enum ECSS10Payload {
         return body
     }
 
-    private static func append(_ call: IncomingCall, to body: inout [UInt8]) {
+    private static func append(
+        _ call: IncomingCall, _ numberLimit: Int, _ nameLimit: Int, to body: inout [UInt8]
+    ) {
         body.append(",\"type\":\"invite\",\"date\":")
         body.append(decimal: call.receivedAt.seconds)
         body.append(",\"number\":")

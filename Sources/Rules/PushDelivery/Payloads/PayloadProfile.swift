@@ -5,6 +5,8 @@ import Timekeeping
 package enum PayloadProfile: String, Hashable, Sendable, CaseIterable {
     /// The messages of ECSS-10 (R12, R13, R24, R25).
     case ecss10
+    /// The same, and for calls who calls, the Call-ID of the INVITE, and when the push was sent.
+    case ecss10Extended = "ecss10.extended"
     /// The messages of the 10darts platform: a code, a text to show, and a destination in the app.
     case tenDarts = "10d"
     /// The messages of Flexisip for Linphone.
@@ -51,6 +53,7 @@ extension PayloadProfile {
     func fields(_ context: PayloadContext, room: Int) -> [PayloadField] {
         switch self {
         case .ecss10: ECSS10Payload.fields(context, room: room)
+        case .ecss10Extended: ECSS10Payload.extendedFields(context, room: room)
         case .tenDarts: TenDartsPayload.fields(context, room: room)
         case .linphone: LinphonePayload.fields(context, room: room)
         }
@@ -67,6 +70,7 @@ extension PayloadProfile {
     func apple(_ context: PayloadContext, _ type: ApplePushType, badge: BadgeType, room: Int) -> [UInt8] {
         switch self {
         case .ecss10: ECSS10Payload.apple(context, type, badge: badge, room: room)
+        case .ecss10Extended: ECSS10Payload.extendedApple(context, type, badge: badge, room: room)
         case .tenDarts: TenDartsPayload.apple(context, type, room: room)
         case .linphone: LinphonePayload.apple(context, type, room: room)
         }

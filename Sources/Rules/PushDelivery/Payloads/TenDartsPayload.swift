@@ -34,6 +34,7 @@ enum TenDartsPayload {
         if type == .background {
             body.append("{\"aps\":{\"content-available\":1},")
             members += destination(context) + flags(confirms: true, isSilent: true)
+            if !context.callTie.isEmpty { members.append(PayloadField("ctm", json: tie(context, device: nil))) }
             members.append(membersTo: &body)
             body.append("}")
             return body
@@ -91,7 +92,7 @@ enum TenDartsPayload {
     }
 
     private static func custom(_ context: PayloadContext, room: Int) -> [UInt8] {
-        let device = device(context)
+        let device = member(context.deviceCode)
         var body: [UInt8] = []
         switch context.push.message {
         case .incomingCall(let call):
@@ -101,6 +102,8 @@ enum TenDartsPayload {
             body.append(jsonString: call.isNameless ? ByteString("anonymous") : call.callerURI, atMost: textLimit)
             body.append(",\"display_name\":")
             body.append(jsonString: call.isNameless ? .empty : call.displayName, atMost: textLimit)
+            body.append(",")
+            context.callTie.append(membersTo: &body)
             body.append(contentsOf: device)
             body.append("}")
         case .missedCalls(let calls):
@@ -115,9 +118,18 @@ enum TenDartsPayload {
         return body
     }
 
-    /// The member with the device's code, with a comma before it. Empty without a code.
-    private static func device(_ context: PayloadContext) -> [UInt8] {
-        guard let code = context.deviceCode else { return [] }
+    /// The object for the app in a push that has only the tie of the call in it.
+    static func tie(_ context: PayloadContext, device: ByteString?) -> [UInt8] {
+        var body = Array("{".utf8)
+        context.callTie.append(membersTo: &body)
+        body.append(contentsOf: member(device))
+        body.append("}")
+        return body
+    }
+
+    /// The device's code as a member after another one, with a comma before it.
+    private static func member(_ deviceCode: ByteString?) -> [UInt8] {
+        guard let code = deviceCode else { return [] }
         var member: [UInt8] = []
         member.append(",\"device\":")
         member.append(jsonString: code)

@@ -21,4 +21,6 @@ package enum PushRefusal: Hashable, Sendable {
     case queueFull
     /// The token belongs to no app of the settings.
     case noApp
+    /// An operator has paused the provider.
+    case paused
 }

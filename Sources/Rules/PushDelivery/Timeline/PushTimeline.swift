@@ -157,6 +157,7 @@ private final class OpenRecord {
         switch refusal {
         case .queueFull: record.answer = .queueFull
         case .noApp: record.answer = .noApp
+        case .paused: record.answer = .paused
         }
     }
 

@@ -45,6 +45,12 @@ package enum Refusal: String, Hashable, Sendable, CaseIterable {
     case draining
     /// Too many wrong passwords came from this source, or for this user.
     case wrongLogins = "wrong-logins"
+    // 440, 482, 483
+    /// The call came back, or passed too many hops.
+    case loop
+    // 400, 416, 420
+    /// Its form, URI scheme or extensions are not supported.
+    case unfit
     /// A REGISTER was refused for another reason, which is in ``TimelineRecord/reason``.
     case register
 }

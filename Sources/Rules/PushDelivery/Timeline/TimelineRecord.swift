@@ -29,6 +29,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case outgoing
         /// A REGISTER. Only a refused one has a record.
         case register
+        /// A contact that ended, because its provider was switched off.
+        case contact
     }
 
     /// Why no push was requested.
@@ -43,6 +45,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case ordinaryContact = "ordinary-contact"
         /// The contact's provider is switched off, so it got the INVITE immediately.
         case providerOff = "provider-off"
+        /// Its provider is paused. The call waited for the phone nevertheless.
+        case providerPaused = "provider-paused"
         /// The phone had just registered, so it got the INVITE immediately.
         case justRegistered = "just-registered"
         /// The phone got too many pushes. The call waited for the phone nevertheless.
@@ -84,6 +88,8 @@ package struct TimelineRecord: Hashable, Sendable {
         case queueFull = "queue-full"
         /// The push was not sent, because the token belongs to no app in the settings.
         case noApp = "no-app"
+        /// It was not sent, because the provider is paused.
+        case paused
     }
 
     /// How the call ended for this phone.
@@ -102,6 +108,12 @@ package struct TimelineRecord: Hashable, Sendable {
         case endedByOperator = "dismissed"
         /// The phone did not register while the call waited.
         case timeOver = "time-over"
+        /// The wait ended sooner, because the phone's former wakes took less time.
+        case boundReached = "bound-reached"
+        /// It was pushed and not waited for, because its last ten accepted pushes woke nobody.
+        case notWaited = "not-waited"
+        /// It did not come in time, and the destination of the forward rang or answered.
+        case forwarded
         case signedOut = "signed-out"
         case tokenDead = "token-dead"
         case providerOff = "provider-off"
@@ -298,7 +310,7 @@ package struct TimelineRecord: Hashable, Sendable {
 }
 
 extension TimelineRecord {
-    mutating func noteAnswer(_ outcome: PushOutcome) {
+    package mutating func noteAnswer(_ outcome: PushOutcome) {
         switch outcome {
         case .accepted(let id):
             answer = .accepted

@@ -12,7 +12,7 @@ package struct TimelineSettings: SettingsGroup, Hashable {
             "max-age", in: .seconds(60) ... .seconds(31_536_000), \.maximumAge, "How long records are kept."),
         .integer(
             "max-records", in: 0...100_000_000, \.maximumRecords,
-            "The maximum number of records, about 350 bytes each. The oldest are deleted first. 0: nothing is recorded."
+            "The maximum number of records, about 350 bytes each. The oldest records are deleted first. 0: the daemon keeps no records."
         ),
     ]
 }

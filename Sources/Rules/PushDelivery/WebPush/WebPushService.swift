@@ -24,7 +24,9 @@ package final class WebPushApp: PushAppRules {
 
     package var baseURL: String? { nil }
     package func origin(of token: PushToken) -> String? { WebPushToken(token, allowedAt: settings.hosts)?.origin }
-    package var connection: PushConnectionSettings { PushConnectionSettings(authorityFile: settings.caFile) }
+    package var connection: PushConnectionSettings {
+        PushConnectionSettings(authorityFile: settings.caFile, proxy: settings.proxy)
+    }
     package var limits: ProviderLimits { settings.limits }
     package var asksForDeviceCode: Bool { settings.payload == .tenDarts }
     package func afterEnd(of token: PushToken) -> AfterEnd { settings.afterEnd }

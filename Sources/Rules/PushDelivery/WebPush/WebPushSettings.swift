@@ -10,6 +10,7 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package var keyFile: String?
     package var contact: String?
     package var caFile: String?
+    package var proxy: PushProxy?
     package var limits = ProviderLimits()
 
     package init() {}
@@ -17,28 +18,31 @@ package struct WebPushSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<WebPushSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Send pushes to devices with a web push subscription. If false, their contacts are ordinary ones and expire."
+            "Send pushes to devices with a web push subscription. If false, registrar.unsupported-push decides about contacts with pn-provider=webpush."
         ),
         .list(
             "hosts", of: WebPushHost.settingType, \.hosts,
-            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. A device with another push service gets the answer for an unknown provider, because its URL would make this daemon send requests to any host."
+            "The allowed push services: host, host:port, or *.suffix for all hosts below a name. A REGISTER with a URL at another host gets the answer for an unknown provider, because otherwise a phone could make this daemon send requests to any host."
         ),
         .choice(
             "payload", \.payload,
-            "The payload format of the app: ecss10, 10d (10darts), or linphone (as sent by Flexisip). Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Other devices are woken without a payload."
+            "The payload format of the app: ecss10, ecss10.extended, 10d (10darts), or linphone (as sent by Flexisip); docs/App-developers.md shows them. Payloads are sent to devices whose pn-param is P256DH.AUTH, the keys of their subscription in base64url. Other devices are woken without a payload."
         ),
         .choice(
             "after-end", \.afterEnd,
-            "The message for a phone that was pushed for a call and registers only after the call's end. invite-cancel: INVITE and CANCEL if it registers within a minute, so that the app can end the call that it shows. push: a push about the end, sent immediately, for apps that support it (docs/Providers.md). none: nothing."
+            "How a phone is told that a call has ended, if it got a push for the call and has not registered. invite-cancel: when the phone registers within a minute, it gets the INVITE and its CANCEL, so that the app can end the call that it shows. push: the phone gets an end push when the call ends, for apps that support end pushes (docs/Providers.md). none: the phone is not told."
         ),
         .path(
             "vapid-key-file", \.keyFile, example: "/etc/sippushd/vapid.pem",
             "The key that signs requests, PEM, on the curve P-256 (RFC 8292). Apps need its public key to subscribe; the answer to a REGISTER has it as +sip.vapid."
-        ),
+        ).taken(.atOnce),
         .value(
             "vapid-contact", \.contact, contactType, example: "mailto:push@example.net",
-            "The contact for push services in case of problems: a mailto: or https: URI."),
-        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM."),
+            "The contact for push services in case of problems: a mailto: or https: URI."
+        ).taken(.atOnce),
+        .path("ca-file", \.caFile, example: "/etc/sippushd/ca.pem", "Certificate authorities for these servers, PEM.")
+            .taken(.atOnce),
+        .proxy(\.proxy),
         .group("limits", \.limits, "Limits of parallel requests to each push service."),
     ]
 

@@ -27,28 +27,28 @@ package struct DigestSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<DigestSettings>] = [
         .string(
             "realm", \.realm, example: "example.org",
-            "The realm that users see in the password dialog. It is part of every stored hash. Default: each domain "
-                + "is its own realm."),
+            "The realm that users see in the password dialog. Every stored password hash contains the realm: set the passwords again after a change. Default: each domain is its own realm."
+        ),
         .list(
             "algorithms", of: .choice, \.algorithms,
-            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. A function is not offered while some user has no hash for it; set the user's password again."
+            "Hash functions to offer, the preferred one first: SHA-512-256, SHA-256, MD5. Leave out MD5 if every phone supports SHA-256. A function is offered only when every user has a hash for it: set the password again for a user without one."
         ),
         .list(
             "old-clients", \.oldClients,
-            "Clients that support only MD5, by the beginning of their User-Agent; \"-\" means clients without one. They are offered only MD5, if it is in algorithms."
+            "Clients that support only MD5, by the beginning of their User-Agent; \"-\" means clients without User-Agent. Their challenges offer only MD5, if MD5 is in algorithms."
         ),
         .duration(
             "nonce-lifetime", in: .seconds(5)...(.seconds(3600)), \.nonceLifetime,
-            "How long a challenge can be answered. A phone that reuses an older one gets a new one with stale=true, "
-                + "which it answers without asking its user."),
+            "How long a phone may use the nonce of a challenge. A phone that uses an older nonce gets a new challenge with stale=true, which the phone answers without asking its user."
+        ),
         .integer(
             "nonce-memory", in: 1024...16_777_216, \.nonceMemory,
-            "How many answered challenges are remembered, so that no answer is accepted twice. When "
-                + "more are answered within their lifetime, the oldest ones become stale early."),
+            "How many answered challenges the daemon remembers, so that no answer is accepted twice. If phones answer more challenges within nonce-lifetime, the oldest ones become stale early."
+        ),
         .bool(
             "allow-missing-qop", \.allowsMissingQop,
-            "Accept answers of old phones that leave out qop and the count. Each challenge is then good for one "
-                + "request."),
+            "Accept answers of old phones that have no qop and no nonce count. Each challenge is then valid for one request."
+        ),
     ]
 
     package func complaints() -> [SettingComplaint] {

@@ -51,7 +51,7 @@ package struct AdminSettings: SettingsGroup, Equatable {
         ),
         .path(
             "cert-file", \.certFile, example: "/etc/sippushd/admin-cert.pem",
-            "The certificate with its chain, PEM. With it, the admin API uses TLS. Read again on SIGHUP."),
+            "The certificate with its chain, PEM. With cert-file, the admin API uses TLS. SIGHUP reads the file again."),
         .path("key-file", \.keyFile, example: "/etc/sippushd/admin-key.pem", "The certificate's private key, PEM."),
     ]
 

@@ -99,7 +99,7 @@ package struct JSONSchema: Hashable, Sendable {
 
     var orNull: JSONSchema { .either(self, .typed("null")) }
 
-    // MARK: Words
+    // MARK: Annotations
 
     package func described(_ text: String) -> JSONSchema {
         noted(JSONSchema([("description", .string(text))]))

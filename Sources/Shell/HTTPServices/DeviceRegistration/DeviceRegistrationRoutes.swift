@@ -146,7 +146,7 @@ final class DeviceRegistrationRoutes: Sendable {
         }
     }
 
-    // MARK: Clean-ups
+    // MARK: Cleanups
 
     private func accept(_ bodies: [CleanupBody], of call: ServiceCall) async throws(ServiceProblem) {
         let good = try await judge(bodies.map(\.credentials), changing: bodies.map(\.user), of: call)

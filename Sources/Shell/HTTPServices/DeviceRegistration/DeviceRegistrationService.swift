@@ -59,6 +59,9 @@ final class DeviceRegistrationService {
     func prune() { queue.prune() }
 
     func close() { webhooks.close() }
+
+    /// Reads the certificate authorities of webhooks again.
+    func reloadCertificates() { webhooks.readAuthority() }
 }
 
 extension DeviceDirectory {

@@ -27,15 +27,15 @@ package struct DeviceRegistrationSettings: SettingsGroup, Equatable {
         .choice("webhook-signature", \.signature, "The encoding of the signature in webhooks: base64 or hex."),
         .list(
             "webhook-receivers", of: .addressBlock, \.privateReceivers, example: "[10.1.2.0/24]",
-            "Private addresses to which webhooks may go, besides all public addresses. The daemon's own listeners are never allowed."
+            "Private addresses to which the daemon may send webhooks, besides all public addresses. The daemon's own listeners are never allowed."
         ),
-        .bool("webhook-plain-http", \.allowsPlainWebhooks, "Allow callback URLs with http."),
+        .bool("webhook-plain-http", \.allowsPlainWebhooks, "Allow callback URLs with http instead of https."),
         .path(
             "webhook-ca-file", \.webhookAuthorityFile, example: "/etc/sippushd/webhook-ca.pem",
             "Certificate authorities for webhook receivers, PEM. Default: the system's."),
         .value(
             "webhook-source-address", \.webhookSource, .address, example: "192.0.2.20",
-            "The source address of webhooks. Receivers are then reached only over its address family. Default: the system chooses."
+            "The source address of webhooks. The daemon then reaches receivers only over IPv4 or only over IPv6, as this address is. Default: the system chooses."
         ),
     ]
 }

@@ -128,7 +128,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         if lines[line]?.count == 1 { ready.append(line) }
     }
 
-    // MARK: Turns
+    // MARK: Processing
 
     private func startWaiting() {
         while atWork < Self.concurrency, let line = ready.popFirst() {
@@ -253,7 +253,7 @@ final class DeviceRequestQueue: @unchecked Sendable {
         }
     }
 
-    // MARK: Clean-ups
+    // MARK: Cleanups
 
     /// Removes devices of the user that this app registered. A device that several apps registered stays until the last
     /// of them removes it.

@@ -30,7 +30,7 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         ).required(),
         .string(
             "org", \.organisation, example: "example-org",
-            "The organisation in the paths of requests for this app. Upper and lower case are equal."
+            "The organisation in the paths of requests for this app. Upper and lower case make no difference."
         ).required(),
         .list(
             "api-token-sha256", of: hashType, \.tokenHashes,
@@ -39,15 +39,18 @@ package struct MobileAppSettings: SettingsGroup, Hashable {
         ).required(),
         .value(
             "user", \.user, UserTemplate.settingType,
-            "The address-of-record for a UserId. Without a domain, the first of domains is used."),
+            "The address-of-record of a user: {{user}} stands for the UserId in a request. If the result has no domain, the first of domains is used."
+        ),
         .choice(
-            "apns-provider", \.appleEnvironment, "The service of ApnsDeviceTokens: apns, or apns.dev for development."),
+            "apns-provider", \.appleEnvironment,
+            "The pn-provider of devices that register an ApnsDeviceToken: apns, or apns.dev for builds from Xcode."),
         .string(
             "apns-param", \.appleParam, example: "TEAM123456.com.example.phone.voip",
-            "The pn-param of ApnsDeviceTokens: team, bundle and, after the last dot, voip or remote."),
+            "The pn-param of devices that register an ApnsDeviceToken: team, bundle and, after the last dot, voip or remote."
+        ),
         .string(
             "fcm-param", \.googleParam, example: "my-project",
-            "The pn-param of FcmDeviceTokens: the sender id or the project."
+            "The pn-param of devices that register an FcmDeviceToken: the project's id or number."
         ),
     ]
 

@@ -1,5 +1,6 @@
 import Addressing
 import Collections
+import Crypto
 import HTTP1Connections
 import HTTPClient
 import HTTPSemantics
@@ -8,6 +9,7 @@ import Persistence
 import Reactor
 import Resolver
 import SIPGrammar
+import Settings
 import Telemetry
 
 /// Posts outcomes to callback URLs. Each webhook is sent at most once, without retries.
@@ -28,6 +30,8 @@ final class WebhookSender: @unchecked Sendable {
     private let http: HTTPSession
     private let rules: CallbackGuard
     private let authorityFile: String?
+    /// The contents of that file, as it could last be used.
+    private var authority: PEM?
     private let ownEndpoints: () -> [Endpoint]
     private let resolve: Resolve
     private let log: Log
@@ -38,6 +42,7 @@ final class WebhookSender: @unchecked Sendable {
 
     private static let concurrency = 32
     private static let waitingLimit = 10_000
+    private static let authorityLimit = 4 << 20
     private static let answerLimit = 64 << 10
 
     /// - Parameters:
@@ -58,9 +63,29 @@ final class WebhookSender: @unchecked Sendable {
         self.resolve = resolve
         rules = CallbackGuard(allowsPlain: settings.allowsPlainWebhooks, allowed: settings.privateReceivers)
         authorityFile = settings.webhookAuthorityFile
+        authority = authorityFile.map { (try? Self.content(of: $0)) ?? .file($0) }
         var limits = HTTPSession.Limits()
         limits.source = settings.webhookSource
         http = HTTPSession(on: loop, limits: limits, over: [HTTP1Transport.self])
+    }
+
+    /// Reads the file with certificate authorities again. If it cannot be used, the former ones stay.
+    func readAuthority() {
+        guard let file = authorityFile else { return }
+        do {
+            authority = try Self.content(of: file)
+        } catch {
+            log.error(
+                "certificate not reloaded, the old one stays in use",
+                [.setting: "api.device-registration.webhook-ca-file", .reason: .text("\(error)")])
+        }
+    }
+
+    private static func content(of file: String) throws -> PEM {
+        _ = try TLSContext.client(authority: .file(file))
+        let bytes = PEM.bytes(try SettingsFile.bytes(at: file, limit: authorityLimit))
+        _ = try TLSContext.client(authority: bytes)
+        return bytes
     }
 
     func post(_ outcome: DeviceOutcome, to callback: DeviceCallback) {
@@ -103,7 +128,7 @@ final class WebhookSender: @unchecked Sendable {
         request.timeout = timeout
         request.responseLimit = Self.answerLimit
         request.route.address = address
-        request.route.authorityFile = authorityFile
+        request.route.authority = authority
         http.send(request) { [weak self] result in
             switch result {
             case .success(let response) where (200...299).contains(response.status): self?.ended(nil)

@@ -10,11 +10,11 @@ package struct NotificationSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<NotificationSettings>] = [
         .bool(
             "enabled", \.enabled,
-            "Let application servers send messages and silent pushes to devices. If false, the paths are not served."
+            "Let application servers send messages and silent pushes to devices. If false, the paths for notifications get 404."
         ),
         .integer(
             "per-device", in: 0...10_000, \.perDevice,
-            "The maximum number of notifications to one device in a minute; further ones are skipped. They do not count for call.pushes-per-device, but are skipped while calls have used up that limit. 0: no limit."
+            "The maximum number of notifications to one device in a minute; further ones are skipped. Notifications do not count for call.pushes-per-device, but a device whose calls have used up call.pushes-per-device gets none. 0: no limit."
         ),
     ]
 }

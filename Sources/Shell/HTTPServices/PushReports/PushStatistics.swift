@@ -13,7 +13,7 @@ struct PushStatistics: Sendable {
     var isCSV = false
 }
 
-// MARK: Asking
+// MARK: The query
 
 extension PushStatistics {
     init(_ call: ServiceCall) throws(ServiceProblem) {

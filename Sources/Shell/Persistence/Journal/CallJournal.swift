@@ -250,7 +250,7 @@ final class CallJournal {
         log.error("entries of the call journal are dropped", [.path: .text(folder), .count: .number(all.count)])
     }
 
-    // MARK: Room
+    // MARK: Cleaning
 
     /// Call when the store has persisted everything that it got before this serial number.
     func stored(_ serial: UInt64) {

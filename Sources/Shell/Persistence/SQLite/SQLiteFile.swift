@@ -1,3 +1,4 @@
+package import Bytes
 import Storage
 package import Registration
 
@@ -29,6 +30,13 @@ package final class SQLiteFile {
 
     package func users() throws(StoreError) -> [DigestUser] {
         try asked { try $0.users() }
+    }
+
+    /// The users after the given one, by realm and name.
+    package func users(
+        after name: ByteString, in realm: ByteString, limit: Int
+    ) throws(StoreError) -> [DigestUser] {
+        try asked { try $0.users(after: name, in: realm, limit: limit) }
     }
 
     package func keys() throws(StoreError) -> [StoredKey] {

@@ -214,6 +214,12 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
     // Changes without a ticket are written before the read. An operator who has just seen a call asks for its record
     // immediately.
 
+    package func users(
+        after name: ByteString, in realm: ByteString, limit: Int
+    ) async throws(StoreError) -> [DigestUser] {
+        try await reader.read { try $0.users(after: name, in: realm, limit: limit) }
+    }
+
     package func userNames(
         after name: ByteString, in realm: ByteString, limit: Int
     ) async throws(StoreError) -> [String] {
@@ -280,7 +286,8 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
             for user in try connection.users() { users.add(user) }
             return StoredState(
                 users: users, bucketEntries: try connection.bucketEntries(),
-                disabledProviders: Set(try connection.disabledProviders()), messages: try connection.messages())
+                disabledProviders: Set(try connection.providers(.off)),
+                pausedProviders: Set(try connection.providers(.paused)), messages: try connection.messages())
         }
     }
 
@@ -326,7 +333,7 @@ package final class SQLiteStore: ProxyStore, @unchecked Sendable {
         try await reader.write { try $0.keep(changes) }
     }
 
-    // MARK: Care
+    // MARK: Start, end, backup
 
     package func start() throws(StoreError) {
         do throws(SystemError) {

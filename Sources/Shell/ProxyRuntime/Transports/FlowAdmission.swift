@@ -84,7 +84,7 @@ package struct FlowAdmission {
 
     package init(_ limits: FlowLimits) { self.limits = limits }
 
-    // MARK: Coming
+    // MARK: New connections
 
     package func verdict(on source: IPAddress, isTrusted: Bool) -> Verdict {
         if !isTrusted, sources[source, default: 0] >= limits.perSource { return .refusedForSource }

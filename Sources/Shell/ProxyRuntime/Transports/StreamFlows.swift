@@ -119,7 +119,7 @@ package final class StreamFlows: @unchecked Sendable {
         return connect(flow, sending: bytes)
     }
 
-    // MARK: Coming and going
+    // MARK: New connections
 
     /// Admits or closes a connection that a listener accepted.
     package func accepted(_ stream: StreamConnection, by listener: UInt16, transport: Transport = .tcp) {
@@ -287,7 +287,7 @@ package final class StreamFlows: @unchecked Sendable {
         case .tls(let text): refused(stream, text)
         case .idle: counters.count(.flowIdle)
         case .outputStalled, .outputOverflow: note(.flowNotReading, of: stream)
-        case .peerClosed, .system, .openTimeout, .inputOverflow, .finished: break
+        case .peerClosed, .system, .tunnel, .openTimeout, .inputOverflow, .finished: break
         }
         ended(stream)
     }

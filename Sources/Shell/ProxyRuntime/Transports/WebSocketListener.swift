@@ -17,11 +17,12 @@ package struct WebSocketSettings: SettingsGroup, Hashable {
     package static let schema: [Setting<WebSocketSettings>] = [
         .list(
             "origins", \.origins, example: "[https://phone.example.net]",
-            "The origins of the pages that may connect. Empty: all. Clients other than browsers send no origin and may always connect."
+            "The origins of the web pages that may connect. Empty: pages of every origin. Clients other than browsers send no origin and may always connect."
         ),
         .duration(
             "ping-interval", in: .seconds(5) ... .seconds(3600), \.pingInterval,
-            "How often a browser is pinged. A connection without an answer until the next ping is closed."),
+            "How often the daemon pings a browser. If the browser does not answer before the next ping, the connection is closed."
+        ),
         .string(
             "api-path", \.apiPath, example: "/sip",
             "A path of the HTTP API (api.listen) that accepts WebSockets too, so that a page, its API and its calls share one address."

@@ -7,9 +7,9 @@ import Testing
 import TestSupport
 import Timekeeping
 
-@Suite("What one account may hold, and whom it may wake (T11)")
+@Suite("Limits of one account (T11)")
 struct AccountLimitTests {
-    /// A call to somebody; from a phone when an address is given, else from the PBX.
+    /// Makes a call: from a phone if an address is given, otherwise from the PBX.
     private func call(
         _ bench: EngineBench, to user: String, number: Int, from phone: Endpoint? = nil, caller: String = "103",
         body: Int = 0
@@ -38,12 +38,12 @@ struct AccountLimitTests {
         }
         #expect(call(bench, to: "bob", number: 3) == ["486 invite > pbx"])
         #expect(call(bench, to: "carol", number: 4) == ["100 invite > pbx", "push invite token-carol"])
-        // What is over makes room.
+        // Calls that are over make room.
         _ = bench.pass(.seconds(40))
         #expect(call(bench, to: "bob", number: 5) == ["100 invite > pbx", "push invite token-bob"])
     }
 
-    @Test func `one caller leaves room for others, whatever its From says`() {
+    @Test func `one caller leaves room for others, with any From`() {
         let bench = registered("bob", "carol", "dave") {
             $0.limits.callsPerAccount = 2
             $0.call.pushesPerDevice = 0
@@ -59,7 +59,7 @@ struct AccountLimitTests {
     @Test func `the bytes of held requests have a limit, in all and for each`() {
         let bench = registered("bob", "carol") { $0.limits.heldBytes = 3 << 20 }
         var held = 0
-        // One user has a mebibyte here, with messages of some 10,000 bytes.
+        // In this test one user has a mebibyte. The messages have about 10,000 bytes.
         while call(bench, to: "bob", number: held, caller: "10\(held % 3)", body: 10_000).first == "100 invite > pbx" {
             held += 1
         }
@@ -69,7 +69,7 @@ struct AccountLimitTests {
         #expect(call(bench, to: "bob", number: 2_000, body: 10_000).first == "100 invite > pbx")
     }
 
-    @Test func `pushes are counted for whoever is at an address, and From does not count`() {
+    @Test func `pushes are counted by address, and From does not count`() {
         let bench = registered("bob") {
             $0.call.pushesPerCaller = 2
             $0.call.pushesPerDevice = 0
@@ -79,7 +79,7 @@ struct AccountLimitTests {
             #expect(call(bench, to: "bob", number: number, from: caller, caller: "a\(number)").count == 2)
         }
         #expect(call(bench, to: "bob", number: 2, from: caller, caller: "new") == ["100 invite > \(caller)"])
-        // The PBX answers for its callers itself.
+        // The PBX is responsible for its callers, so this limit does not apply to them.
         for number in 3..<6 { #expect(call(bench, to: "bob", number: number).count == 2) }
     }
 
@@ -129,13 +129,13 @@ struct AccountLimitTests {
         }
         #expect(calls(to: "bob") == 9)
         #expect(call(bench, to: "bob", number: 1_000).first == "100 invite > pbx")
-        // Twelve of all sixteen are for phones.
+        // Phones may have twelve of the sixteen calls.
         #expect(calls(to: "carol") == 3)
         #expect(calls(to: "dave") == 0)
         for number in 1_001..<1_004 {
             #expect(call(bench, to: "dave", number: number, caller: "\(number)").first == "100 invite > pbx")
         }
-        // What is over makes room.
+        // Calls that are over make room.
         _ = bench.pass(.seconds(40))
         #expect(calls(to: "dave") == 9)
     }
@@ -151,7 +151,7 @@ struct AccountLimitTests {
         }
         #expect(pushes(0..<20, from: caller) == 10)
         #expect(pushes(20..<40, from: other) == 5)
-        // Twenty are for all, five of them for whom the PBX brings.
+        // There are twenty pushes for all, five of them reserved for callers of the PBX.
         #expect(pushes(40..<41, from: nil, caller: "700") == 1)
         #expect(pushes(41..<60, from: nil, caller: "701") == 4)
     }
@@ -184,7 +184,7 @@ struct AccountLimitTests {
             for number in numbers { _ = call(bench, to: "bob", number: number, from: phone) }
             return bench.engine.figures[.timelineDropped] - before
         }
-        // One of them has a sixteenth.
+        // One phone may have a sixteenth of the records.
         #expect(leftOut(0..<30, from: Endpoint(IPAddress(v4: 0xc633_6401), 5060)) == 20)
         #expect(leftOut(30..<40, from: Endpoint(IPAddress(v4: 0xc633_6402), 5060)) == 0)
     }
@@ -211,7 +211,7 @@ struct AccountLimitTests {
 
     private static let places = (0..<4).map { Endpoint(IPAddress(v4: 0xc633_6401 + UInt32($0)), 5060) }
 
-    /// With passwords, and no PBX in between; everybody called has a phone that sleeps.
+    /// A bench with passwords and without a PBX. Each callee has a sleeping phone.
     private func proving(_ change: @escaping (inout ProxySettings) -> Void) -> EngineBench {
         let bench = EngineBench.authenticating(users: TestDigest.users("bob", "eve", "carol", "dave", "frank")) {
             $0.upstream = nil
@@ -225,7 +225,7 @@ struct AccountLimitTests {
         return bench
     }
 
-    /// A call of a user who shows the password, from wherever and with whatever else From says.
+    /// Makes a call of a user who shows the password. The address and the From field may be different ones.
     private func call(
         _ bench: EngineBench, as user: String, to callee: String, number: Int, from place: Int = 0,
         shown: String? = nil, body: Int = 0
@@ -236,7 +236,7 @@ struct AccountLimitTests {
         return story(bench.receiveProved(text, as: user, from: Self.places[place]))
     }
 
-    @Test func `one user leaves room for others, wherever the user calls from`() {
+    @Test func `one user leaves room for others, from any address`() {
         let bench = proving { $0.limits.callsPerAccount = 2 }
         #expect(call(bench, as: "bob", to: "carol", number: 0).last == "push invite token-carol")
         #expect(call(bench, as: "bob", to: "dave", number: 1, from: 1).last == "push invite token-dave")
@@ -246,14 +246,14 @@ struct AccountLimitTests {
                 call(bench, as: "bob", to: "frank", number: 2 + place, from: place, shown: shown)
                     == ["503 invite > \(Self.places[place])"])
         }
-        // Another user at the very address that bob called from.
+        // Another user, at the address that bob called from.
         #expect(call(bench, as: "eve", to: "frank", number: 0).last == "push invite token-frank")
     }
 
-    @Test func `what one user holds in bytes leaves room for others`() {
+    @Test func `the bytes of one user's calls leave room for others`() {
         let bench = proving { $0.limits.heldBytes = 3 << 20 }
         var held = 0
-        // To three users by turns, so that it is the caller's share that is full, a mebibyte here.
+        // The calls go to three users in turn, so that only the caller's share gets full. It is a mebibyte here.
         while call(
             bench, as: "bob", to: ["carol", "dave", "frank"][held % 3], number: held, from: held % 4, body: 10_000
         ).first?.hasPrefix("100") == true { held += 1 }
@@ -262,7 +262,7 @@ struct AccountLimitTests {
         #expect(call(bench, as: "eve", to: "carol", number: 0, body: 10_000).first?.hasPrefix("100") == true)
     }
 
-    @Test func `pushes are counted for the user who is proved, from all addresses together`() {
+    @Test func `pushes are counted for the user with the password, from all addresses together`() {
         let bench = proving { $0.call.pushesPerCaller = 2 }
         for number in 0..<2 {
             #expect(call(bench, as: "bob", to: "carol", number: number, from: number).last == "push invite token-carol")

@@ -8,7 +8,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// What the app of bob's phone wants.
+/// Settings for what the app of bob's phone wants after the end of a call.
 private func afterEnd(
     _ wish: AfterEnd, _ payload: PayloadProfile = .ecss10, _ late: AfterLateInvite? = nil
 ) -> @Sendable (inout ProxySettings) -> Void {
@@ -23,12 +23,12 @@ private func afterEnd(
     }
 }
 
-/// Tokens as Apple gives them.
+/// Tokens in Apple's format.
 private let one = String(repeating: "00ff", count: 16)
 private let other = String(repeating: "11ee", count: 16)
 
 extension PhoneStory.Step {
-    /// A phone that was pushed for a call, and has not come.
+    /// A phone that was pushed for a call and has not registered yet.
     fileprivate static var wokenPhone: Self {
         Self("a phone is woken", []) { phone in
             _ = phone.register(at: 0)
@@ -37,9 +37,9 @@ extension PhoneStory.Step {
     }
 }
 
-@Suite("Phones that come when the call is over")
+@Suite("Phones that register after the end of a call")
 struct AfterEndTests {
-    /// A phone that was pushed for a call.
+    /// A bench whose phone was pushed for a call.
     private func pushed(
         afterEnd: AfterEnd = .inviteCancel, _ change: (inout ProxySettings) -> Void = { _ in }
     ) -> EngineBench {
@@ -112,9 +112,9 @@ struct AfterEndTests {
             "so it is where the app wants nothing", where: afterEnd(.none), .wokenPhone, .cancel().unseen,
             .refresh("push missed 103 tok1")),
     ])
-    func `what it is told`(story: PhoneStory) { #expect(story.faults == []) }
+    func `the outcome in its push`(story: PhoneStory) { #expect(story.faults == []) }
 
-    /// A call that another phone of bob's takes; `delivered` says what became of the pushes until then.
+    /// A call that another phone of bob's answers. `delivered` reports the outcomes of the pushes before that.
     private func takenByAnother(
         _ wish: AfterEnd, _ delivered: (EngineBench, PushRequest) -> Void
     ) throws -> (bench: EngineBench, pushes: [PushRequest]) {
@@ -129,7 +129,7 @@ struct AfterEndTests {
         return (bench, pushes)
     }
 
-    @Test func `it hears that another phone of its user has taken the call`() throws {
+    @Test func `it gets the news that another phone of its user has answered`() throws {
         let (bench, _) = try takenByAnother(.inviteCancel) { bench, push in
             bench.finish(push.id)
         }
@@ -142,7 +142,7 @@ struct AfterEndTests {
         #expect(story(self.answer(bench, 487, to: invite)) == ["ack > phone"])
     }
 
-    @Test func `one that answers by itself is hung up`() throws {
+    @Test func `a phone that answers by itself gets a BYE`() throws {
         let bench = pushed()
         bench.cancel()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
@@ -154,7 +154,7 @@ struct AfterEndTests {
         #expect(story(answer(bench, 200, to: bye)).isEmpty)
     }
 
-    @Test func `an app that wishes it is pushed at once, and hears nothing when it comes`() throws {
+    @Test func `an app that asks for it gets a push at once, and no request when it registers`() throws {
         let bench = pushed(afterEnd: .push)
         let over = bench.cancel()
         let push = try #require(over.pushes.first)
@@ -167,7 +167,7 @@ struct AfterEndTests {
         #expect(notification.endedCall?.call.callID.string == "call1")
         #expect(notification.endedCall?.call.callerURI.string == "sip:103@example.net")
         #expect(story(bench.register(cseq: 2)) == ["200 register > phone", "push missed 103 tok1"])
-        // A phone that has come gets a CANCEL instead.
+        // A phone that has registered gets a CANCEL instead.
         let awake = pushed(afterEnd: .push)
         awake.register(cseq: 2)
         #expect(awake.cancel().pushes.isEmpty)
@@ -191,14 +191,14 @@ struct AfterEndTests {
         return first + bench.commitAll(in: first)
     }
 
-    @Test func `that a phone's token carries no list is said once, and counts as nothing that was sent`() throws {
+    @Test func `a token that carries no list is reported once, and does not count as a push`() throws {
         let bench = EngineBench(Self.apns)
         _ = apple(bench, "voip", cseq: 1)
         let push = try #require(bench.invite().pushes.first)
         bench.finish(push.id)
         bench.take()
         bench.cancel()
-        // The INVITE and its CANCEL, as for every VoIP token; the list is none.
+        // The phone gets the INVITE and its CANCEL, as with every VoIP token, and no list.
         let returned = apple(bench, "voip", cseq: 2)
         #expect(returned.pushes.isEmpty && sentRequest(returned)?.method == .invite)
         let record = try #require(returned.records.first { $0.kind == .missedCalls })
@@ -207,11 +207,11 @@ struct AfterEndTests {
         let again = apple(bench, "voip", cseq: 3)
         #expect(again.pushes.isEmpty && !again.records.contains { $0.kind == .missedCalls })
         #expect(bench.engine.counters[.missedCallNotCarried] == 1)
-        // It registers with a token for lists at last.
+        // At last it registers with a token for lists.
         #expect(apple(bench, "remote", cseq: 4).pushes.count == 1)
     }
 
-    @Test func `a call that cannot be told is not kept for ever`() throws {
+    @Test func `a call that cannot be reported is not kept forever`() throws {
         let bench = EngineBench(Self.apns)
         bench.engine.restored(now: bench.now)
         _ = apple(bench, "voip", cseq: 1)
@@ -221,7 +221,7 @@ struct AfterEndTests {
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).count == 1)
         _ = bench.pass(.seconds(4000))
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).count == 1)
-        // Nobody registers and nobody calls; once an hour it is looked what is too old.
+        // Nobody registers and nobody calls. Once an hour, the engine looks for entries that are too old.
         _ = bench.pass(.seconds(4000))
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).isEmpty)
     }
@@ -244,7 +244,7 @@ struct AfterEndTests {
 
     // MARK: The call ends before the provider has answered
 
-    /// The push has left, and the provider says nothing.
+    /// The push has been sent, and the provider has not answered.
     private func underWay(
         afterEnd: AfterEnd = .push, _ extra: [String] = []
     ) throws -> (bench: EngineBench, push: PushRequest) {
@@ -254,7 +254,7 @@ struct AfterEndTests {
         return (bench, push)
     }
 
-    @Test func `the phone hears of the end when the provider has taken the push`() throws {
+    @Test func `the phone gets the end when the provider has accepted the push`() throws {
         let (bench, push) = try underWay()
         #expect(story(bench.cancel()) == ["200 cancel > pbx", "487 invite > pbx"])
         bench.finish(push.id)
@@ -265,7 +265,7 @@ struct AfterEndTests {
         }
         #expect(notification.endedCall?.outcome == .missed && end.token == push.token)
         #expect(notification.endedCall?.call.callID.string == "call1")
-        // The next call's badge counts the push that the provider has taken.
+        // The badge of the next call counts the push that the provider accepted.
         let next = try #require(bench.invite(callID: "call2", branch: "i2").pushes.first)
         #expect(push.badge == 1 && next.badge == 2)
     }
@@ -273,7 +273,7 @@ struct AfterEndTests {
     @Test(arguments: [
         PushOutcome.retry(after: nil), .payloadRefused("no"), .credentialsRefused("no"), .tokenDead(since: nil),
     ])
-    func `a phone whose push was not taken hears of no end`(outcome: PushOutcome) throws {
+    func `a phone whose push was not accepted gets no end`(outcome: PushOutcome) throws {
         let (bench, push) = try underWay()
         bench.cancel()
         bench.finish(push.id, outcome)
@@ -312,7 +312,7 @@ struct AfterEndTests {
         #expect(bench.invite(callID: "call2", branch: "i2").pushes.count == 1)
     }
 
-    @Test func `it is told that another phone has the call`() throws {
+    @Test func `it gets the news that another phone has answered`() throws {
         let (bench, pushes) = try takenByAnother(.push) { _, _ in }
         let slow = try #require(pushes.first { $0.token.prid.string == "tok1" })
         bench.finish(slow.id)
@@ -344,7 +344,7 @@ struct AfterEndTests {
         ("acrobits", .ecss10, .none, .none), ("webpush", .linphone, .none, .none),
         ("webpush", .ecss10, .list, .list),
     ])
-    func `whether a list tells of a late INVITE`(
+    func `whether a list contains the call of a late INVITE`(
         provider: String, payload: PayloadProfile, standard: AfterLateInvite, wishedNone: AfterLateInvite
     ) throws {
         var push = PushSettings()
@@ -368,7 +368,7 @@ struct AfterEndTests {
         ("fcm", "p", .ecss10, .none), ("fcm", "p", .tenDarts, .none), ("fcm", "p", .linphone, .inviteCancel),
         ("acrobits", "app", .ecss10, .push),
     ])
-    func `what apps get that say nothing of it`(
+    func `the default of apps without this setting`(
         provider: String, param: String, payload: PayloadProfile, expected: AfterEnd
     ) throws {
         var push = PushSettings()

@@ -6,11 +6,11 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("Answered calls by themselves")
+@Suite("Answered calls, without an engine")
 struct AnsweredCallsTests {
     private let scene = MachineScene()
     private let start = Instant(nanoseconds: 1_000_000_000)
-    private let dialog = AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1)
+    private let dialog = AnsweredCalls.dialogKey(ByteString("c"), ByteString("t"), 1)
 
     private func call(_ journalling: Journalling = .open) throws -> ProxiedRequest {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
@@ -27,7 +27,7 @@ struct AnsweredCallsTests {
 
     @Test func `with its ACK a call is kept for five seconds, without it for 32`() throws {
         let (talking, waiting) = (try call(), try call())
-        let other = AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1)
+        let other = AnsweredCalls.dialogKey(ByteString("c"), ByteString("u"), 1)
         var calls = AnsweredCalls()
         calls.note(talking, in: dialog, now: start)
         calls.note(waiting, in: other, now: start)
@@ -39,7 +39,7 @@ struct AnsweredCallsTests {
         #expect(calls.isEmpty)
     }
 
-    @Test func `one timer counts, and those that were armed for later die`() throws {
+    @Test func `only one timer counts, and timers that were armed for later have no effect`() throws {
         var calls = AnsweredCalls()
         #expect(wanted(&calls) == nil)
         calls.resume(try call(), now: start)
@@ -50,7 +50,7 @@ struct AnsweredCallsTests {
         #expect(wanted(&calls) == 6)
         #expect(fires(&calls, after: 6))
         #expect(due(&calls, after: 6) != nil)
-        // The first is armed still; of the two that fire then, one counts.
+        // The first deadline is still armed. Two of them fire at that time, and only one counts.
         #expect(wanted(&calls) == 32)
         #expect(fires(&calls, after: 32))
         #expect(!fires(&calls, after: 32))
@@ -64,15 +64,15 @@ struct AnsweredCallsTests {
         calls.timerFired(now: start + .seconds(seconds))
     }
 
-    @Test func `what tells an answer from others is its Call-ID, its tag and its CSeq`() {
-        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 1) == dialog)
-        #expect(AnsweredCalls.dialog(ByteString("d"), ByteString("t"), 1) != dialog)
-        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1) != dialog)
-        #expect(AnsweredCalls.dialog(ByteString("c"), ByteString("t"), 2) != dialog)
-        #expect(AnsweredCalls.dialog(ByteString("c"), nil, 1) != dialog)
+    @Test func `an answer is identified by its Call-ID, its tag and its CSeq`() {
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), ByteString("t"), 1) == dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("d"), ByteString("t"), 1) != dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), ByteString("u"), 1) != dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), ByteString("t"), 2) != dialog)
+        #expect(AnsweredCalls.dialogKey(ByteString("c"), nil, 1) != dialog)
     }
 
-    @Test func `a copy of an answer counts once, and one that comes after its ACK asks for another`() throws {
+    @Test func `a copy of an answer counts once, and a copy after its ACK asks for another ACK`() throws {
         let call = try call()
         var calls = AnsweredCalls()
         calls.note(call, in: dialog, now: start)
@@ -87,7 +87,7 @@ struct AnsweredCallsTests {
 
     @Test func `of two phones that answer at once each has its ACK`() throws {
         let call = try call()
-        let other = AnsweredCalls.dialog(ByteString("c"), ByteString("u"), 1)
+        let other = AnsweredCalls.dialogKey(ByteString("c"), ByteString("u"), 1)
         var calls = AnsweredCalls()
         calls.note(call, in: dialog, now: start)
         calls.note(call, in: other, now: start)
@@ -103,7 +103,7 @@ struct AnsweredCallsTests {
         #expect(calls.isEmpty)
     }
 
-    @Test func `of too many without an ACK the oldest gives way`() throws {
+    @Test func `if too many have no ACK, the oldest is dropped`() throws {
         var calls = AnsweredCalls(limit: 2)
         let three = [try call(), try call(), try call()]
         for call in three { calls.resume(call, now: start) }

@@ -17,7 +17,7 @@ struct AnsweredElsewhereTests {
         (["Reason: SIP;cause=487"], false), (["Reason: Q.850;cause=200"], false), (["Reason: SIP;cause=26"], false),
         (["Reason: SIP;text=\"x;cause=200\""], false), (["Reason: SIP"], false), ([], false),
     ])
-    func `a CANCEL that says so makes no missed call`(reasons: [String], isAnswered: Bool) {
+    func `a CANCEL with this reason makes no missed call`(reasons: [String], isAnswered: Bool) {
         let bench = EngineBench.registered()
         bench.invite()
         #expect(story(bench.cancel(reasons)).contains("487 invite > pbx"))
@@ -36,7 +36,7 @@ struct AnsweredElsewhereTests {
         if !isOver { bench.register(token: "tok3", callID: "r3", from: silent) }
         bench.invite()
         let declining = try #require(bench.register(cseq: 2).invites.last)
-        // It has the INVITE and says nothing to it.
+        // This phone has the INVITE and does not answer it.
         if !isOver { bench.register(token: "tok3", callID: "r3", cseq: 2, from: silent) }
         let declined = bench.receive(SIPText.response(603, to: declining, tag: "p"))
         #expect(story(declined).contains("603 invite > pbx") == isOver)
@@ -46,7 +46,7 @@ struct AnsweredElsewhereTests {
         #expect(returned.contains("push missed 103 tok2") == !isAnswered)
     }
 
-    @Test func `the phone that rings hears it in words that it knows`() {
+    @Test func `the ringing phone gets the reason in a form that it knows`() {
         let story = PhoneStory(
             "it rings", .called(), .cancel(reasons: ["Q.850;cause=26"], "200 cancel > pbx", "cancel > 0"),
             .reasons("SIP;cause=200;text=\"Call completed elsewhere\"", "Q.850;cause=26"))

@@ -52,7 +52,7 @@ struct AskedPhoneTests {
     ])
     func `a call asks an open connection`(story: PhoneStory) { #expect(story.faults == []) }
 
-    @Test func `the question names the contact and us, and no caller`() throws {
+    @Test func `the question names the contact and the proxy, and no caller`() throws {
         let bench = EngineBench()
         let flow = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)
         let contact = "<sip:bob%0d%0aX@192.0.2.5;transport=tcp;pn-provider=fcm;pn-param=p;pn-prid=secret>"
@@ -69,7 +69,7 @@ struct AskedPhoneTests {
 }
 
 extension PhoneStory.Step {
-    /// A call that the phone is pushed for and asked about.
+    /// A call for which the phone gets a push and a question.
     fileprivate static var askingCall: Self { .call("100 invite > pbx", "push invite tok1", "options > 0") }
 
     /// The phone answers the last question on its first flow.
@@ -82,7 +82,7 @@ extension PhoneStory.Step {
     }
 }
 
-@Suite("Phones that say nothing to a call that they got beside its push")
+@Suite("Phones that do not answer a call that came with a push")
 struct SilentPhoneTests {
     @Test(arguments: [
         PhoneStory(
@@ -120,6 +120,6 @@ struct SilentPhoneTests {
 private let ringsLiveFlows: @Sendable (inout ProxySettings) -> Void = { $0.call.ringLiveFlowWithin = .seconds(60) }
 
 extension PhoneStory.Step {
-    /// A call that the phone gets at once, and is pushed for.
+    /// A call that the phone gets at once, together with a push.
     fileprivate static var ringing: Self { .call("100 invite > pbx", "push invite tok1", "invite > 0") }
 }

@@ -7,7 +7,7 @@ import TestSupport
 
 @testable import ProxyCore
 
-@Suite("Which response of a fork goes upstream (RFC 3261 section 16.7)")
+@Suite("The best response of a fork (RFC 3261 section 16.7)")
 struct BestResponseTests {
     private func order(_ statuses: [UInt16], isInvite: Bool = true) -> Fork.Order {
         var best = BestResponse()
@@ -20,7 +20,7 @@ struct BestResponseTests {
             ([486, 603, 404], 603), ([503, 486], 486), ([480, 404], 404), ([404, 401], 401), ([302, 404], 302),
             ([500, 408], 408), ([484, 486], 484),
         ] as [([UInt16], UInt16)])
-    func `6xx before all, then the lowest class, and within it what helps the caller`(
+    func `6xx before all others, then the lowest class, and within it the most useful one`(
         statuses: [UInt16], expected: UInt16
     ) {
         for statuses in [statuses, statuses.reversed()] {
@@ -29,13 +29,13 @@ struct BestResponseTests {
         }
     }
 
-    @Test func `nothing, time-outs, and a 503 of one next hop`() {
+    @Test func `no response, timeouts, and a 503 of one next hop`() {
         guard case .respond(.requestTimeout) = order([]), case .giveUp = order([], isInvite: false),
             case .giveUp = order([408], isInvite: false), case .respond(.serverError) = order([503])
         else { return #expect(Bool(false)) }
     }
 
-    @Test func `what the fork itself decides goes whatever its branches have said`() {
+    @Test func `a response of the fork itself comes before those of its branches`() {
         var best = BestResponse()
         best.consider(.busyHere, nil)
         best.decide(.serviceUnavailable)
@@ -43,7 +43,7 @@ struct BestResponseTests {
         guard case .respond(.serviceUnavailable) = best.order(isInvite: true) else { return #expect(Bool(false)) }
     }
 
-    @Test func `a caller who has cancelled hears 487`() {
+    @Test func `a caller who has cancelled gets 487`() {
         var best = BestResponse()
         best.consider(.busyHere, nil)
         guard case .respond(.requestTerminated) = best.orderAfterCancel else { return #expect(Bool(false)) }

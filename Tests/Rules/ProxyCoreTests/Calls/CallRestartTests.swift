@@ -8,7 +8,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// Calls that survive the end of the process.
+/// Calls survive the end of the process.
 @Suite struct CallRestartTests {
     private static func held(_ change: @escaping (inout ProxySettings) -> Void = { _ in }) -> RestartBench {
         let bench = RestartBench(change)
@@ -27,8 +27,8 @@ import Timekeeping
         return (bench, invite)
     }
 
-    /// The shell writes what is journalled before it does anything else that was ordered in the same moment.
-    @Test func `a push, an INVITE and an end are ordered together with what is to be written before them`() {
+    /// The shell writes the journal before it carries out the other actions of the same batch.
+    @Test func `a push, an INVITE and an end come in one batch with the entries that must be written before them`() {
         let bench = RestartBench()
         bench.register()
         #expect(bench.journalled { bench.invite() }.contains("begun 1"))
@@ -40,7 +40,7 @@ import Timekeeping
         #expect(bench.journalled { bench.answer(invite, 486) }.contains("final"))
     }
 
-    @Test func `a call that waits goes on: retransmissions, a phone that registers, its answer`() {
+    @Test func `a call that waits continues: retransmissions, a phone that registers, its answer`() {
         let bench = Self.held()
         bench.accepted()
         #expect(bench.crash() == [])
@@ -53,7 +53,7 @@ import Timekeeping
         #expect(bench.disk.calls.isEmpty)
     }
 
-    @Test func `a push that was accepted is not sent again, one under way is sent as the same`() throws {
+    @Test func `an accepted push is not sent again, and one in flight is sent with the same id`() throws {
         let accepted = Self.held()
         accepted.accepted()
         #expect(accepted.crash() == [])
@@ -65,7 +65,7 @@ import Timekeeping
         #expect(underWay.crash() == [])
     }
 
-    @Test func `the wait goes on by the clock on the wall`() {
+    @Test func `the waiting time continues by the date`() {
         let bench = Self.held()
         bench.accepted()
         _ = bench.pass(.seconds(10))
@@ -78,14 +78,14 @@ import Timekeeping
         #expect(late.pass(.zero) == ["480 invite > pbx"])
     }
 
-    @Test func `a clock that was set back gives a call no more time than it had`() {
+    @Test func `a clock that was set back does not extend a call`() {
         let bench = Self.held()
         bench.accepted()
         bench.crash(downFor: .seconds(-3600))
         #expect(bench.pass(.seconds(31)).contains("480 invite > pbx"))
     }
 
-    @Test func `a CANCEL ends it, and the phone that comes then hears of a missed call`() {
+    @Test func `a CANCEL ends it, and a phone that registers then gets a missed call`() {
         let bench = Self.held()
         bench.accepted()
         bench.crash()
@@ -98,7 +98,7 @@ import Timekeeping
 
     // MARK: Missed calls
 
-    @Test func `an answered call never has a row of missed calls, nor has one that its phone refused`() {
+    @Test func `a call that was answered or refused by its phone never has a row of missed calls`() {
         for status in [Status.ok, .busyHere] {
             let bench = RestartBench()
             bench.register()
@@ -111,7 +111,7 @@ import Timekeeping
         }
     }
 
-    @Test func `a call that no phone came for has its row before its caller hears of the end`() {
+    @Test func `a call that no phone came for has its row before its caller gets the end`() {
         let bench = Self.held()
         bench.accepted()
         bench.crash()
@@ -123,7 +123,7 @@ import Timekeeping
         #expect(bench.register(cseq: 2).contains { $0.hasPrefix("push missed") })
     }
 
-    @Test func `a call that cannot go on is a missed one`() {
+    @Test func `a call that cannot continue is a missed call`() {
         let bench = Self.offeredOverTLS()
         bench.accepted()
         bench.hasTLS = false
@@ -133,7 +133,7 @@ import Timekeeping
         #expect(bench.register(cseq: 2).contains { $0.hasPrefix("push missed") })
     }
 
-    @Test func `of two phones the one that rang before the crash has not missed the call`() {
+    @Test func `of two phones, the one that rang before the crash has no missed call`() {
         let bench = RestartBench()
         let other = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
         bench.register()
@@ -167,7 +167,7 @@ import Timekeeping
         bench.answer(invite, 180)
         bench.crash()
         bench.answer(ringing, 180, from: other)
-        // It says nothing, is waited for, and the wait ends; the other phone rings on.
+        // The phone does not answer the repeated INVITE, and its time runs out. The other phone still rings.
         _ = bench.pass(.seconds(31))
         #expect(bench.answer(invite, 200).contains("200 invite > pbx"))
         bench.crash()
@@ -187,12 +187,12 @@ import Timekeeping
 
     @Test func `a phone that rings is reached, and its answer reaches the caller`() {
         let (bench, invite) = Self.ringing()
-        // It is sent once more, so that the phone says where it is.
+        // The INVITE is sent again, so that the phone answers with its state.
         #expect(bench.crash() == ["invite > phone"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(bench.answer(invite, 180) == ["180 invite > pbx"])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
-        // A missing ACK, in the run that it was answered in and in the next.
+        // The ACK is missing, in the run that got the answer and in the next one.
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
         #expect(bench.crash() == [])
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
@@ -201,7 +201,7 @@ import Timekeeping
     }
 
     @Test(arguments: [2, 6, 31])
-    func `a 200 without its ACK is passed on by the next run as long as its phone says it again`(seconds: Int) {
+    func `a 200 without its ACK is forwarded by the next run as long as its phone repeats it`(seconds: Int) {
         let (bench, invite) = Self.ringing()
         #expect(bench.answer(invite, 200) == ["200 invite > pbx"])
         #expect(bench.pass(.seconds(seconds)).isEmpty)
@@ -233,7 +233,7 @@ import Timekeeping
         #expect(bench.disk.calls.isEmpty)
     }
 
-    @Test func `an ACK that comes late, or for another answer, ends nothing early`() throws {
+    @Test func `a late ACK, or one for another answer, ends nothing early`() throws {
         let (bench, invite) = Self.ringing()
         bench.answer(invite, 200)
         let answer = try #require(bench.lastResponse)
@@ -261,7 +261,7 @@ import Timekeeping
         #expect(bench.answer(invite, 487) == ["ack > phone", "487 invite > pbx"])
     }
 
-    @Test func `a final response that was not acknowledged is sent again, as it was`() {
+    @Test func `a final response that was not acknowledged is sent again unchanged`() {
         let (bench, invite) = Self.ringing()
         #expect(bench.answer(invite, 486) == ["ack > phone", "486 invite > pbx"])
         let first = bench.sent.bytes.last
@@ -272,7 +272,7 @@ import Timekeeping
         #expect(bench.crash() == [])
     }
 
-    /// A phone that rings over TCP when the daemon dies, and is back.
+    /// A phone that rings over TCP when the daemon is killed, and connects again after it.
     private static func ringingByStream() -> (bench: RestartBench, first: SIPRequest?, second: SIPRequest?) {
         let bench = RestartBench()
         _ = bench.registerByStream(1)
@@ -290,7 +290,7 @@ import Timekeeping
         return (bench, first, bench.lastINVITE)
     }
 
-    @Test func `a phone that came before its push was taken is not pushed again, however often the daemon is killed`() {
+    @Test func `a phone that came before its push was accepted is not pushed again, over any number of crashes`() {
         let bench = RestartBench()
         _ = bench.registerByStream(1)
         _ = bench.pass(.seconds(60))
@@ -301,7 +301,7 @@ import Timekeeping
         #expect(bench.pushes.count == 1)
     }
 
-    /// A call of the PBX over TLS to a phone that is pushed.
+    /// A call from the PBX over TLS, for which a phone gets a push.
     private static func offeredOverTLS() -> RestartBench {
         let bench = RestartBench(hasTLS: true)
         bench.register()
@@ -313,7 +313,7 @@ import Timekeeping
         return bench
     }
 
-    /// It rings over UDP; after the crash the PBX is looked up.
+    /// The phone rings over UDP. After the crash, the engine looks up the PBX.
     private static func calledOverTLS() throws -> (bench: RestartBench, invite: SIPRequest, ticket: ResolutionTicket) {
         let bench = offeredOverTLS()
         bench.accepted()
@@ -341,7 +341,7 @@ import Timekeeping
         return bench.told(bench.bench.take())
     }
 
-    /// Where the final response went.
+    /// The flow on which the final response was sent.
     private static func final(_ invite: SIPRequest, _ bench: RestartBench) -> Flow? {
         bench.answer(invite, 486)
         for case .send(let bytes, let flow) in bench.sent
@@ -351,7 +351,8 @@ import Timekeeping
         return nil
     }
 
-    @Test func `a PBX that called over TLS is called back where its Via says, and has to be who it says`() throws {
+    @Test func `a PBX that called over TLS is called back at the address of its Via, and has to prove its name`() throws
+    {
         let (bench, invite, ticket) = try Self.calledOverTLS()
         #expect(Self.found(Endpoint(EngineBench.pbx.address, 5071), bench, ticket) == [])
         let flow = try #require(Self.final(invite, bench))
@@ -359,7 +360,11 @@ import Timekeeping
         #expect(flow.remote == Endpoint(EngineBench.pbx.address, 5071))
     }
 
-    @Test func `who has come back before he was found keeps his connection, and one who comes later gets it`() throws {
+    @Test
+    func
+        `a caller that reconnects before the look-up ends keeps its connection, and a later one gets the response too`()
+        throws
+    {
         for isEarly in [true, false] {
             let (bench, invite, ticket) = try Self.calledOverTLS()
             let back = Self.tls(9, port: 48_000)
@@ -371,24 +376,24 @@ import Timekeeping
         }
     }
 
-    @Test func `nobody else's place is called in a PBX's stead`() throws {
+    @Test func `no other address is called in the place of a PBX`() throws {
         let (bench, invite, ticket) = try Self.calledOverTLS()
         #expect(Self.found(Endpoint(IPAddress(v4: 0x0a00_0009), 5071), bench, ticket) == [])
         #expect(Self.final(invite, bench)?.isClosed == true)
     }
 
-    @Test func `a phone whose connection ended rings by its new one`() throws {
+    @Test func `a phone whose connection has ended rings on its new one`() throws {
         let (bench, first, second) = Self.ringingByStream()
         #expect(first?.via.branch != second?.via.branch)
         let answer = SIPText.response(200, to: try #require(second), tag: "p1")
         #expect(bench.told(bench.bench.receive(answer, on: RestartBench.stream(3))).contains("200 invite > pbx"))
     }
 
-    @Test func `the answer that a phone gave while nobody listened counts when it is back`() throws {
+    @Test func `an answer that a phone gave while no daemon ran counts when the phone is back`() throws {
         let (bench, first, second) = Self.ringingByStream()
         let met = SIPText.response(482, to: try #require(second), tag: "p1")
         #expect(!bench.told(bench.bench.receive(met, on: RestartBench.stream(3))).contains("482 invite > pbx"))
-        // In the run after that as well.
+        // The same holds in the run after that.
         bench.crash()
         _ = bench.registerByStream(4)
         let answer = SIPText.response(200, to: try #require(first), tag: "p1")
@@ -411,7 +416,7 @@ import Timekeeping
         }
         var story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
         if steps == 0 {
-            // Anybody can say so on a new connection (T9.20). The phone says it again until it hears the ACK.
+            // Anybody could send this answer on a new connection (T9.20). The phone repeats it until it gets the ACK.
             #expect(!story.contains("200 invite > pbx"), "\(story)")
             bench.registerByStream(4)
             story = bench.told(bench.bench.receive(answer, on: RestartBench.stream(4)))
@@ -440,7 +445,7 @@ import Timekeeping
             bench.sent.bytes.compactMap(readRequest).contains { $0.method == .cancel })
     }
 
-    @Test func `a device that is gone meanwhile is not waited for`() {
+    @Test func `a device that was removed in the meantime is not waited for`() {
         let bench = Self.held { $0.call.ringTimeout = .seconds(60) }
         bench.accepted()
         bench.told(
@@ -449,7 +454,7 @@ import Timekeeping
     }
 
     @Test(arguments: [false, true])
-    func `a call that is cancelled while its phone has said nothing since the start ends`(moves: Bool) {
+    func `a cancelled call ends if its phone has sent nothing since the start`(moves: Bool) {
         let (bench, _) = Self.ringing()
         bench.crash()
         #expect(bench.told(bench.bench.cancel()).contains("200 cancel > pbx"))
@@ -458,7 +463,7 @@ import Timekeeping
         #expect(bench.pass(.seconds(40)).contains { $0.hasSuffix("invite > pbx") })
     }
 
-    @Test func `a call is one record in the timeline, however many runs it takes`() {
+    @Test func `a call is one record in the timeline, over any number of runs`() {
         let (bench, invite) = Self.ringing()
         bench.crash()
         bench.answer(invite, 180)

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Callers' names in pushes (T10.4)")
 struct CallerNameTests {
-    /// What the push of a call says of its caller.
+    /// The caller in the push of a call.
     private func called(from field: String) throws -> IncomingCall {
         let bench = EngineBench.registered()
         let text = String(
@@ -29,7 +29,7 @@ struct CallerNameTests {
     @Test(arguments: [
         ("\"\u{202e}gpj.anna\u{2066}\" <sip:%E2%80%AE104@pbx>", "gpj.anna"), ("\"Анна\" <sip:104@pbx>", "Анна"),
     ])
-    func `have neither controls nor marks of direction`(field: String, name: String) throws {
+    func `have neither control characters nor direction marks`(field: String, name: String) throws {
         let call = try called(from: field)
         #expect(call.displayName == ByteString(name))
     }

@@ -10,13 +10,13 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("Calls by themselves")
+@Suite("Calls, without an engine")
 struct CallsTests {
     private let scene = MachineScene()
     private let devices = (1...2).map(DeviceID.init(rawValue:))
     private let server = ServerTransactionID(rawValue: 1)
 
-    @Test func `a call is found by its number, its transaction, and what makes it the same call`() throws {
+    @Test func `a call is found by its number, its transaction and its identity`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let userCall = scene.offer()
         let call = calls.begin(
@@ -30,7 +30,7 @@ struct CallsTests {
     }
 
     @Test
-    func `after the final response its user may be called anew and its bytes are free; the call stays for its ACK`()
+    func `after the final response its user can be called again and its bytes are free; the call stays for its ACK`()
         throws
     {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
@@ -54,7 +54,7 @@ struct CallsTests {
         _ = over.fork.cancelReceived()
         calls.finish(over)
         #expect(over.recent == nil && over.isForgotten)
-        // It stands where that one was, and is not taken for it.
+        // The new call has the same place, and is not mistaken for the old one.
         let next = calls.begin(try MachineScene.invite("c2"), nil, branches: [], purpose: .userCall(scene.offer("c2")))
         #expect(next.place == over.place)
         for number in 3..<1025 {
@@ -68,7 +68,7 @@ struct CallsTests {
         #expect(next.recent?.callID == ByteString("c2"))
     }
 
-    @Test func `an INVITE that is not kept as it was read any more reaches its phone the same`() throws {
+    @Test func `a packed INVITE reaches its phone unchanged`() throws {
         func delivered(before first: Int = 0, after others: Int) throws -> [UInt8] {
             let bench = EngineBench.registered()
             func hold(_ count: Int, _ prefix: String) throws {
@@ -87,13 +87,13 @@ struct CallsTests {
             throw MachineScene.Unreadable()
         }
         let fresh = try delivered(after: 0)
-        // The first that is not kept as it was read is the sample; those that follow are packed by it.
+        // The first request that waits long is the sample. Later ones are packed relative to it.
         #expect(try delivered(after: 1024) == fresh)
         #expect(try delivered(before: 1, after: 1024) == fresh)
         #expect(try delivered(before: 300, after: 1500) == fresh)
     }
 
-    @Test func `of an INVITE that waits long only what differs from an earlier one is kept`() throws {
+    @Test func `an INVITE that waits long is kept as its difference from an earlier one`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let kept = try (0..<3000).map { number in
             let name = "c\(number)"
@@ -103,14 +103,14 @@ struct CallsTests {
         #expect(!sample.isPacked && packed.isPacked && !late.isPacked)
         #expect(packed.bytes.count < packed.count / 3)
         #expect(packed.unpacked(.forTests) == (try MachineScene.invite("c1").request.frame.bytes))
-        // As many counts as its sender has sent, packed or not.
+        // The number of bytes that the sender has sent counts, whether the request is packed or not.
         #expect(packed.count == (try MachineScene.invite("c1").request.frame.bytes.count))
         #expect(calls.bytes == kept.reduce(0) { $0 + $1.request.count })
-        // Not all by one sample, which would be kept until the last of them is over.
+        // The requests use several samples, because a sample is kept until the last call that needs it is over.
         #expect(kept[0..<1976].count { !$0.request.isPacked } == 2)
     }
 
-    @Test func `a call that is offered anew is not hidden by the end of the one before`() throws {
+    @Test func `a call that is offered again is not hidden by the end of the one before`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let before = calls.begin(try MachineScene.invite(), server, branches: [], purpose: .userCall(scene.offer()))
         calls.finish(before)
@@ -134,7 +134,7 @@ struct CallsTests {
         #expect(calls[call.id] == nil)
     }
 
-    @Test func `a call as a value says all that is kept of it, until it is over`() throws {
+    @Test func `the stored value of a call contains everything that is kept of it, until it is over`() throws {
         var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
         let invite = try MachineScene.invite()
         let call = calls.begin(

@@ -6,18 +6,20 @@ import Testing
 import TestSupport
 import Timekeeping
 
-@Suite("Who may end a call (T22.5)")
+@Suite("Sources of a valid CANCEL (T22.5)")
 struct CancelSourceTests {
     private static let eve = Endpoint(IPAddress(v4: 0xc633_6408), 5060)
     private static let stranger = Endpoint(IPAddress(v4: 0xc633_6407), 5060)
 
-    /// The CANCEL of an INVITE, as anybody can write it who has seen its branch.
+    /// The CANCEL of an INVITE. Anybody who has seen the branch can write it.
     private func cancel(_ invite: [UInt8], extra: [String] = []) throws -> [UInt8] {
         SIPText.hopRequest("CANCEL", for: try #require(readRequest(invite)), extra: extra)
     }
 
     @Test(arguments: [false, true])
-    func `a call of the PBX is ended by the PBX, and by nobody who has seen its branch`(isRinging: Bool) throws {
+    func `a call of the PBX can be cancelled by the PBX, and by nobody else who has seen its branch`(isRinging: Bool)
+        throws
+    {
         let bench = EngineBench.registered { $0.trusted = ["10.0.0.2", "10.0.0.3"].compactMap { TrustedPeer($0) } }
         bench.invite()
         var ringing: SIPRequest?
@@ -27,12 +29,12 @@ struct CancelSourceTests {
             bench.receive(SIPText.response(180, to: invite, tag: "b", contact: "sip:bob@192.0.2.5"))
         }
         let cancel = try cancel(bench.inviteText())
-        // From the phone's flow it is a sign of life, and nothing else.
+        // From the phone's flow it counts only as a sign of life.
         for source in isRinging ? [Self.stranger, EngineBench.phone] : [Self.stranger] {
             let said = story(bench.receive(cancel, from: source))
             #expect(!said.contains { $0.hasPrefix("487") || $0.hasPrefix("cancel") || $0.hasPrefix("200") })
         }
-        // The PBX's CANCEL is no retransmission of theirs. It may come from another of its addresses.
+        // The PBX's CANCEL is not taken for a retransmission of those. It may come from another address of the PBX.
         let other = Endpoint(IPAddress(v4: 0x0a00_0003), 5080)
         let said = story(bench.receive(cancel, from: other))
         #expect(said.contains("200 cancel > \(other)"))
@@ -55,7 +57,7 @@ struct CancelSourceTests {
             if ends == moved { bench.receiveProvedRegister(as: "bob", token: "tok-bob", from: moved) }
             let cancel = try cancel(invite)
             #expect(!story(bench.receive(cancel, from: Self.stranger)).contains { $0.hasPrefix("487") })
-            // Where bob is registered it is his, and not from another port there.
+            // A CANCEL counts from the address where bob is registered, but not from another port of it.
             let beside = Endpoint(moved.address, 41_001)
             #expect(!story(bench.receive(cancel, from: beside)).contains { $0.hasPrefix("487") })
             let said = story(bench.receive(cancel, from: ends))
@@ -65,7 +67,7 @@ struct CancelSourceTests {
 }
 
 extension EngineBench {
-    /// A whole registration with the password, which is the name backwards.
+    /// A whole registration with the password, which is the name spelled backwards.
     @discardableResult
     func receiveProvedRegister(as user: String, token: String, from source: Endpoint) -> [ProxyAction] {
         let text = registerText(user: user, token: token, callID: "r-\(user)", from: source)

@@ -5,7 +5,7 @@ import PushDelivery
 import Testing
 import Timekeeping
 
-/// Questions whether a token can be pushed. Nobody notices the push.
+/// Dry runs ask the provider whether a token can be pushed. The phone does not notice them.
 @Suite("Dry runs")
 struct DryRunTests {
     private let bench = EngineBench()
@@ -20,7 +20,9 @@ struct DryRunTests {
         (PushOutcome.accepted(nil), true), (.tokenDead(since: nil), false), (.credentialsRefused("no"), false),
         (.retry(after: nil), false),
     ])
-    func `are a silent push to nobody, and its outcome the answer`(outcome: PushOutcome, isGood: Bool) throws {
+    func `are a silent push that belongs to no call, and its outcome is the answer`(outcome: PushOutcome, isGood: Bool)
+        throws
+    {
         let push = try #require(ask(google).pushes.first)
         #expect(push.device == .nobody && push.badge == 0 && push.deadline == bench.now.date + .seconds(30))
         guard case .silent = push.message else {
@@ -44,7 +46,7 @@ struct DryRunTests {
         #expect(story(bench.take()) == ["dry run true"])
     }
 
-    @Test func `end without a push where a token is none of Apple's, or none of an app of ours`() {
+    @Test func `end without a push if the token is not valid for Apple, or belongs to no configured app`() {
         let apple = PushToken(provider: .apns, param: ByteString("T.app"), prid: ByteString("a:b:c"))
         #expect(story(ask(apple)) == ["dry run false"])
         let topic = PushToken(provider: .fcm, param: ByteString("p"), prid: ByteString("/topics/all"))

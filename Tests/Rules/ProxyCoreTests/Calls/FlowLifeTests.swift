@@ -4,7 +4,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("When flows last showed life")
+@Suite("Signs of life of flows")
 struct FlowLifeTests {
     private let phone = MachineScene.phone
     private let pbx = MachineScene.pbx
@@ -18,13 +18,13 @@ struct FlowLifeTests {
         #expect(!life.wasAlive(phone, now: at(10)))
     }
 
-    @Test func `it counts as long where the tables change over meanwhile`() {
+    @Test func `the time is the same when the tables are swapped in between`() {
         var life = FlowActivity(span: .seconds(10))
         life.noted(on: pbx, now: at(0))
         life.noted(on: phone, now: at(9))
         life.noted(on: pbx, now: at(11))
         #expect(life.wasAlive(phone, now: at(18)) && !life.wasAlive(phone, now: at(19)))
-        // After a long silence nothing of before counts.
+        // After a long silence, earlier signs of life do not count any more.
         life.noted(on: pbx, now: at(100))
         #expect(!life.wasAlive(phone, now: at(100)) && life.wasAlive(pbx, now: at(100)))
     }

@@ -13,21 +13,21 @@ struct ForkTests {
     private static let flow = Flow(
         transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0x7f00_0001), 5060))
 
-    /// Branches without a device, all sent.
+    /// A fork whose branches have no device and were all sent.
     private static func sent(_ clients: ClientTransactionID..., isInvite: Bool = true) -> Fork {
         var fork = Fork(isInvite: isInvite, branches: clients.map { _ in ForkBranch(device: nil) })
         for (branch, client) in clients.enumerated() { fork.sent(branch, as: client, on: flow) }
         return fork
     }
 
-    /// One branch that waits for its device.
+    /// A fork with one branch that waits for its device.
     private static func waiting() -> Fork {
         var fork = Fork(isInvite: true, branches: [ForkBranch(device: DeviceID(rawValue: 3))])
         fork.waits(0)
         return fork
     }
 
-    /// Two branches that were sent, and one that waits for device 3.
+    /// A fork with two branches that were sent, and one that waits for device 3.
     private func fork(isInvite: Bool = true) -> Fork {
         var fork = Fork(isInvite: isInvite, branches: (1...3).map { ForkBranch(device: DeviceID(rawValue: $0)) })
         for (branch, client) in [Self.first, Self.second].enumerated() { fork.sent(branch, as: client, on: Self.flow) }
@@ -52,7 +52,7 @@ struct ForkTests {
             cseq: CSeq(number: 1, method: .invite))
     }
 
-    /// Orders as text, so that a whole list can be compared.
+    /// Orders as text, so that whole lists can be compared.
     private func text(_ orders: [Fork.Order]) -> [String] {
         orders.map { order in
             switch order {
@@ -64,6 +64,7 @@ struct ForkTests {
             case .giveUp: "give up"
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
             case .stopWaiting(let branch): "drop \(branch)"
+            case .forward: "forward"
             case .hangUp(let response, let branch): "hang up \(branch) after \(response.status)"
             }
         }
@@ -77,7 +78,7 @@ struct ForkTests {
         #expect(!fork.acceptsBranches)
     }
 
-    @Test func `a second 2xx follows the first, and a retransmitted one goes up again after all is over`() {
+    @Test func `a second 2xx is forwarded after the first, and a retransmitted one is forwarded again after the end`() {
         var fork = fork()
         _ = fork.successReceived(response(200), on: 0)
         #expect(text(fork.successReceived(response(200), on: 1)) == ["relay 200"])
@@ -86,7 +87,7 @@ struct ForkTests {
         #expect(fork.phase == .ended)
     }
 
-    @Test func `the best of the failures goes up when the last branch ends`() {
+    @Test func `the best failure is sent upstream when the last branch ends`() {
         var fork = fork()
         #expect(text(fork.failed(0, with: 503, response: response(503))).isEmpty)
         #expect(text(fork.failed(1, with: 486, response: response(486))).isEmpty)
@@ -106,7 +107,7 @@ struct ForkTests {
         #expect(orders == [order])
     }
 
-    @Test func `an operator's status goes up before the phones are cancelled, and nothing follows it`() {
+    @Test func `an operator's status is sent upstream before the phones are cancelled, and nothing follows it`() {
         var fork = fork()
         let orders = fork.endedByOperator(with: 486)
         #expect(
@@ -116,7 +117,7 @@ struct ForkTests {
         #expect(fork.phase == .ended && !fork.isAnswered)
     }
 
-    @Test func `a device that says nothing is waited for, and its late answer has the call`() {
+    @Test func `a silent device is waited for, and its late answer gets the call`() {
         var fork = Self.sent(Self.first)
         fork.fellSilent(0)
         #expect(fork.isWaiting && fork.branches[0].client == Self.first)
@@ -128,7 +129,7 @@ struct ForkTests {
     }
 
     @Test(arguments: ["deadline", "caller", "gone"])
-    func `a silent device's request is taken back when its branch ends`(cause: String) {
+    func `a silent device's request is cancelled when its branch ends`(cause: String) {
         var fork = Self.sent(Self.first)
         fork.fellSilent(0)
         let orders =
@@ -139,22 +140,22 @@ struct ForkTests {
             }
         #expect(text(orders).contains { $0.hasPrefix("cancel 1 ") }, "\(text(orders))")
         #expect(fork.phase == .ended)
-        // A phone that answers all the same is connected, as after any CANCEL that was crossed.
+        // If the phone still answers with a 2xx, it is connected, as with any CANCEL that crosses a 2xx.
         #expect(text(fork.successReceived(response(200), on: 0, from: Self.first)) == ["relay 200"])
     }
 
-    @Test func `nobody woke: 480`() {
+    @Test func `no phone woke up: 480`() {
         var fork = Self.waiting()
         #expect(text(fork.deadlineReached()) == ["drop 0", "respond 480"])
         #expect(fork.phase == .ended)
     }
 
-    @Test func `a lone 503 goes up as 500`() {
+    @Test func `a single 503 is sent upstream as 500`() {
         var fork = Self.sent(Self.first)
         #expect(text(fork.failed(0, with: 503, response: response(503))) == ["respond 500 for 503"])
     }
 
-    @Test func `6xx ends the call for all, and goes up when the cancelled ones are over`() {
+    @Test func `6xx ends the call for all, and is sent upstream when the cancelled branches are over`() {
         var fork = fork()
         let orders = fork.failed(0, with: 603, response: response(603))
         #expect(text(orders) == ["cancel 2 declinedElsewhere(603)", "drop 2"])
@@ -162,7 +163,7 @@ struct ForkTests {
         #expect(text(fork.failed(1, with: 487, response: response(487))) == ["relay 603"])
     }
 
-    @Test func `a 2xx that crosses a 6xx still goes up`() {
+    @Test func `a 2xx that crosses a 6xx is still sent upstream`() {
         var fork = fork()
         _ = fork.failed(0, with: 603, response: response(603))
         #expect(text(fork.successReceived(response(200), on: 1)) == ["relay 200"])
@@ -195,12 +196,12 @@ struct ForkTests {
         #expect(fork.branches.map(\.deviceKnows) == [false, true, false])
     }
 
-    /// A hundred thousand calls may wait.
-    @Test func `a branch takes no more room than before`() {
+    /// A hundred thousand calls may wait at the same time.
+    @Test func `a branch does not get larger`() {
         #expect(MemoryLayout<ForkBranch>.size <= 56)
     }
 
-    @Test func `a branch that is over is not begun again by the answer to what was taken back`() {
+    @Test func `an ended branch is not started again by the answer to a cancelled request`() {
         var fork = fork()
         fork.recalled(0)
         fork.sent(0, as: ClientTransactionID(rawValue: 9), on: Self.flow)
@@ -209,7 +210,7 @@ struct ForkTests {
         #expect(!fork.takenBack(0, Self.first) && fork.branches[0].end == .gaveUp(.requestTimeout))
     }
 
-    @Test func `each branch that is over says why`() {
+    @Test func `each ended branch has its reason`() {
         for cause in ["answer", "cancel", "6xx"] {
             var fork = fork()
             switch cause {
@@ -229,5 +230,95 @@ struct ForkTests {
     @Test func `a non-INVITE that nobody answered gets no 408`() {
         var fork = Self.sent(Self.first, isInvite: false)
         #expect(text(fork.silenced(0)) == ["give up"])
+    }
+
+    // MARK: A forward
+
+    /// Two phones that are waited for, and a forward after them.
+    private func forwarding() -> Fork {
+        var fork = Fork(isInvite: true, branches: (1...2).map { ForkBranch(device: DeviceID(rawValue: $0)) })
+        for branch in 0...1 { fork.waits(branch) }
+        fork.mayForward = true
+        return fork
+    }
+
+    private func forwarded() -> Fork {
+        var fork = forwarding()
+        #expect(text(fork.deadlineReached()) == ["forward"])
+        let branch = fork.forwarded()
+        fork.sent(branch, as: Self.first, on: Self.flow)
+        return fork
+    }
+
+    @Test func `phones are waited for until a forward rings, and then given up`() {
+        var fork = forwarded()
+        #expect(fork.isWaiting && fork.isForwardPending && fork.phase == .proceeding)
+        #expect(text(fork.provisionalReceived(response(180), on: 2)) == ["drop 0", "drop 1", "relay 180"])
+        #expect(!fork.isWaiting && !fork.isForwardPending)
+        #expect(text(fork.successReceived(response(200), on: 2, from: Self.first)) == ["relay 200"])
+        // For the called user it is a missed call.
+        #expect(fork.phase == .ended && fork.wasForwarded && fork.wasAnswered && !fork.isAnswered)
+    }
+
+    @Test func `a forward that answers at once gives the phones up, and nobody hears that another phone answered`() {
+        var fork = forwarded()
+        #expect(
+            text(fork.successReceived(response(200), on: 2, from: Self.first)) == ["drop 0", "drop 1", "relay 200"])
+        #expect(fork.branches[0].end == .gaveUp(.temporarilyUnavailable))
+    }
+
+    @Test(arguments: [Status(404), 486, 500, 603])
+    func `what a forward says in refusing is not for the caller`(status: Status) {
+        var fork = forwarded()
+        #expect(text(fork.failed(2, with: status, response: response(status))) == ["drop 0", "drop 1", "respond 480"])
+        #expect(fork.phase == .ended && fork.foundNobody && !fork.wasForwarded)
+    }
+
+    @Test func `a phone that comes before the forward rings has the call`() {
+        var fork = forwarded()
+        #expect(text(fork.forwardWithdrawn()) == ["cancel 1 moved"])
+        fork.sent(0, as: Self.second, on: Self.flow)
+        #expect(text(fork.provisionalReceived(response(180), on: 2)).isEmpty)
+        #expect(text(fork.failed(2, with: 487, response: response(487))).isEmpty)
+        #expect(text(fork.successReceived(response(200), on: 0, from: Self.second)) == ["relay 200", "drop 1"])
+        #expect(fork.isAnswered && !fork.wasForwarded)
+    }
+
+    @Test func `a forward that is silent is given up with the phones, and is tried once`() {
+        var fork = forwarded()
+        #expect(text(fork.forwardTimedOut()) == ["cancel 1 moved", "drop 0", "drop 1"])
+        #expect(text(fork.failed(2, with: 487, response: response(487))) == ["respond 480"])
+        #expect(fork.phase == .ended)
+        var impossible = forwarding()
+        #expect(text(impossible.deadlineReached()) == ["forward"])
+        #expect(text(impossible.forwardImpossible()) == ["drop 0", "drop 1", "respond 480"])
+    }
+
+    @Test func `a forward follows phones that could not be reached, and none that has refused or rings`() {
+        var gone = forwarding()
+        #expect(text(gone.failed(0, with: .temporarilyUnavailable, response: nil)).isEmpty)
+        #expect(text(gone.failed(1, with: .temporarilyUnavailable, response: nil)) == ["forward"])
+        var busy = forwarding()
+        busy.sent(0, as: Self.first, on: Self.flow)
+        #expect(text(busy.failed(0, with: 486, response: response(486))).isEmpty)
+        #expect(text(busy.deadlineReached()) == ["drop 1", "relay 486"])
+        var ringing = forwarding()
+        ringing.sent(0, as: Self.first, on: Self.flow)
+        #expect(text(ringing.deadlineReached()) == ["drop 1"])
+        #expect(ringing.phase == .proceeding)
+    }
+
+    @Test func `the wait for one phone may end before that for the others`() {
+        var fork = forwarding()
+        #expect(text(fork.waitIsOver(0)) == ["drop 0"])
+        #expect(text(fork.waitIsOver(0)).isEmpty)
+        #expect(text(fork.waitIsOver(1)) == ["forward"])
+        #expect(fork.branches[1].isWaiting)
+    }
+
+    @Test func `the caller cancels a forward like any branch`() {
+        var fork = forwarded()
+        #expect(text(fork.cancelReceived()) == ["drop 0", "drop 1", "cancel 1 callerCancelled"])
+        #expect(text(fork.failed(2, with: 487, response: response(487))) == ["respond 487"])
     }
 }

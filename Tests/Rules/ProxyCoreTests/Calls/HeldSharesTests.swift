@@ -4,7 +4,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("How much of what is held belongs to whom (T11.3, T32.2)")
+@Suite("Shares of waiting requests (T11.3, T32.2)")
 struct HeldSharesTests {
     private let eve = Caller(hash: 1, isTrusted: false)
     private let pbx = Caller(hash: 2, isTrusted: true)
@@ -19,7 +19,7 @@ struct HeldSharesTests {
 
     private func parties(_ caller: Caller?) -> HeldShares.Parties { HeldShares.Parties(caller: caller, callee: bob) }
 
-    @Test func `what is taken counts for all whom it concerns, and goes back whole`() {
+    @Test func `an amount counts for all parties that it concerns, and is returned completely`() {
         var shares = HeldShares()
         let share = HeldShares.Share(calls: 1, bytes: 500)
         var claims: [HeldShares.Claim] = []
@@ -33,10 +33,10 @@ struct HeldSharesTests {
         #expect(shares[callee: bob].calls == 0 && shares[caller: eve].calls == 0 && shares[eve, at: bob].bytes == 0)
     }
 
-    @Test func `a caller has a part of what belongs to one who is called, and the PBX's callers have the rest`() {
+    @Test func `a caller has a part of the callee's share, and the PBX's callers have the rest`() {
         var shares = HeldShares()
         let limits = limits { $0.callsPerAccount = 8 }
-        // caller-share: a half of eight.
+        // caller-share: half of eight.
         for _ in 0..<4 {
             #expect(shares.refusal(of: 100, isInvite: true, for: parties(eve), limits) == nil)
             _ = shares.take(HeldShares.Share(calls: 1, bytes: 100), for: parties(eve))
@@ -44,7 +44,7 @@ struct HeldSharesTests {
         #expect(shares.refusal(of: 100, isInvite: true, for: parties(eve), limits) == .calleeFull)
         let others = (10...11).map { Caller(hash: $0, isTrusted: false) }
         for other in others { _ = shares.take(HeldShares.Share(calls: 1, bytes: 100), for: parties(other)) }
-        // trusted-share: a quarter is for those whom the PBX brings.
+        // trusted-share: a quarter is reserved for callers of the PBX.
         #expect(
             shares.refusal(of: 100, isInvite: true, for: parties(Caller(hash: 12, isTrusted: false)), limits)
                 == .calleeFull)
@@ -62,7 +62,7 @@ struct HeldSharesTests {
             #expect(shares.refusal(of: 1 << 20, isInvite: false, for: other, limits) == nil)
             _ = shares.take(mebibyte, for: other)
         }
-        // What is left is for those whom the PBX brings, and for what nobody answers for.
+        // The rest is reserved for callers of the PBX, and for requests that no account is responsible for.
         let stranger = Caller(hash: 10, isTrusted: false)
         #expect(shares.refusal(of: 1, isInvite: false, for: parties(stranger), limits) == .proxyFull)
         #expect(shares.refusal(of: 1 << 20, isInvite: false, for: .nobody, limits) == nil)

@@ -14,7 +14,7 @@ struct AwakePhoneTests {
         let story = PhoneStory(
             "\(transport)", over: transport, .register(), .keepAlive(), .wakingCall, .keepAlive(at: 1),
             .keepAlive("invite > 0"), .keepAlive(),
-            // It registers there after all: it has the call.
+            // If the phone registers on that flow after all, it already has the call.
             .register(), .answer(180, "180 invite > pbx"), .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
     }
@@ -43,9 +43,9 @@ struct AwakePhoneTests {
         let story = PhoneStory(
             registers ? "it registers" : "it sends a keep-alive", where: ringsLiveFlows, .register(), .ringingCall,
             .push(.accepted(nil)),
-            // After 0.5, 1.5, 3.5, 7.5 and 15.5 s; the next one would come when the caller has gone.
+            // After 0.5, 1.5, 3.5, 7.5 and 15.5 s. The next repetition would come after the end of the call.
             .pass(20).times(5, "invite > 0"), registers ? .register("invite > 0") : .keepAlive("invite > 0"),
-            // The same one.
+            // All of them are the same INVITE.
             .invites(1), .answer(180, "180 invite > pbx"), .register(), .keepAlive(),
             .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
@@ -71,14 +71,14 @@ struct AwakePhoneTests {
         PhoneStory(
             "a flow that showed life lately gets the INVITE at once, and the push beside it", where: ringsLiveFlows,
             .register(), .pass(59), .keepAlive(), .pass(59), .ringingCall,
-            // It was awake, and registers there because of the push.
+            // The phone was awake. It registers on the same flow because of the push.
             .register(), .answer(200, "200 invite > pbx")),
         PhoneStory("one that did not is pushed", where: ringsLiveFlows, .register(), .pass(61), .wakingCall),
         PhoneStory(
             "a flow that was thought alive is asleep, and the phone comes from elsewhere", where: ringsLiveFlows,
             .register(), .ringingCall, .push(.accepted(nil)), .register(at: 1, "invite > 1"),
             .answer(180, "180 invite > pbx"),
-            // It would have been told at the old place, had that been heard of.
+            // This 180 would have gone to the caller if it had come before the new REGISTER.
             .answer(180, to: .first, at: 0, "cancel > 0"), .answer(487, to: .first, at: 0, "ack > 0"),
             .answer(200, "200 invite > pbx")),
     ])
@@ -88,7 +88,7 @@ struct AwakePhoneTests {
 private let ringsLiveFlows: @Sendable (inout ProxySettings) -> Void = { $0.call.ringLiveFlowWithin = .seconds(60) }
 
 extension PhoneStory.Step {
-    /// A call that the phone gets at once, and is pushed for.
+    /// A call that the phone gets at once, together with a push.
     fileprivate static var ringingCall: Self { .call("100 invite > pbx", "push invite tok1", "invite > 0") }
 }
 
@@ -104,7 +104,7 @@ struct MovingPhoneTests {
     }
 
     @Test(arguments: [Status(code: 487), 482, 408, 503, 486])
-    func `what the old place says in the end counts for nothing`(status: Status) {
+    func `the final response from the old address does not count`(status: Status) {
         let story = PhoneStory(
             "\(status)", .called(), .register(at: 1, "cancel > 0", "invite > 1"),
             .answer(status, to: .first, at: 0, "ack > 0"), .answer(486, "ack > 1", "486 invite > pbx"))
@@ -112,10 +112,10 @@ struct MovingPhoneTests {
     }
 
     @Test(arguments: [true, false])
-    func `a connection that breaks puts the call back to waiting; the caller hears nothing`(rings: Bool) {
+    func `a broken connection makes the call wait again, and the caller gets no message`(rings: Bool) {
         let story = PhoneStory(
             rings ? "it rings" : "it does not ring", over: .tcp, .called(rings: rings), .closed(),
-            // What rings by the dead connection is told by the new one.
+            // The phone that rings on the dead connection gets its CANCEL on the new one.
             rings ? .register(at: 1, "cancel > 1", "invite > 1") : .register(at: 1, "invite > 1"),
             .answer(200, "200 invite > pbx"))
         #expect(story.faults == [])
@@ -150,7 +150,7 @@ struct MovingPhoneTests {
             "the same when the phone was there before the push had left", over: .tcp,
             where: EngineBench.wantsCredential,
             .register(), .call("100 invite > pbx"), .register("invite > 0"), .credential, .closed("push invite tok1"),
-            // A call that it did not hear of is a missed one.
+            // A call that the phone never got is a missed call.
             .pass(31).including("480 invite > pbx"), .register(at: 1).including("push missed 103 tok1")),
         PhoneStory(
             "what was read from a connection before it ended does no harm", over: .tcp, .register(), .pass(60),
@@ -166,10 +166,11 @@ struct MovingPhoneTests {
         PhoneStory(
             "one that had the INVITE when its connection ended answers that one", over: .tcp, .register(token: nil),
             .plainCall,
-            // It may also listen at its Contact's port.
+            // The phone may also listen on the port of its Contact.
             .closed("invite > contact"), .register(at: 1, token: nil).including("invite > 1"),
             .answer(482, "ack > 1"),
-            // It has it by the first of three, which is taken back as soon as that may be, and gets it again.
+            // The phone has the call by the first of three INVITEs. That one is cancelled as soon as the rules allow
+            // it, and the phone gets a new one.
             .answer(180, to: .first, "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(
@@ -206,7 +207,7 @@ struct MovingPhoneTests {
         PhoneStory(
             "it ends nothing: what the phone met first is taken back, and the INVITE comes again", .called(),
             .register(at: 1, "cancel > 0", "invite > 1"),
-            // The CANCEL was lost with the old place: it goes to the new one.
+            // The CANCEL to the old address was lost, so it goes to the new address.
             .answer(482, "ack > 1", "cancel > 1"), .answer(487, to: .first, "ack > 1", "invite > 1"),
             .answer(200, "200 invite > pbx")),
         PhoneStory(

@@ -8,8 +8,8 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// INVITEs that are no calls to our users survive the end of the process as well: those of phones to the upstream, and those
-/// inside dialogs.
+/// INVITEs that are no calls to our users survive the end of the process as well: calls from phones to the upstream,
+/// and INVITEs inside dialogs.
 @Suite struct OnwardRestartTests {
     // MARK: To the upstream
 
@@ -28,7 +28,7 @@ import Timekeeping
         let bench = Self.calling()
         let invite = bench.lastINVITE
         #expect(Self.answered(invite, 180, bench) == ["180 invite > phone"])
-        // The same once more: the upstream says again what it has said.
+        // The INVITE is sent again, and the upstream repeats its answer.
         #expect(bench.crash() == ["invite > pbx"])
         #expect(bench.lastINVITE?.via.branch == invite?.via.branch)
         #expect(Self.answered(invite, 180, bench) == ["180 invite > phone"])
@@ -37,7 +37,7 @@ import Timekeeping
         #expect(bench.disk.calls.isEmpty)
     }
 
-    @Test func `what is forwarded says the same as before`() throws {
+    @Test func `the forwarded request is the same as before`() throws {
         let bench = Self.calling()
         let before = try #require(bench.lastINVITE)
         bench.crash()
@@ -63,7 +63,7 @@ import Timekeeping
     @Test func `a call that has ended does not begin again`() {
         let bench = Self.calling()
         #expect(Self.answered(bench.lastINVITE, 486, bench) == ["ack > pbx", "486 invite > phone"])
-        // The phone has not acknowledged it.
+        // The phone has not acknowledged the response.
         #expect(bench.crash() == ["486 invite > phone"])
         #expect(bench.pass(.seconds(40)).allSatisfy { $0 == "486 invite > phone" })
         #expect(bench.disk.calls.isEmpty)
@@ -118,7 +118,7 @@ import Timekeeping
 
     // MARK: Inside dialogs
 
-    /// In a call with a phone over TCP, which has gone, and for which a re-INVITE waits.
+    /// A call with a phone over TCP. The connection has ended, and a re-INVITE waits for the phone.
     private static func waitingInDialog() throws -> RestartBench {
         let bench = RestartBench()
         bench.registerByStream(1)
@@ -146,7 +146,7 @@ import Timekeeping
         return bench
     }
 
-    @Test func `a re-INVITE that waits for its phone goes on waiting, and reaches it`() throws {
+    @Test func `a re-INVITE that waits for its phone keeps waiting, and reaches it`() throws {
         let bench = try Self.waitingInDialog()
         bench.accepted(1)
         #expect(bench.crash() == [])
@@ -161,7 +161,7 @@ import Timekeeping
         #expect(bench.disk.calls.isEmpty)
     }
 
-    @Test func `the push for a re-INVITE that was under way is sent as the same`() throws {
+    @Test func `the push for a re-INVITE that was in flight is sent with the same id`() throws {
         let bench = try Self.waitingInDialog()
         bench.crash()
         #expect(bench.pushes.count == 3 && bench.pushes[2].code == bench.pushes[1].code)
@@ -178,7 +178,7 @@ import Timekeeping
         #expect(bench.pass(.seconds(2)).first == "500 invite > pbx")
     }
 
-    @Test func `a re-INVITE to the upstream goes on`() throws {
+    @Test func `a re-INVITE to the upstream continues`() throws {
         let bench = RestartBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         bench.register("103")
         let text = SIPText.invite(to: "bob", from: "103", at: EngineBench.phone, callID: "up2", branch: "up2")

@@ -8,12 +8,12 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// Bob's phone with several flows (RFC 5626) over TCP, each a connection of its own.
+/// Bob's phone with several flows over TCP (RFC 5626). Each flow is a connection of its own.
 private final class FlowBench {
     let bench: EngineBench
     private let token: String?
     private var sequence = 1
-    /// How often connections are to show life.
+    /// How often the engine expects signs of life on connections.
     private(set) var expectations: [Duration] = []
     /// The requests that the phone got, in their order.
     private(set) var received: [SIPRequest] = []
@@ -27,7 +27,7 @@ private final class FlowBench {
         }
     }
 
-    /// With the phone awake or not.
+    /// A phone whose last sign of life was long ago.
     static func asleep() -> FlowBench {
         let bench = FlowBench()
         _ = bench.bench.pass(.seconds(600))
@@ -40,7 +40,7 @@ private final class FlowBench {
             remote: Endpoint(EngineBench.phone.address, UInt16(40_000 + place)))
     }
 
-    /// The phone registers one of its flows from a place, by default of the same number.
+    /// Registers one of the phone's flows from a place, by default from the place with the same number.
     @discardableResult
     func register(
         _ number: Int, at place: Int? = nil, expires: Int = 3600, token: String? = nil, extra: [String] = [],
@@ -122,13 +122,13 @@ struct OutboundTests {
         #expect(phone.closed(1) + phone.closed(2) == [])
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1"])
         #expect(phone.register(1, at: 11).filter { $0.hasPrefix("invite") } == ["invite > 11"])
-        // The other one comes as well, and has nothing to do with the call.
+        // The other flow comes as well. The call does not change.
         #expect(phone.register(2, at: 12) == [])
         #expect(phone.answer(200, at: 11) == ["200 invite > pbx"])
     }
 
     @Test(arguments: [1, 2])
-    func `whichever flow comes back brings the call`(number: Int) {
+    func `the flow that comes back first brings the call`(number: Int) {
         let phone = FlowBench.asleep()
         #expect(phone.call() == ["100 invite > pbx", "push invite tok1", "options > 2"])
         #expect(phone.register(number, at: 20).contains("invite > 20"))
@@ -140,7 +140,7 @@ struct OutboundTests {
         #expect(phone.answer(180, at: 2) == ["180 invite > pbx"])
         #expect(phone.register(1) == [])
         #expect(phone.register(3) == [])
-        // It does move when that flow does.
+        // If that flow itself moves, the call moves with it.
         #expect(phone.register(2, at: 9).contains("invite > 9"))
     }
 
@@ -155,7 +155,7 @@ struct OutboundTests {
         #expect(phone.call(3) == ["100 invite > pbx", "invite > 2"])
     }
 
-    @Test func `a phone that rings by a flow which was only slow is told to stop`() throws {
+    @Test func `a phone that rings on a slow flow gets a CANCEL there`() throws {
         let phone = FlowBench(token: nil)
         _ = phone.call()
         let slow = try #require(phone.received.last)
@@ -165,7 +165,7 @@ struct OutboundTests {
         #expect(phone.received.last?.via.branch == slow.via.branch)
     }
 
-    @Test func `a flow on which the phone has said anything keeps the call`() {
+    @Test func `a flow on which the phone has answered keeps the call`() {
         let phone = FlowBench(token: nil)
         _ = phone.call()
         _ = phone.answer(100, at: 2)
@@ -176,7 +176,7 @@ struct OutboundTests {
         let phone = FlowBench(token: nil)
         #expect(phone.request("OPTIONS") == ["options > 2"])
         #expect(phone.closed(2) == ["options > 1"])
-        // At last where its Contact says that it listens.
+        // The last attempt goes to the address in its Contact.
         #expect(phone.closed(1) == ["options > 0"])
     }
 
@@ -188,7 +188,7 @@ struct OutboundTests {
     }
 
     @Test(arguments: [2, 3])
-    func `a message wakes nobody while it is tried by another flow, and one push follows the last of them`(count: Int) {
+    func `a message wakes no phone while another flow is tried, and one push follows the last one`(count: Int) {
         let phone = FlowBench(flows: Array(1...count))
         #expect(phone.request("MESSAGE") == ["message > \(count)"])
         for number in (1..<count).reversed() {
@@ -210,7 +210,7 @@ struct OutboundTests {
         #expect(phone.said(phone.bench.pass(.seconds(60))).isEmpty)
     }
 
-    @Test func `with many silent flows the phone is woken while there is time to come`() {
+    @Test func `with many silent flows the phone is woken while it has time to register`() {
         let phone = FlowBench(flows: Array(1...6))
         #expect(phone.request("MESSAGE") == ["message > 6"])
         let said = phone.said(phone.bench.pass(.seconds(10)))
@@ -220,7 +220,7 @@ struct OutboundTests {
         #expect(phone.said(phone.bench.pass(.milliseconds(100))) == ["480 message > pbx"])
     }
 
-    @Test func `a dialog goes on by another flow when its own has ended`() throws {
+    @Test func `a dialog continues on another flow when its own has ended`() throws {
         let phone = FlowBench(token: nil)
         _ = phone.call()
         let invite = try #require(phone.received.last)
@@ -232,7 +232,7 @@ struct OutboundTests {
             SIPText.dialogRequest(
                 "INFO", cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "b\(number)")
         }
-        // The flow that registered last is another one by now.
+        // Now another flow is the one that registered last.
         phone.register(1)
         #expect(phone.said(phone.bench.receive(bye(2), from: EngineBench.pbx)) == ["info > 2"])
         _ = phone.closed(2)
@@ -276,7 +276,7 @@ struct OutboundTests {
         #expect(phone.call().contains("invite > 1"))
     }
 
-    @Test func `a connection whose phone was told to show life is expected to`() {
+    @Test func `a connection is expected to give signs of life if its phone was told to`() {
         func orders(_ seconds: Int) -> [Duration] {
             let phone = FlowBench(flows: []) { $0.registrar.flowTimer = .seconds(seconds) }
             phone.register(1)
@@ -290,7 +290,7 @@ struct OutboundTests {
 
     private static let edge = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
 
-    /// A phone behind two edges, which write their flow tokens into Path.
+    /// A phone behind two edge proxies, which write their flow tokens into Path.
     private func behindEdges(token: String?, _ numbers: [Int] = [1, 2]) -> EngineBench {
         let bench = EngineBench {
             $0.trusted += [TrustedPeer("10.0.0.3"), TrustedPeer("10.0.0.4")].compactMap { $0 }
@@ -315,7 +315,7 @@ struct OutboundTests {
         return story(first + bench.commitAll(in: first))
     }
 
-    /// The edge answers the last request that was sent to it.
+    /// Lets the edge proxy answer the last request that was sent to it.
     private func edgeSays(_ status: Status, to actions: [ProxyAction], _ bench: EngineBench, from place: String)
         throws -> [ProxyAction]
     {
@@ -351,7 +351,7 @@ struct OutboundTests {
 
     // MARK: The device and its number
 
-    @Test func `what waits for the device outlives the flow whose number it has`() {
+    @Test func `requests that wait for the device outlive the flow whose number it has`() {
         let phone = FlowBench.asleep()
         _ = phone.call()
         #expect(phone.register(1, expires: 0) == [])
@@ -396,7 +396,7 @@ struct OutboundTests {
 
 @Suite("Requests for one device (RFC 5627)")
 struct GRUUTests {
-    /// What the answer to the last REGISTER gave.
+    /// The GRUUs in the response to the last REGISTER.
     private func gruus(_ phone: FlowBench) throws -> (public: String, temporary: String) {
         let answer = try #require(phone.answers.last)
         func value(_ name: String) -> String {
@@ -416,7 +416,7 @@ struct GRUUTests {
         #expect(phone.request("OPTIONS", to: "sip:bob@example.net", 1).count == 2)
         #expect(phone.request("OPTIONS", to: gruus.public, 2) == ["options > 1"])
         #expect(phone.request("OPTIONS", to: gruus.temporary, 3) == ["options > 1"])
-        // It gets its own contact and nothing of the GRUU.
+        // The phone gets its own contact, without the GRUU.
         #expect(phone.received.last?.uri.text.string == "sip:bob@192.0.2.5;transport=tcp")
         _ = phone.closed(1)
         #expect(phone.request("INVITE", to: gruus.temporary, 4) == ["100 invite > pbx", "push invite tok1"])
@@ -433,7 +433,7 @@ struct GRUUTests {
         #expect(phone.request("OPTIONS", to: "sip:bob@example.net;gr=urn:uuid:9", 1) == ["480 options > pbx"])
         #expect(phone.request("OPTIONS", to: "sip:nobody@example.net;gr=urn:uuid:9", 2) == ["404 options > pbx"])
         #expect(phone.request("OPTIONS", to: "sip:tgruu.AAAA@example.net;gr", 3) == ["404 options > pbx"])
-        // Sealed for a dialog, it opens no door.
+        // A token that was sealed for a dialog is not accepted as a GRUU.
         _ = phone.call()
         let token = try #require(phone.received.last?.frame.firstValue(of: .recordRoute)?.string)
             .split(separator: ":")[1].split(separator: "@")[0]

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ProxyCore
 
-@Suite("Which phone is in which dialog (RFC 3891)")
+@Suite("Phones in dialogs (RFC 3891)")
 struct DialogDevicesTests {
     private func replaced(_ devices: DialogDevices, _ value: String) -> DeviceID? {
         devices.device(replacedBy: ByteString(value))
@@ -20,7 +20,7 @@ struct DialogDevicesTests {
         }
     }
 
-    @Test func `the last phone of a dialog counts, and the oldest dialog gives way`() {
+    @Test func `the last phone of a dialog counts, and the oldest dialog is dropped`() {
         var devices = DialogDevices(limit: 2)
         for number in 1...3 as ClosedRange<UInt64> {
             devices.note(DeviceID(rawValue: number), callID: ByteString("c\(number)"), tag: ByteString("t"))
@@ -32,9 +32,9 @@ struct DialogDevicesTests {
     }
 }
 
-@Suite("Places that a password has proved")
+@Suite("Flows that a password has proved")
 struct ProvedPlacesTests {
-    @Test func `each side of a dialog has its own, and the oldest gives way`() {
+    @Test func `each side of a dialog has its own, and the oldest is dropped`() {
         var places = ProvedPlaces()
         let caller = ProvedPlaces.Key(digest: 1, isCaller: true)
         places.note(MachineScene.pbx, for: caller)

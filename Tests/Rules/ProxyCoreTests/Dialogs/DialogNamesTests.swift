@@ -8,17 +8,17 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A phone in a call with the PBX, whichever of them has called.
+/// A phone in a call with the PBX. Either side may have called.
 private struct Talk {
     let bench: EngineBench
-    /// As the phone writes them.
+    /// The header fields as the phone writes them.
     let from, to, callID: String
     let routes: [String]
-    /// As the PBX writes them.
+    /// The messages as the PBX writes them.
     let invite: SIPRequest
     let answer: SIPResponse
 
-    /// The PBX calls bob.
+    /// A call from the PBX to bob.
     init(calling header: String, token: String? = nil) throws {
         bench = EngineBench()
         bench.register(token: token)
@@ -34,7 +34,7 @@ private struct Talk {
         routes = delivered.frame.values(of: .recordRoute).map(\.string)
     }
 
-    /// Bob calls the PBX.
+    /// A call from bob to the PBX.
     init(calledBy header: String) throws {
         bench = EngineBench.authenticating()
         let registered = bench.receiveProved(bench.registerText(token: nil), as: "bob")
@@ -50,7 +50,9 @@ private struct Talk {
         routes = answer.frame.values(of: .recordRoute).reversed().map(\.string)
     }
 
-    /// A request of the phone, and what happens.
+    /// Sends a request of the phone.
+    ///
+    /// - Returns: the resulting actions.
     func send(
         _ method: String, on other: EngineBench? = nil, from name: String? = nil, extra: [String] = [],
         number: Int = 20, branch: String? = nil
@@ -58,7 +60,9 @@ private struct Talk {
         story((other ?? bench).receive(text(method, from: name, extra: extra, number: number, branch: branch)))
     }
 
-    /// A request of the phone, as it goes on.
+    /// Sends a request of the phone.
+    ///
+    /// - Returns: the request that is forwarded.
     func sent(_ method: String, from name: String, number: Int) -> SIPRequest? {
         sentRequest(bench.receive(text(method, from: name, number: number)))
     }
@@ -77,7 +81,7 @@ private struct Talk {
     }
 }
 
-@Suite("From inside a dialog is who began it (T20.7)")
+@Suite("From inside a dialog is the From of its beginning (T20.7)")
 struct DialogNamesTests {
     private static let others = [
         "<sip:boss@example.net>", "\"Boss\" <sip:boss@example.net>", "<sip:bob@elsewhere.invalid>",
@@ -118,11 +122,11 @@ struct DialogNamesTests {
         "<sips:bob@example.net>",
         "Bob <sip:bob@example.net>", "\"B\\ob\" <sip:bob@example.net>",
     ])
-    func `spellings of it are the same`(name: String) throws {
+    func `other notations of the name count as the same`(name: String) throws {
         #expect(passes(try Talk(calledBy: "\"Bob\" <sip:bob@example.net>").send("INFO", from: name), "INFO"))
     }
 
-    @Test func `one that was called by another name may say its own, as it is registered, and its own name with it`()
+    @Test func `a phone that was called by another name may use its registered name, with its display name`()
         throws
     {
         let talk = try Talk(calling: "\"Sales\" <sip:sales@example.net>")
@@ -131,13 +135,13 @@ struct DialogNamesTests {
         #expect(talk.send("UPDATE", from: "<sip:boss@example.net>", number: 22) == ["403 update > phone"])
     }
 
-    /// The From that reaches the PBX.
+    /// Returns the From field that reaches the PBX.
     private func sentFrom(_ talk: Talk, _ method: String, _ from: String, number: Int) -> String? {
         talk.sent(method, from: from, number: number)?.frame.firstValue(of: .from)?.string
     }
 
     @Test(arguments: ["INVITE", "UPDATE", "INFO", "MESSAGE"])
-    func `a display name that the caller has not used for the called phone goes no further`(method: String) throws {
+    func `a display name that the caller has not used for the called phone is removed`(method: String) throws {
         let talk = try Talk(calling: "\"Sales\" <sip:bob@example.net>")
         for (number, name) in ["\"Boss\" ", "Boss ", "\"Sales \" ", "\"Sa\\les\"  ", "Sales\t", ""].enumerated() {
             let isKnown = name.contains("les")
@@ -148,13 +152,15 @@ struct DialogNamesTests {
         #expect(talk.bench.engine.counters[.refusedName] == 0)
     }
 
-    @Test func `a called phone without a name at the beginning shows none, also where it says who it is`() throws {
+    @Test func `a called phone that showed no name at the beginning stays without one, even if it names itself later`()
+        throws
+    {
         let talk = try Talk(calling: "<sip:sales@example.net>")
         let own = sentFrom(talk, "UPDATE", "\"Bob\" <sip:bob@example.net;x=y>", number: 21)
         #expect(own == "<sip:bob@example.net;x=y>;tag=b")
     }
 
-    @Test func `an answer finds its way although the phone's name was taken off`() throws {
+    @Test func `an answer finds its way although the phone's name was removed`() throws {
         let talk = try Talk(calling: "<sip:bob@example.net>")
         let sent = try #require(talk.sent("UPDATE", from: "\"Boss\" <sip:bob@example.net>", number: 21))
         let answer = SIPText.response(200, to: sent, tag: sent.to.tag?.string ?? "")
@@ -169,7 +175,7 @@ struct DialogNamesTests {
     }
 
     @Test(arguments: ["BYE", "PRACK"])
-    func `what ends or acknowledges something passes, whatever name it says`(method: String) throws {
+    func `requests that end or acknowledge a call pass with any name`(method: String) throws {
         let talk = try Talk(calling: "<sip:bob@example.net>")
         #expect(passes(talk.send(method, from: "<sip:boss@example.net>"), method))
     }
@@ -192,8 +198,8 @@ struct DialogNamesTests {
         #expect(talk.send("UPDATE", on: later, from: "<sip:boss@example.net>") == ["403 update > phone"])
     }
 
-    /// RFC 4916: whom the call is connected to may change, and the PBX knows.
-    @Test func `the PBX may say another name`() throws {
+    /// RFC 4916: the connected party may change, and the PBX knows it.
+    @Test func `the PBX may use another name`() throws {
         let talk = try Talk(calling: "<sip:bob@example.net>")
         for (number, method) in ["INVITE", "UPDATE"].enumerated() {
             let text = SIPText.dialogRequest(
@@ -218,7 +224,7 @@ struct DialogNamesTests {
     }
 
     @Test(arguments: ["refer;id=2", "Dialog", "presence.winfo", "message-summary", "conference ;x"])
-    func `it tells what becomes of a transfer, and whatever was subscribed to (T9.15)`(event: String) throws {
+    func `it reports the results of a transfer, and all that was subscribed to (T9.15)`(event: String) throws {
         let talk = try Talk(calling: "<sip:bob@example.net>")
         #expect(passes(talk.send("NOTIFY", extra: ["Event: \(event)"]), "NOTIFY"))
     }

@@ -25,7 +25,7 @@ struct DialogTokenTests {
         ]
     }
 
-    @Test func `comes back as it was written, for IPv4 and IPv6, UDP and streams`() throws {
+    @Test func `is read back as it was written, for IPv4 and IPv6, UDP and streams`() throws {
         for caller in try sides() {
             for callee in try sides() {
                 let token = DialogToken(made: UnixTime(seconds: 1_790_000_001), caller: caller, callee: callee)
@@ -47,7 +47,7 @@ struct DialogTokenTests {
         }
     }
 
-    @Test func `a connection beyond four bytes, or one that has ended, comes back closed`() throws {
+    @Test func `a connection beyond four bytes, or one that has ended, is read back as closed`() throws {
         for number in [UInt64(1) << 32, .max] {
             let side = DialogSide(.caller(0), on: try flow("192.0.2.1:1", .tcp, connection: number))
             let token = DialogToken(made: UnixTime(seconds: 5), caller: side, callee: side)
@@ -55,7 +55,7 @@ struct DialogTokenTests {
         }
     }
 
-    @Test func `the names of phones come back, and those of peers are none`() throws {
+    @Test func `the names of phones are read back, and those of peers are not`() throws {
         let sides = try sides()
         for caller in sides {
             for callee in sides where caller.party.isPhone || callee.party.isPhone {
@@ -79,14 +79,14 @@ struct DialogTokenTests {
         #expect(DialogToken(token.encoded(in: 1), in: 1) == token)
     }
 
-    @Test func `what is cut short or too long is none`() throws {
+    @Test func `tokens that are cut short or too long are invalid`() throws {
         let sides = try sides()
         let bytes = DialogToken(made: UnixTime(seconds: 5), caller: sides[2], callee: sides[0]).encoded(in: 1)
         for count in 0..<bytes.count { #expect(DialogToken(Array(bytes.prefix(count)), in: 1) == nil) }
         #expect(DialogToken(bytes + [0], in: 1) == nil)
     }
 
-    /// Record-Route is written into every message of a dialog.
+    /// Record-Route is part of each message of a dialog, so its length counts.
     @Test func `a call from a PBX to a phone, both over UDP, takes 72 characters, one over TCP 83`() throws {
         let sides = try sides()
         let names = DialogNames(key: 1, caller: nil, callee: DialogNames.Callee(uri: 2, name: 0))
@@ -99,11 +99,11 @@ struct DialogTokenTests {
     }
 }
 
-@Suite("Lives of dialogs")
+@Suite("Lifetimes of dialogs")
 struct DialogLivesTests {
     private let start = UnixTime(seconds: 1000)
 
-    @Test func `the table keeps to its size, and what ends first gives way`() {
+    @Test func `the table keeps its size, and the entry that ends first is dropped`() {
         var lives = DialogRenewals(limit: 100)
         for number in 0..<1000 {
             let now = start + .seconds(Int64(number))

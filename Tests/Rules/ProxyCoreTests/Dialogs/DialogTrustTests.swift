@@ -7,12 +7,12 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// An answered call from the PBX to a phone, and what either end sends inside it.
+/// An answered call from the PBX to a phone, and requests of both sides inside it.
 private struct Call {
     let bench: EngineBench
-    /// As the PBX has sent it, and as the phone has got it.
+    /// The INVITE as the PBX sent it, and as the phone got it.
     let sent, delivered: SIPRequest
-    /// As the PBX has got it.
+    /// The response as the PBX got it.
     let answer: SIPResponse
     let phone: Flow
 
@@ -31,14 +31,14 @@ private struct Call {
         sent = try #require(readRequest(bench.inviteText()))
     }
 
-    /// Of the PBX.
+    /// A request of the PBX.
     func fromPBX(_ method: String, _ number: Int = 2, _ change: (String) -> String = { $0 }) -> [UInt8] {
         let bytes = SIPText.dialogRequest(
             method, cseq: number, invite: sent, answer: answer, at: EngineBench.pbx, branch: "p\(method)\(number)")
         return Array(change(String(decoding: bytes, as: UTF8.self)).utf8)
     }
 
-    /// Of the phone.
+    /// A request of the phone.
     func fromPhone(_ method: String, _ number: Int = 20, _ change: (String) -> String = { $0 }) -> [UInt8] {
         let rows =
             [
@@ -75,8 +75,8 @@ extension [ProxyAction] {
     fileprivate var flows: [Flow] { compactMap { if case .send(_, let flow) = $0 { flow } else { nil } } }
 }
 
-/// T20: who may send what inside a dialog.
-@Suite("The dialog token is no ticket")
+/// T20: which party may send what inside a dialog.
+@Suite("Limits of the dialog token")
 struct DialogTrustTests {
     @Test func `both ends reach each other`() throws {
         let call = try Call(EngineBench())
@@ -86,7 +86,7 @@ struct DialogTrustTests {
     }
 
     @Test(arguments: ["INVITE", "MESSAGE", "BYE", "OPTIONS", "SUBSCRIBE", "ACK"])
-    func `without a To tag it opens nothing to anybody (T20.3)`(method: String) throws {
+    func `without a To tag it gives no access (T20.3)`(method: String) throws {
         let call = try Call(EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") })
         for (number, flow) in [EngineBench.pbxFlow, call.phone, EngineBench.stranger].enumerated() {
             let shapes = [call.fromPBX(method, 50 + number), call.fromPhone(method, 60 + number)].map { bytes in
@@ -116,13 +116,13 @@ struct DialogTrustTests {
             let ack = call.bench.receive(call.fromPBX("ACK", 50 + number, change), on: EngineBench.pbxFlow)
             #expect(ack.isEmpty)
         }
-        // The callee's tag is not known when it is made: a call that forks has several.
+        // The callee's tag is not known when the token is made, because a call that forks has several.
         let fork = call.bench.receive(
             call.fromPBX("BYE", 3) { $0.replacing("tag=b\r\n", with: "tag=c\r\n") }, on: EngineBench.pbxFlow)
         #expect(story(fork) == ["bye > phone"])
     }
 
-    @Test func `a third party that knows everything speaks for nobody (T20.4)`() throws {
+    @Test func `a third party that knows all values can send nothing (T20.4)`() throws {
         let call = try Call(EngineBench())
         let samePort = Flow(
             transport: .udp, listener: 0, connection: 0, remote: Endpoint(IPAddress(v4: 0xcb00_7109), 40_000))
@@ -182,7 +182,7 @@ struct DialogTrustTests {
 
     // MARK: Connections
 
-    @Test func `of a stream it is the very connection, and nobody connects to where a phone came from`() throws {
+    @Test func `for a stream it means this one connection, and no new one is opened to the phone's source`() throws {
         let call = try Call(EngineBench(), phone: EngineBench.tcpPhone)
         #expect(call.bench.receive(call.fromPBX("INFO"), on: EngineBench.pbxFlow).flows == [EngineBench.tcpPhone])
         let other = Flow(transport: .tcp, listener: 1, connection: 8, remote: EngineBench.phone)
@@ -210,7 +210,7 @@ struct DialogTrustTests {
         let connection = Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.phone)
         #expect(bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).flows == [connection])
         #expect(bench.receive(call.fromPBX("BYE"), on: EngineBench.pbxFlow).flows == [connection])
-        // Not where that is a trusted peer that shares the address.
+        // This does not apply if the address belongs to a trusted peer that the phone shares it with.
         let shared = EngineBench { $0.trusted += [TrustedPeer("192.0.2.5:5099")].compactMap { $0 } }
         let other = try Call(shared, phone: EngineBench.tcpPhone, token: nil, contact: "<sip:bob@192.0.2.5:5099>")
         shared.engine.flowClosed(EngineBench.tcpPhone, now: shared.now)
@@ -218,7 +218,7 @@ struct DialogTrustTests {
         #expect(story(shared.receive(other.fromPBX("BYE"), on: EngineBench.pbxFlow)) == ["480 bye > pbx"])
     }
 
-    @Test func `a phone with a token whose connection is gone is 500 until it comes again, where it may not be woken`()
+    @Test func `a phone with a token and without a connection is 500 until it registers, if it may not be woken`()
         throws
     {
         let call = try Call(EngineBench { $0.call.wakesInDialogs = false }, phone: EngineBench.tcpPhone)
@@ -230,9 +230,10 @@ struct DialogTrustTests {
 
     // MARK: Edges and spirals
 
-    /// The edge answers for the phone behind it, also from another port, and its Record-Route says where the phone is.
+    /// The edge proxy answers for the phone behind it, maybe from another port. Its Record-Route says how to reach the
+    /// phone.
     @Test(arguments: [true, false])
-    func `a call along a Path goes on along the edge's Record-Route`(isTrusted: Bool) throws {
+    func `a call along a Path continues along the edge's Record-Route`(isTrusted: Bool) throws {
         let edge = EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0004), 5062))
         let registrant = EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0003), 5060))
         let bench = EngineBench { settings in
@@ -278,7 +279,7 @@ struct DialogTrustTests {
         #expect(story(bench.receive(fromPhone(22), on: EngineBench.stranger)).first?.hasPrefix("403") == true)
     }
 
-    /// One phone calls another through a PBX that is a proxy: the dialog comes through here twice, with two tokens.
+    /// One phone calls another through a PBX that is a proxy. The dialog passes this proxy twice, with two tokens.
     @Test func `in a spiral each token leads one half of the way, and neither past the PBX`() throws {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         let caller = EngineBench.udp(Endpoint(IPAddress(v4: 0xc000_0206), 40_000))
@@ -286,7 +287,7 @@ struct DialogTrustTests {
         bench.register(user: "103", callID: "ra", from: caller.remote)
         bench.register(user: "bob", token: nil, callID: "rb", from: callee.remote)
 
-        /// The PBX sends on what it got, and takes its Via off again.
+        /// Lets the PBX forward what it got. For responses, it removes its Via again.
         func throughPBX(_ out: [ProxyAction], _ number: Int) throws -> [ProxyAction] {
             #expect(out.flows.last == EngineBench.pbxFlow)
             let text = try #require(out.texts.last)
@@ -335,13 +336,13 @@ struct DialogTrustTests {
         let half = bench.receive(fromCallee("INFO", 20, routes: tokens), on: callee)
         #expect(try #require(sentRequest(half)).frame.values(of: .route).map(\.string) == [tokens[1]])
         #expect(try throughPBX(half, 20).flows.last == caller)
-        // The other half's token is the PBX's to show.
+        // Only the PBX may show the token of the other half.
         let skipping = bench.receive(fromCallee("BYE", 21, routes: [tokens[1]]), on: callee)
         #expect(story(skipping) == ["403 bye > phone"])
         #expect(story(bench.receive(fromCaller("BYE", 22), on: callee)) == ["403 bye > phone"])
     }
 
-    // MARK: How long
+    // MARK: The lifetime
 
     @Test func `it ends, unless traffic in its second half renews it (T20.5)`() throws {
         let idle = try Call(EngineBench())
@@ -356,7 +357,7 @@ struct DialogTrustTests {
         _ = busy.bench.pass(hour * 5)
         #expect(busy.bench.receive(busy.fromPBX("INFO", 4), on: EngineBench.pbxFlow).renewals.isEmpty)
         _ = busy.bench.pass(hour * 2)
-        // Strangers renew nothing.
+        // A stranger's request renews nothing.
         #expect(busy.bench.receive(busy.fromPBX("INFO", 5), on: EngineBench.stranger).renewals.isEmpty)
         let renewals = busy.bench.receive(busy.fromPBX("INFO", 6), on: EngineBench.pbxFlow).renewals
         #expect(renewals.map(\.until) == [busy.bench.now.date + hour * 12])
@@ -364,7 +365,7 @@ struct DialogTrustTests {
         _ = busy.bench.pass(hour * 11)
         #expect(story(busy.bench.receive(busy.fromPhone("BYE", 8), on: busy.phone)) == ["bye > pbx"])
 
-        // The next run of the program knows of it.
+        // The next run of the program knows the renewal.
         let later = EngineBench(seed: 2)
         _ = later.pass(hour * 18)
         #expect(story(later.receive(busy.fromPBX("BYE", 9), on: EngineBench.pbxFlow)) == ["481 bye > pbx"])
@@ -372,10 +373,10 @@ struct DialogTrustTests {
         #expect(story(later.receive(busy.fromPBX("BYE", 10), on: EngineBench.pbxFlow)) == ["bye > phone"])
     }
 
-    // MARK: Where to
+    // MARK: The transport
 
     @Test(arguments: [nil, "sip:10.0.0.2:5060;transport=udp"])
-    func `a large request goes to the PBX by TCP, with fallback, and to a phone as it came`(upstream: String?) throws {
+    func `a large request goes to the PBX by TCP, with fallback, and to a phone unchanged`(upstream: String?) throws {
         let call = try Call(EngineBench { $0.upstream = upstream.flatMap { NextHop($0) } })
         let large = { (text: String) in
             text.replacing("\r\nCall-ID:", with: "\r\nSubject: \(String(repeating: "x", count: 1200))\r\nCall-ID:")
@@ -407,7 +408,7 @@ struct DialogTrustTests {
         #expect(call.bench.receive(call.fromPhone("ACK", 21, named)).flows == [EngineBench.pbxFlow])
     }
 
-    @Test func `a PBX that came by TCP is answered by TCP, whatever its Contact leaves out`() throws {
+    @Test func `a PBX that came by TCP is answered by TCP, even if its Contact does not say so`() throws {
         let bench = EngineBench { $0.trusted = [TrustedPeer("10.0.0.0/24")].compactMap { $0 } }
         bench.register(token: nil, on: EngineBench.udp(EngineBench.phone))
         let trunk = Flow(
@@ -424,7 +425,7 @@ struct DialogTrustTests {
         #expect(sent == [Flow(transport: .tcp, listener: 1, connection: 0, remote: EngineBench.pbx)])
     }
 
-    @Test func `nothing goes to ourselves, wherever a phone seems to have moved`() throws {
+    @Test func `no request goes to the daemon itself, wherever a phone seems to have moved`() throws {
         let call = try Call(EngineBench())
         call.bench.register(cseq: 3, on: EngineBench.udp(Endpoint(IPAddress(v4: 0x0a00_0001), 5060)))
         #expect(call.bench.receive(call.fromPBX("ACK", 1), on: EngineBench.pbxFlow).isEmpty)
@@ -442,7 +443,7 @@ struct DialogTrustTests {
         #expect(call.bench.receive(call.fromPBX("ACK", 1, secure), on: EngineBench.pbxFlow).isEmpty)
     }
 
-    @Test func `a Route behind ours leads to trusted places and never to ourselves`() throws {
+    @Test func `a second Route leads to trusted addresses, and never to the daemon itself`() throws {
         let call = try Call(EngineBench { $0.trusted = [TrustedPeer("10.0.0.0/24")].compactMap { $0 } })
         func go(_ number: Int, to place: String) -> [Flow] {
             call.bench.receive(

@@ -8,7 +8,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// Bob's phone with a token, in a call with the PBX.
+/// Bob's phone with a push token, in a call with the PBX.
 private final class TalkBench {
     let bench: EngineBench
     private let transport: Transport
@@ -16,7 +16,7 @@ private final class TalkBench {
     let invite: SIPRequest
     let answer: SIPResponse
     private(set) var received: [SIPRequest] = []
-    /// Of the last answer to the PBX.
+    /// The Retry-After field of the last response to the PBX.
     private(set) var retryAfter: String?
 
     init(_ transport: Transport = .tcp, _ change: (inout ProxySettings) -> Void = { _ in }) throws {
@@ -67,7 +67,7 @@ private final class TalkBench {
         return said(bench.take())
     }
 
-    /// The PBX sends something inside the call.
+    /// Lets the PBX send a request inside the call.
     func send(_ method: String, _ number: Int = 2) -> [String] {
         said(bench.receive(text(method, number), from: EngineBench.pbx))
     }
@@ -121,7 +121,7 @@ struct DialogWakeTests {
         #expect(talk.register(at: 2) == ["\(method.lowercased()) > 2"])
         #expect(talk.answers(200, at: 2) == ["200 \(method.lowercased()) > pbx"])
         #expect(talk.received.last?.frame.contains(.route) == false)
-        // Nothing is left that would be sent again.
+        // No request is left that would be sent again.
         #expect(talk.register(at: 3) == [])
         #expect(talk.pass(.seconds(60)).isEmpty)
     }
@@ -143,7 +143,7 @@ struct DialogWakeTests {
         #expect(talk.pass(.seconds(60)).filter { $0.contains("push") || $0.contains("pbx") } == [])
     }
 
-    @Test func `one that comes back where it was gets it again at once`() throws {
+    @Test func `a phone that comes back at the same address gets it again at once`() throws {
         let talk = try TalkBench(.udp)
         _ = talk.send("BYE")
         #expect(talk.pass(.milliseconds(3100)).contains("silent push call1"))
@@ -169,7 +169,7 @@ struct DialogWakeTests {
         #expect(talk.received.map(\.cseq.number) == [2, 3, 4])
     }
 
-    /// RFC 5057: a 480 would end the call, and a BYE does that anyway.
+    /// RFC 5057: a 480 would end the call. A BYE ends it anyway.
     @Test(arguments: [("BYE", "480"), ("INFO", "500"), ("UPDATE", "500"), ("REFER", "500")])
     func `nobody comes: an answer in time that ends no call, and nothing after it (T27.4)`(
         method: String, status: String
@@ -194,20 +194,20 @@ struct DialogWakeTests {
         #expect(talk.send("INFO", 3) == ["info > 2"])
     }
 
-    @Test func `a phone on UDP that was woken for a re-INVITE and says nothing is 500 (T27.4)`() throws {
+    @Test func `a phone on UDP that was woken for a re-INVITE and stays silent is 500 (T27.4)`() throws {
         let talk = try TalkBench(.udp)
         _ = talk.send("INVITE")
         #expect(talk.pass(.seconds(40)).contains("500 invite > pbx"))
         #expect(talk.retryAfter == "10")
     }
 
-    @Test func `what the phone itself answers goes on as it is`() throws {
+    @Test func `the phone's own answer is forwarded unchanged`() throws {
         let talk = try TalkBench()
         _ = talk.send("INFO")
         #expect(talk.answers(480, at: 1) == ["480 info > pbx"])
     }
 
-    @Test func `a re-INVITE that is given up is 487, and the phone hears nothing of it`() throws {
+    @Test func `a cancelled re-INVITE is 487, and the phone does not get it`() throws {
         let talk = try TalkBench()
         _ = talk.closed(1)
         _ = talk.send("INVITE")
@@ -236,7 +236,7 @@ struct DialogWakeTests {
         for number in 2...17 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 18) == ["503 info > pbx"])
         _ = talk.pass(.seconds(21))
-        // The share of this minute is used up: it waits, and wakes nobody.
+        // The share of this minute is used up, so the request waits without a push.
         #expect(talk.send("BYE", 19) == [])
     }
 
@@ -246,7 +246,7 @@ struct DialogWakeTests {
         for number in 2...9 { #expect(talk.send("INFO", number) == (number == 2 ? ["silent push call1"] : [])) }
         #expect(talk.send("INFO", 10) == ["503 info > pbx"])
         #expect(talk.send("BYE", 11) == [])
-        // Each dialog has one.
+        // Each dialog has room for one BYE.
         #expect(talk.send("BYE", 12) == ["500 bye > pbx"])
         #expect(talk.register(at: 2).filter { $0.hasPrefix("bye") }.count == 1)
     }

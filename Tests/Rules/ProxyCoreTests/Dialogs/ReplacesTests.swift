@@ -6,9 +6,9 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-@Suite("An INVITE that takes a call over (RFC 3891) and references to a phone (RFC 8599 section 6)")
+@Suite("INVITEs that replace a call (RFC 3891), and references to a phone (RFC 8599 section 6)")
 struct ReplacesTests {
-    /// Two phones of bob, one of which has answered.
+    /// Two phones of bob. One of them has answered.
     private func talk() throws -> (bench: EngineBench, callID: String) {
         let bench = EngineBench()
         for number in 1...2 {
@@ -55,7 +55,7 @@ struct ReplacesTests {
         let purr = try #require(
             answer.split(separator: "+sip.pnspurr=\"").dropFirst().first?.split(separator: "\"").first)
         #expect(answer.contains("Feature-Caps: *;+sip.pns=\"fcm\";+sip.pnspurr=\"\(purr)\"\r\n"))
-        // Another for each refresh, and the old one stays good.
+        // Each refresh gets another one, and the old ones stay valid.
         var others = Set<Substring>()
         for cseq in 2...20 {
             let again = try #require(bench.register(cseq: cseq).texts.last { $0.hasPrefix("SIP/2.0 200") })
@@ -75,7 +75,7 @@ struct ReplacesTests {
         #expect(story(bench.receive(Array(forged.utf8), from: EngineBench.pbx)) == ["403 invite > pbx"])
     }
 
-    @Test func `none is announced unless a setting says so, and to no phone without pushes`() {
+    @Test func `none is announced without the setting, and none to phones without pushes`() {
         #expect(EngineBench().register().texts.allSatisfy { !$0.contains("pnspurr") })
         let bench = EngineBench { $0.registrar.announcesPURR = true }
         #expect(bench.register(token: nil).texts.allSatisfy { !$0.contains("pnspurr") })

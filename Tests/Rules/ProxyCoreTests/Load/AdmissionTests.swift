@@ -2,13 +2,13 @@ import ProxyCore
 import Testing
 import Timekeeping
 
-@Suite("Admission while more comes than can be served")
+@Suite("Admission under overload")
 struct AdmissionTests {
     private func at(_ milliseconds: Int) -> Instant {
         Instant(nanoseconds: 1_000_000_000 + Int64(milliseconds) * 1_000_000)
     }
 
-    /// Waits of that length are measured every 10 ms.
+    /// Reports waits of that length every 10 ms.
     private func busy(_ wait: Duration, from start: Int = 0, for milliseconds: Int, _ admission: inout Admission) {
         for time in stride(from: start, through: start + milliseconds, by: 10) {
             admission.looked(after: wait, now: at(time))
@@ -17,7 +17,7 @@ struct AdmissionTests {
 
     private static let most = [100, 100, 80, 90]
 
-    /// The share of each kind that is refused, in percent.
+    /// The refused share of each kind, in percent.
     private func refused(_ admission: Admission, at time: Int) -> [Int] {
         Admission.Kind.allCases.map { kind in
             (0..<100).count { number in
@@ -27,13 +27,13 @@ struct AdmissionTests {
         }
     }
 
-    @Test func `nothing is refused while work waits no longer than it may`() {
+    @Test func `nothing is refused while work waits no longer than allowed`() {
         var admission = Admission(limit: .milliseconds(200))
         busy(.milliseconds(200), for: 5000, &admission)
         #expect(!admission.isUnderPressure)
     }
 
-    @Test func `kinds give way one after the other, those who come for the first time first`() {
+    @Test func `kinds are refused one after the other, first-time clients first`() {
         var admission = Admission(limit: .milliseconds(200))
         var seen: [[Int]] = []
         for time in stride(from: 0, through: 700, by: 10) {
@@ -41,18 +41,18 @@ struct AdmissionTests {
             seen.append(refused(admission, at: time))
         }
         for shares in seen {
-            // Of no kind is anything refused while of the kind before it more could be.
+            // A kind is refused only if all kinds before it are already refused as far as possible.
             for (index, share) in shares.enumerated().dropFirst() {
                 #expect(share == 0 || shares[index - 1] == Self.most[index - 1])
             }
         }
-        // Of REGISTERs and calls some are always served: to refuse more would leave less time for that.
+        // Some REGISTERs and calls are always served. Further refusals would leave less time for the others.
         #expect(seen.last == Self.most)
         #expect(seen.firstIndex { $0[0] == 100 } ?? 99 <= 25)
         #expect(seen.firstIndex { $0[3] == Self.most[3] } ?? 99 <= 63)
     }
 
-    @Test func `what waits for the disk counts together with what waits to be looked at`() {
+    @Test func `the waiting times for the disk and for the reader are added`() {
         var admission = Admission(limit: .milliseconds(200))
         for time in stride(from: 0, through: 300, by: 10) {
             admission.looked(after: .milliseconds(150), now: at(time))
@@ -67,7 +67,7 @@ struct AdmissionTests {
         #expect(!either.isUnderPressure)
     }
 
-    @Test func `two seconds after the load nothing is refused, whether anybody has asked meanwhile or not`() {
+    @Test func `two seconds after the load nothing is refused, with or without requests in between`() {
         var admission = Admission(limit: .milliseconds(200))
         busy(.seconds(1), for: 2000, &admission)
         #expect(refused(admission, at: 2000) == Self.most)
@@ -76,7 +76,7 @@ struct AdmissionTests {
         #expect(!admission.isUnderPressure)
     }
 
-    @Test func `a machine that stood still refuses nothing of what waited meanwhile`() {
+    @Test func `a machine that was suspended refuses nothing that waited in the meantime`() {
         var admission = Admission(limit: .milliseconds(200))
         busy(.seconds(30), for: 90, &admission)
         busy(.milliseconds(3), from: 100, for: 100, &admission)
@@ -92,7 +92,7 @@ struct AdmissionTests {
         #expect(!admission.isUnderPressure)
     }
 
-    @Test func `what is lost counts although all that is read is young`() {
+    @Test func `lost packets count although all that are read are recent`() {
         var admission = Admission(limit: .milliseconds(200))
         for time in stride(from: 0, through: 300, by: 10) {
             admission.looked(after: .milliseconds(10), now: at(time))
@@ -101,7 +101,7 @@ struct AdmissionTests {
         #expect(admission.isUnderPressure)
     }
 
-    @Test func `who has his lot keeps it, and a limit of zero refuses nobody`() {
+    @Test func `a client keeps its lot, and a limit of zero refuses nobody`() {
         var admission = Admission(limit: .milliseconds(200))
         busy(.seconds(1), for: 160, &admission)
         let shares = refused(admission, at: 160)

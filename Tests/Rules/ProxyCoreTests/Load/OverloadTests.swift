@@ -7,9 +7,9 @@ import Testing
 import TestSupport
 import Timekeeping
 
-@Suite("A daemon with too much to do")
+@Suite("A daemon with too much load")
 struct OverloadTests {
-    /// All work waits a second, until all that may be refused is.
+    /// Lets all work wait for a second, until everything that may be refused is refused.
     private func overload(_ bench: EngineBench) {
         for _ in 0..<80 {
             _ = bench.pass(.milliseconds(10))
@@ -17,7 +17,7 @@ struct OverloadTests {
         }
     }
 
-    @Test func `new work gets 503 with its time to come again, and nothing is kept of it`() throws {
+    @Test func `new work gets 503 with a time to come again, and nothing is kept`() throws {
         let bench = EngineBench.registered()
         overload(bench)
         #expect(story(bench.register(user: "carl", callID: "r9")) == ["503 register > phone"])
@@ -37,7 +37,7 @@ struct OverloadTests {
             times.insert(try #require(Int(text[range.upperBound...].prefix { $0.isNumber })))
         }
         #expect((150..<200).contains(refused))
-        // Spread over all of the time, so that they do not come back together.
+        // The times are spread over the whole range, so that the clients do not come back at the same moment.
         #expect(times.allSatisfy { 5...120 ~= $0 } && times.count > 70)
         #expect(times.contains { $0 < 20 } && times.contains { $0 > 105 })
     }
@@ -50,7 +50,7 @@ struct OverloadTests {
         bench.invite()
         bench.invite(to: "carl", callID: "call2", branch: "i2")
         overload(bench)
-        // The INVITE once more, whose 100 was lost.
+        // The same INVITE again, because its 100 was lost.
         #expect(story(bench.invite()) == ["100 invite > pbx"])
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         #expect(invite.method == .invite)
@@ -60,7 +60,7 @@ struct OverloadTests {
         #expect(bench.engine.heldCalls.count == 1)
     }
 
-    @Test func `who is admitted before his REGISTER is read is admitted when it is read`() {
+    @Test func `a client that is admitted before its REGISTER is read is also admitted after it`() {
         let bench = EngineBench.registered()
         overload(bench)
         var admitted = 0
@@ -85,7 +85,7 @@ struct OverloadTests {
         #expect(story(bench.invite(callID: "call2", branch: "i2")).contains("100 invite > pbx"))
     }
 
-    @Test func `the log has a line when it begins and one when it is over, although nothing comes any more`() {
+    @Test func `the log has a line at the beginning and one at the end, even without new requests`() {
         let sink = MemoryLogSink()
         let bench = EngineBench(log: Log(level: .notice, format: .text, sink: sink) { UnixTime(seconds: 0) })
         overload(bench)

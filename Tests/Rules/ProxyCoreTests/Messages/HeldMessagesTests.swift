@@ -8,7 +8,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("Requests that wait for phones, by themselves")
+@Suite("Requests that wait for phones, without an engine")
 struct HeldMessagesTests {
     private let scene = MachineScene()
     private let bob = MachineScene.bob
@@ -65,7 +65,7 @@ struct HeldMessagesTests {
         #expect(held.bytes == 0)
     }
 
-    @Test func `after eight tries it was tried often enough`() throws {
+    @Test func `after eight attempts no other follows`() throws {
         var held = HeldMessages()
         let message = try message(1)
         held.add(message)
@@ -77,7 +77,7 @@ struct HeldMessagesTests {
         #expect(tries == 8)
     }
 
-    @Test func `a message that has waited for a device that sleeps is known as such, and by its device`() throws {
+    @Test func `a message that waits for a sleeping device is marked, and found by its device`() throws {
         var held = HeldMessages()
         let (waiting, other) = (try message(1), try message(2, to: []))
         held.add(waiting)
@@ -90,7 +90,7 @@ struct HeldMessagesTests {
         #expect(held.returned(phone, of: bob, isPush: false) == [])
     }
 
-    @Test func `the same request again is told that it waits, or that it is kept; another's is none of it`() throws {
+    @Test func `the same request again gets the same answer, and a request of another sender is a new one`() throws {
         var held = HeldMessages()
         let message = try message(1)
         held.add(message)
@@ -105,7 +105,7 @@ struct HeldMessagesTests {
         #expect(message.row.devices == [phone] && message.row.request == ByteString("MESSAGE as it is stored"))
     }
 
-    @Test func `what was for devices that are gone is for the next one that comes`() throws {
+    @Test func `messages for devices that are gone go to the next one that registers`() throws {
         var held = HeldMessages()
         let message = try message(1)
         held.add(message)
@@ -118,7 +118,7 @@ struct HeldMessagesTests {
         #expect(held.next(for: tablet, of: bob, inOrder: true)?.id == 1)
     }
 
-    @Test func `a sender has half of the room of one user, and all together no more than all of it`() throws {
+    @Test func `one sender may use half of a user's room, and all senders together all of it`() throws {
         var held = HeldMessages()
         var settings = ProxySettings()
         settings.messages.maximumCount = 4

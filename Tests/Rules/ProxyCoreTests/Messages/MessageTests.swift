@@ -9,12 +9,12 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// MESSAGEs of the PBX for bob's phone.
+/// MESSAGEs from the PBX to bob's phone.
 private final class MessageBench {
     let bench: EngineBench
     private(set) var disk = SimulatedDisk()
     private(set) var pushes: [PushRequest] = []
-    /// Those that phones were sent, in their order.
+    /// The messages that phones got, in their order.
     private(set) var messages: [SIPRequest] = []
     private let change: (inout ProxySettings) -> Void
 
@@ -26,7 +26,7 @@ private final class MessageBench {
         bench = EngineBench(self.change)
     }
 
-    /// A phone that was here and is asleep.
+    /// A phone that has registered and now sleeps.
     static func asleep(store: Bool = false, _ change: @escaping (inout ProxySettings) -> Void = { _ in })
         -> MessageBench
     {
@@ -59,7 +59,7 @@ private final class MessageBench {
         tell(bench.receive(bytes, from: place))
     }
 
-    /// A phone registers, from the same place as before or another.
+    /// Registers a phone, from the same address as before or from another one.
     @discardableResult
     func register(
         token: String? = "tok1", callID: String = "r1", cseq: Int = 1, from place: Endpoint = EngineBench.phone,
@@ -71,10 +71,10 @@ private final class MessageBench {
             ))
     }
 
-    /// The phone is back.
+    /// The phone registers again.
     func wake(cseq: Int = 2) -> [String] { register(cseq: cseq) }
 
-    /// It answers what it got last.
+    /// The phone answers the last message.
     func answer(_ status: Status = 200, from place: Endpoint = EngineBench.phone) -> [String] {
         guard let last = messages.last else { return ["no MESSAGE"] }
         return tell(bench.receive(SIPText.response(status, to: last, tag: "b"), from: place))
@@ -88,7 +88,7 @@ private final class MessageBench {
         return tell(bench.take())
     }
 
-    /// What was ordered, without commits, which succeed at once unless they shall not.
+    /// The actions without commits. Commits succeed at once, unless ``commits`` is `false`.
     private func tell(_ actions: [ProxyAction]) -> [String] {
         var told: [String] = []
         var rest = actions
@@ -126,7 +126,7 @@ private final class MessageBench {
     var words: [String] { messages.map(\.frame.body.string) }
     var waiting: Int { bench.engine.waitingMessages(of: EngineBench.bob).count }
 
-    /// Another run of the program with what is on the disk.
+    /// Another run of the program with the content of the disk.
     func restarted() -> ProxyEngine {
         var stored = disk.restored()
         stored.users = UserDirectory()
@@ -137,8 +137,8 @@ private final class MessageBench {
     }
 }
 
-/// Who could abuse that messages wait (T25).
-@Suite("Messages and who abuses them (T25)")
+/// How messages that wait could be abused (T25).
+@Suite("Abuse of messages (T25)")
 struct MessageTrustTests {
     private static let stranger = Endpoint(IPAddress(v4: 0xcb00_7109), 5060)
 
@@ -149,7 +149,7 @@ struct MessageTrustTests {
         #expect(bench.engine.waitingMessages(after: .beginning, limit: 99).elements.isEmpty)
     }
 
-    @Test func `nothing waits for a user who has no phone that can be woken`() {
+    @Test func `no message waits for a user without a phone that can be woken`() {
         let bench = MessageBench(store: true)
         #expect(bench.send("hello", 1) == ["404 message > pbx"])
         bench.register(token: nil, expires: 60)
@@ -185,7 +185,7 @@ struct MessageTrustTests {
         let told = bench.receive(Array(copied.utf8))
         #expect(told.contains("202 message > pbx"))
         #expect(bench.waiting == 2)
-        // In a transaction of its own it is another one of the same sender, too.
+        // In a transaction of its own it is a new message, even from the same sender.
         let again = String(decoding: MessageBench.text("more", 1), as: UTF8.self).replacing(
             "x1\r\nFrom", with: "y1\r\nFrom")
         #expect(bench.receive(Array(again.utf8)).contains("202 message > pbx"))
@@ -240,7 +240,7 @@ struct MessageTrustTests {
         bench.send("x", 1)
         bench.register(token: "other", callID: "r9", from: Self.stranger)
         #expect(bench.messages.isEmpty)
-        // Its REGISTER changes what must be kept: the message follows the 200, and that the commit.
+        // This REGISTER changes stored data. First comes the commit, then the 200, then the message.
         bench.commits = false
         let moved = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
         #expect(bench.register(callID: "r5", from: moved) == [])
@@ -282,13 +282,13 @@ struct MessageTests {
     @Test func `a phone that has gone although its registration is fresh is woken, and answers from where it is`() {
         let bench = MessageBench()
         bench.register()
-        // Nobody can tell, so it is pushed beside the try.
+        // It is unknown whether the phone is there, so the attempt comes with a push.
         #expect(bench.send("hello", 1) == ["message > phone", "push hello tok1"])
         #expect(!bench.pass(.milliseconds(3100)).contains("push hello tok1"))
         let moved = Endpoint(IPAddress(v4: 0xcb00_7102), 999)
         #expect(bench.register(callID: "r2", from: moved) == ["200 register > \(moved)", "message > \(moved)"])
         #expect(bench.answer(from: moved) == ["200 message > pbx"])
-        // What was sent to where it was is not repeated.
+        // The message to the old address is not repeated.
         #expect(bench.pass(.seconds(60)) == [])
     }
 
@@ -326,7 +326,7 @@ struct MessageTests {
         #expect(bench.finish(.accepted(nil)) == [] && bench.waiting == 0)
     }
 
-    @Test func `a refusal of the phone is what the sender hears`() {
+    @Test func `the sender gets the refusal of the phone`() {
         let bench = MessageBench.asleep()
         bench.send("hello", 1)
         _ = bench.wake()
@@ -392,7 +392,7 @@ struct MessageTests {
         #expect(bench.waiting == 0 && bench.disk.messages.isEmpty)
     }
 
-    @Test func `a phone that does not answer is woken anew, and gets it again when it is back`() {
+    @Test func `a phone that does not answer is woken again, and gets the message again when it is back`() {
         let bench = MessageBench.asleep(store: true)
         bench.send("one", 1)
         _ = bench.wake()
@@ -408,7 +408,7 @@ struct MessageTests {
         bench.send("one", 1)
         let engine = bench.restarted()
         #expect(engine.waitingMessages(of: EngineBench.bob).count == 1)
-        // The sender, who has not heard the 202, asks again.
+        // The sender has not received the 202 and sends the message again.
         let again = try #require(readRequest(MessageBench.text("one", 1)))
         engine.requestReceived(again, on: EngineBench.udp(EngineBench.pbx), now: bench.bench.now)
         #expect(story(engine.takeActions()).contains("202 message > pbx"))
@@ -425,7 +425,7 @@ struct MessageTests {
         #expect(bench.waiting == 0 && bench.disk.messages.isEmpty)
     }
 
-    @Test func `what is to be delivered at once or never is not stored`() {
+    @Test func `a message that must be delivered at once or never is not stored`() {
         let bench = MessageBench.asleep(store: true)
         bench.send("one", 1, extra: ["Expires: 0"])
         #expect(bench.pass(.seconds(4)).contains("480 message > pbx"))

@@ -9,7 +9,7 @@ import Testing
 import Timekeeping
 
 extension EngineBench {
-    /// Tells of a device and lets the store write it.
+    /// Reports a device and lets the store write it.
     @discardableResult
     fileprivate func report(
         _ token: String = "tok1", param: String = "p", label: String = "", number: UInt64 = 1
@@ -23,7 +23,7 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
-    /// Tells of a device in the mediator's form.
+    /// Reports a device in the mediator's form.
     @discardableResult
     fileprivate func reportMediated(
         calls: String?, other: String? = nil, selector: String = "S:1", number: UInt64 = 1
@@ -38,7 +38,7 @@ extension EngineBench {
         return first + commitAll(in: first)
     }
 
-    /// The providers take these pushes.
+    /// Lets the providers accept these pushes.
     fileprivate func accept(_ pushes: [PushID]) {
         for id in pushes { finish(id) }
         take()
@@ -59,7 +59,7 @@ extension PhoneStory.Step {
     /// A report that is on the disk.
     fileprivate static var reported: Self { .report("commit", "report 1 done(1)") }
 
-    /// A report in the mediator's form, and a call of which the provider has taken the push.
+    /// A report in the mediator's form, and a call whose push the provider has accepted.
     fileprivate static func mediated(isPushed: Bool = true) -> Self {
         Self("call to a device of the mediator", []) { phone in
             phone.bench.reportMediated(calls: "C", other: "O")
@@ -148,7 +148,7 @@ extension PhoneStory.Step {
         bench.invite()
         #expect(story(bench.register()) == ["commit", "200 register > phone", "invite > phone"])
         #expect(bench.targets.count == 1)
-        // Told of again, it keeps its contact and its flow.
+        // Reported again, the device keeps its contact and its flow.
         bench.report(label: "selector", number: 2)
         let target = bench.targets.first
         #expect(target?.flow.remote == EngineBench.phone)
@@ -176,7 +176,7 @@ extension PhoneStory.Step {
         #expect(
             story(first + bench.commitAll(in: first))
                 == ["commit", "200 register > phone", "invite > phone"])
-        // Told of one of them again, it keeps both.
+        // If one of them is reported again, both are kept.
         #expect(story(reportRemote(2)).last == "report 2 done(1)")
         let targets = bench.targets
         #expect(targets.map(\.pushToken?.prid) == [ByteString("\(voip):voip&\(remote):remote")])
@@ -193,7 +193,7 @@ extension PhoneStory.Step {
         bench.report("tok2", label: "two", number: 2)
         bench.invite()
         #expect(story(bench.register(token: nil)) == ["commit", "200 register > phone", "invite > phone"])
-        // A refresh is no other phone.
+        // A refresh does not count as another phone.
         let refresh = story(bench.register(token: nil, cseq: 2))
         #expect(!refresh.contains { $0.hasPrefix("invite") })
         let second = story(bench.register(token: nil, callID: "r2", from: Self.other))
@@ -202,14 +202,14 @@ extension PhoneStory.Step {
         #expect(!late.contains { $0.hasPrefix("invite") })
     }
 
-    @Test func `of two of them the one that was woken is taken for the one that comes`() {
+    @Test func `if one of two devices was woken, the phone that comes counts as this one`() {
         for index in 0...1 {
             let bench = EngineBench()
             bench.report("tok1", label: "one")
             bench.report("tok2", label: "two", number: 2)
             let pushes = bench.invite()
             bench.accept([pushes.pushIDs[index]])
-            // The other's push is still wanted.
+            // The push of the other device is still needed.
             #expect(story(bench.register(token: nil)) == ["commit", "200 register > phone", "invite > phone"])
         }
     }
@@ -233,7 +233,7 @@ extension PhoneStory.Step {
         bench.report()
         bench.register(token: nil)
         bench.invite()
-        // The same contact from behind another port of the NAT.
+        // The same contact from another port of the NAT.
         let text = SIPText.register(
             user: "bob", from: EngineBench.phone, callID: "r1", cseq: 2, branch: "r1x2",
             contact: "<sip:bob@\(EngineBench.phone)>")
@@ -241,7 +241,7 @@ extension PhoneStory.Step {
         let actions = story(first + bench.commitAll(in: first))
         #expect(actions.contains("invite > \(Self.other)"))
         #expect(bench.targets.count == 2)
-        // It may not be the phone that was woken.
+        // The first phone may not be the one that was woken, so another one gets the call as well.
         let woken = story(bench.register(token: nil, callID: "r2", from: Self.third))
         #expect(woken.contains("invite > \(Self.third)"))
     }
@@ -249,19 +249,19 @@ extension PhoneStory.Step {
     // MARK: Ends of calls that a phone was told of
 
     @Test(arguments: [200, 603] as [Status])
-    func `of the mediator are told that another phone has the call, when it is another`(status: Status) throws {
+    func `the mediator gets the answer of another phone, if it is another`(status: Status) throws {
         for token in ["tok1", nil] {
             let bench = EngineBench { $0.configuredProviders = [.acrobits, .fcm] }
             bench.register(token: token)
             bench.reportMediated(calls: "C", other: "O")
             let offered = bench.invite()
             bench.accept(offered.pushIDs.reversed())
-            // Without a token it has the call at once, and may be the phone that was woken.
+            // Without a token the phone gets the call at once, and may be the one that was woken.
             let invite = try #require(sentRequest(token == nil ? offered : bench.register(cseq: 2)))
             let answer = bench.receive(SIPText.response(status, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))
             let ends = story(answer).filter { $0.hasPrefix("push") }
             #expect(ends == (token == nil ? [] : ["push NotifyIncomingCallAnsweredElsewhere C:calls&O:other"]))
-            // It names the call by what the first push named it.
+            // It identifies the call as the first push did.
             for request in answer.pushes {
                 guard case .notification(let notification) = request.message else { continue }
                 #expect(notification.mediated?.id == ByteString("call1") && !notification.isInBadge)

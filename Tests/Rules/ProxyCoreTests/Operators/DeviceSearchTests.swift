@@ -34,14 +34,14 @@ struct DeviceSearchTests {
         return (tokens, steps)
     }
 
-    @Test func `a device is found by a word of its token, however long the search`() {
+    @Test func `a device is found by a part of its token, in a text of any length`() {
         let bench = bench(devices: 50)
         let (tokens, steps) = search(bench, ["TOKEN-7"], limit: 1)
         #expect(tokens == ["device-token-7:x"])
         #expect(steps > 5)
     }
 
-    @Test func `many words are looked for at once, in shorter steps`() {
+    @Test func `many words are searched for at once, in shorter steps`() {
         let bench = bench(devices: 50)
         let (tokens, steps) = search(bench, ["token-31", "token-32", "token-33", "nobody"], limit: 1)
         #expect(Set(tokens) == ["device-token-31:x", "device-token-32:x", "device-token-33:x"])

@@ -4,9 +4,9 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-@Suite("A daemon that is about to end")
+@Suite("Drain of a daemon")
 struct DrainTests {
-    @Test func `it begins no calls, and those under way go on to their end`() throws {
+    @Test func `it starts no calls, and open ones continue to their end`() throws {
         let bench = EngineBench.registered()
         bench.invite()
         bench.engine.drainBegins()
@@ -14,7 +14,7 @@ struct DrainTests {
         let refused = bench.invite(callID: "call2", branch: "i2")
         #expect(story(refused) == ["503 invite > pbx"])
         #expect(refused.texts.first?.contains("\r\nRetry-After: ") == true)
-        // The phone wakes and answers.
+        // The phone wakes up and answers.
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
         #expect(invite.method == .invite)
         let answer = bench.receive(SIPText.response(200, to: invite, tag: "b", contact: "sip:bob@10.1.1.1"))

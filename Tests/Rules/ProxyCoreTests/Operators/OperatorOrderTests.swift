@@ -10,7 +10,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-@Suite("What operators order")
+@Suite("Orders of operators")
 struct OperatorOrderTests {
 
     @Test func `a call that waits is ended with the status, and is a missed call`() throws {
@@ -24,7 +24,7 @@ struct OperatorOrderTests {
         #expect(story(bench.register(cseq: 2)).contains { $0.hasPrefix("push missed") })
     }
 
-    @Test func `the caller of a phone that rings hears at once, and the phone's 487 does not reach it`() throws {
+    @Test func `the caller of a ringing phone gets the end at once, and does not get the phone's 487`() throws {
         let bench = EngineBench.registered()
         bench.invite()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
@@ -50,7 +50,7 @@ struct OperatorOrderTests {
         for request in end.compactMap({ sentRequest([$0]) }) {
             #expect(request.frame.values(of: .route).map(\.string) == ["<sip:edge.example.net;lr>"])
         }
-        // The caller's CANCEL comes too late, and is answered as such.
+        // The caller's CANCEL comes too late, and is answered accordingly.
         #expect(story(bench.cancel()) == ["200 cancel > pbx"])
     }
 
@@ -89,7 +89,7 @@ struct OperatorOrderTests {
         #expect(released.waiting.isEmpty && released.ringing == [device])
     }
 
-    @Test func `figures follow what happens`() throws {
+    @Test func `the counters follow the events`() throws {
         let bench = EngineBench.registered()
         bench.register(user: "eve", token: nil, callID: "r5")
         bench.invite()
@@ -99,9 +99,9 @@ struct OperatorOrderTests {
         #expect(figures[.requestRegister] == 2 && figures[.requestInvite] == 1 && figures[.registerAccepted] == 2)
         #expect(figures[.bindingCreated] == 2 && figures[.call] == 1 && figures[.missedCallStored] == 1)
         #expect(figures[.response2xx] == 2)
-        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
+        bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
         #expect(bench.engine.figures[.pushBindings] == 0)
-        bench.engine.providerSwitched(.fcm, on: true, now: bench.now)
+        bench.engine.providerSwitched(.fcm, to: .on, now: bench.now)
         #expect(bench.engine.figures[.pushBindings] == 1)
         _ = bench.take()
         let call = bench.engine.heldCalls.first
@@ -112,7 +112,7 @@ struct OperatorOrderTests {
         #expect(figures[.bindingRemoved] == 1 && figures[.bucketEntries] == 0)
     }
 
-    @Test func `what a phone that was waited for costs is counted by how it ended`() {
+    @Test func `the outcome of a phone that was waited for is counted`() {
         let bench = EngineBench.registered()
         bench.invite()
         bench.register(cseq: 2)
@@ -125,7 +125,7 @@ struct OperatorOrderTests {
         #expect(figures[.delivery].total == 1)
     }
 
-    @Test func `a bucket is emptied but for calls that are being offered`() {
+    @Test func `a bucket is emptied, except for calls that are still offered`() {
         let bench = EngineBench.registered()
         bench.invite()
         _ = bench.pass(.seconds(31))
@@ -134,9 +134,9 @@ struct OperatorOrderTests {
         #expect(calls.count == 1)
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.engine.buckets.entries(of: EngineBench.bob).map(\.isOver) == [false])
-        // Their rows were deleted before.
+        // The rows were deleted before this call.
         #expect(bench.take().isEmpty)
-        // Another such order was under way already.
+        // Another order of the same kind was already in progress.
         bench.engine.missedCallsForgotten(calls, of: EngineBench.bob, now: bench.now)
         #expect(bench.take().isEmpty)
     }

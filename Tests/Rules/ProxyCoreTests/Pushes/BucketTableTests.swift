@@ -25,7 +25,7 @@ struct BucketTableTests {
             settings: BucketSettings(), restoring: entries.map { StoredBucketEntry(aor: bob, entry: $0) })
     }
 
-    @Test func `comes back from the store, and a user without entries has no place in it`() {
+    @Test func `is restored from the store, and a user without entries takes no place`() {
         var table = table(entry(1), entry(2))
         #expect(table.entryCount == 2 && table.entries(of: bob).map(\.callRef.rawValue) == [1, 2])
         #expect(table.unread(device, of: bob) == 2 && table.hasMissedCalls(device, of: bob))
@@ -34,7 +34,7 @@ struct BucketTableTests {
         #expect(!changes.isEmpty && table.entryCount == 0 && table.entries(of: bob).isEmpty)
     }
 
-    @Test func `what means nothing to a user who has missed no call changes nothing`() {
+    @Test func `events that do not concern a user without missed calls change nothing`() {
         var table = table()
         let changes = table.change(bob) { bucket, _ in bucket.deviceRemoved(device) }
         #expect(changes.isEmpty)

@@ -8,11 +8,11 @@ import Testing
 import TestSupport
 import Timekeeping
 
-@Suite("What becomes of pushes, and what the badge says")
+@Suite("Outcomes of pushes, and badges")
 struct LifecycleStoryTests {
     private let tablet = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
 
-    /// A call to bob that is pushed for.
+    /// A call to bob for which the phone is pushed.
     private func call(_ number: Int, _ bench: EngineBench) -> [PushRequest] {
         bench.invite(callID: "call\(number)", branch: "i\(number)").pushes
     }
@@ -41,7 +41,7 @@ struct LifecycleStoryTests {
         return pushes
     }
 
-    @Test func `the badge counts until the app says read`() throws {
+    @Test func `the badge counts until the app reports the push as read`() throws {
         let bench = EngineBench.registered()
         let pushes = try missed(1...3, bench)
         #expect(pushes.map(\.badge) == [1, 2, 3])
@@ -65,7 +65,7 @@ struct LifecycleStoryTests {
         #expect(pushes.map(\.badge) == [1, 1] && Set(pushes.map(\.device)).count == 2)
         for push in pushes { _ = finish(push, bench) }
         _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[0].device, now: bench.now)
-        // The code of one device says nothing of the other.
+        // The code of one device's push is not accepted from the other device.
         _ = bench.engine.pushMarked(pushes[0].code, .read, by: pushes[1].device, now: bench.now)
         _ = bench.pass(.seconds(31))
         let next = call(2, bench)
@@ -77,7 +77,7 @@ struct LifecycleStoryTests {
         let bench = EngineBench.registered()
         _ = finish(try #require(call(1, bench).first), bench, .payloadRefused("no"))
         _ = finish(try #require(call(2, bench).first), bench)
-        // The phone is there before the provider has answered, and is told of the first.
+        // The phone registers before the provider has answered, and gets the first call in its list.
         let third = try #require(call(3, bench).first)
         #expect(third.badge == 2)
         let list = try #require(bench.register(cseq: 2).pushes.first)
@@ -110,7 +110,7 @@ struct LifecycleStoryTests {
         #expect(actions.records.allSatisfy { $0.marks.read == bench.now.date && $0.marks.followed == nil })
     }
 
-    @Test func `a record that is written already is told of the answer`() throws {
+    @Test func `the provider's answer is added to a record that is already written`() throws {
         let bench = EngineBench.registered()
         bench.register(token: "tok2", callID: "r2", from: tablet)
         let pushes = call(1, bench)
@@ -128,7 +128,7 @@ struct LifecycleStoryTests {
         #expect(answered.records.map(\.marks.read) == [bench.now.date])
     }
 
-    @Test func `a list of missed calls takes the place of what it lists`() throws {
+    @Test func `a list of missed calls replaces the calls in it`() throws {
         let bench = EngineBench.registered()
         let calls = try missed(1...2, bench)
         let list = try #require(bench.register(cseq: 2).pushes.first)
@@ -136,7 +136,7 @@ struct LifecycleStoryTests {
         let accepted = finish(list, bench)
         #expect(Set(accepted.readCodes) == Set(calls.map(\.code)))
         #expect(bench.engine.unread.count == 1)
-        // And the next list that of the first.
+        // The next list counts the push of that first call.
         let third = try missed(3...3, bench)
         #expect(third.map(\.badge) == [2])
         let next = try #require(bench.register(cseq: 3).pushes.first)
@@ -144,7 +144,7 @@ struct LifecycleStoryTests {
         #expect(Set(finish(next, bench).readCodes) == [list.code, third[0].code])
     }
 
-    @Test func `a list that is not taken reads nothing`() throws {
+    @Test func `a list that is not accepted marks nothing as read`() throws {
         let bench = EngineBench.registered()
         _ = try missed(1...2, bench)
         let list = try #require(bench.register(cseq: 2).pushes.first)
@@ -170,7 +170,7 @@ struct LifecycleStoryTests {
     }
 
     @Test(arguments: PushMark.allCases)
-    func `each mark stands alone`(mark: PushMark) throws {
+    func `each mark is independent of the others`(mark: PushMark) throws {
         let bench = EngineBench.registered()
         let push = try #require(call(1, bench).first)
         let device = push.device
@@ -183,7 +183,7 @@ struct LifecycleStoryTests {
         }
     }
 
-    @Test func `a device that is gone is unknown, and has nothing unread`() throws {
+    @Test func `a device that was removed is unknown, and has no unread pushes`() throws {
         let bench = EngineBench.registered()
         let push = try #require(try missed(1...1, bench).first)
         let device = push.device
@@ -195,7 +195,7 @@ struct LifecycleStoryTests {
         #expect(bench.engine.unread.count == 0)
     }
 
-    @Test func `what was unread before a restart counts on`() throws {
+    @Test func `unread pushes from before a restart still count`() throws {
         let bench = EngineBench.registered()
         let device = try #require(bench.engine.bindings.bindings(for: EngineBench.bob, now: bench.now.instant).first).id
         for number in 1...2 as ClosedRange<UInt64> {
@@ -205,7 +205,7 @@ struct LifecycleStoryTests {
         #expect(call(1, bench).map(\.badge) == [3])
     }
 
-    @Test func `without a timeline badges count all the same`() throws {
+    @Test func `badges also count without a timeline`() throws {
         let bench = EngineBench.registered { $0.timelineLimit = 0 }
         #expect(try missed(1...2, bench).map(\.badge) == [1, 2])
         let list = try #require(bench.register(cseq: 2).pushes.first)
@@ -215,7 +215,7 @@ struct LifecycleStoryTests {
 }
 
 extension [ProxyAction] {
-    /// Of pushes whose rows are to be told that they were read.
+    /// The codes of the pushes that are to be stored as read.
     var readCodes: [PushCode] {
         flatMap { action -> [PushCode] in
             guard case .trace(let changes) = action else { return [] }

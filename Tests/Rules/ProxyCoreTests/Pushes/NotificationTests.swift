@@ -24,7 +24,7 @@ import Timekeeping
             notification(bench, life: life), for: recipients ?? [.user(EngineBench.bob)], now: bench.now)
     }
 
-    /// A contact of bob's at Acrobits, whose mediator takes more than Google.
+    /// Registers a contact of bob at Acrobits, whose mediator accepts more than Google does.
     private func registerAtAcrobits(_ bench: EngineBench, _ param: String, _ token: String) {
         let first = bench.receive(
             SIPText.register(
@@ -33,7 +33,7 @@ import Timekeeping
         _ = bench.commitAll(in: first)
     }
 
-    /// Bob's phone, his tablet and a desk phone without push parameters.
+    /// Bob's phone, bob's tablet, and a desk phone without push parameters.
     private func registered(_ change: (inout ProxySettings) -> Void = { _ in }) -> EngineBench {
         let bench = EngineBench(change)
         bench.register()
@@ -69,7 +69,7 @@ import Timekeeping
         #expect(try order(bench, for: [unknown]).absent == [unknown])
     }
 
-    @Test func `go to nobody when one device could not take it, or there is no room for all`() throws {
+    @Test func `go to nobody if one device could not get it, or there is no room for all`() throws {
         let bench = EngineBench {
             $0.configuredProviders = [.fcm, .acrobits]
             $0.dispatch.notificationLimit = 2
@@ -99,7 +99,7 @@ import Timekeeping
         #expect(try order(bench).sent == 2)
     }
 
-    @Test func `pass over devices whose token carries none`() throws {
+    @Test func `skip devices whose token carries none`() throws {
         let bench = EngineBench { $0.configuredProviders = [.fcm, .acrobits] }
         bench.register(token: "tok2")
         registerAtAcrobits(bench, "app.voip", "C:calls")
@@ -108,7 +108,7 @@ import Timekeeping
         #expect(story(bench.take()) == ["push hi tok2"])
     }
 
-    @Test func `a dead token takes its contact with it, a new one is kept, and nothing else happens`() throws {
+    @Test func `a dead token removes its contact, a new one is stored, and nothing else happens`() throws {
         let bench = registered()
         _ = try order(bench)
         let pushes = bench.take().pushes
@@ -130,7 +130,7 @@ import Timekeeping
         #expect(bench.targets.count == 2)
     }
 
-    @Test func `have a share of their own, and take nothing of a call's`() throws {
+    @Test func `have a share of their own, and use nothing of a call's`() throws {
         let bench = EngineBench {
             $0.call.pushesPerDevice = 3
             $0.notificationsPerDevice = 2
@@ -156,7 +156,7 @@ import Timekeeping
         #expect(try order(bench).sent == 1)
     }
 
-    @Test func `what nobody shall keep is tried for a while all the same`() throws {
+    @Test func `are tried for a while even if they must not be stored`() throws {
         let bench = registered()
         _ = try order(bench, life: .zero)
         #expect(bench.take().pushes.allSatisfy { $0.deadline == bench.now.date + .seconds(30) })
@@ -200,7 +200,7 @@ import Timekeeping
         #expect(try badge().badge == 3)
     }
 
-    @Test func `one that its provider did not take is not unread`() throws {
+    @Test func `a notification that its provider refused does not count as unread`() throws {
         let bench = EngineBench.registered()
         _ = try order(bench)
         let push = try #require(bench.take().pushes.first)

@@ -8,16 +8,16 @@ import TestSupport
 import Testing
 import Timekeeping
 
-/// Ten minutes without a push provider, by a clock that the test sets: what becomes of calls and of missed calls.
-@Suite("A provider that is away for ten minutes")
+/// Ten minutes without a push provider, on a clock that the test sets, and the fate of calls and missed calls.
+@Suite("A provider outage of ten minutes")
 struct ProviderOutageTests {
     @Test(arguments: [Provider.refuses, .hangs, .fails])
-    fileprivate func `no call and no missed call is lost, and nobody else waits`(provider: Provider) throws {
+    fileprivate func `no call and no missed call is lost, and other phones do not wait`(provider: Provider) throws {
         let world = Outage()
         world.provider = provider
-        // Every ten seconds one call for a phone that sleeps, and one for a phone that needs no push.
+        // Every ten seconds, one call for a sleeping phone and one for a phone that needs no push.
         for number in 0..<60 {
-            // Half of the phones come in the midst of it.
+            // Half of the phones register in the middle of the outage.
             if number == 30 { for user in 0..<5 { world.register(user) } }
             world.call("user\(number % 10)", number)
             world.call("alice", 1000 + number)
@@ -31,16 +31,17 @@ struct ProviderOutageTests {
             #expect(final.after <= .seconds(30))
         }
         #expect(world.told.isEmpty && world.woken.isEmpty)
-        // Open, the breaker lets one request through every five seconds.
+        // While it is open, the breaker lets one request through every five seconds.
         #expect(10...150 ~= world.requests)
 
-        // It is back: the next call wakes its phone.
+        // The provider is back: the next call wakes its phone.
         world.provider = .serves
         world.call("user9", 60)
         world.pass(.seconds(12))
         #expect(world.woken == [60])
         world.pass(.seconds(30))
-        // Who was there meanwhile is told without doing anything; the others when they come.
+        // Phones that were reachable in the meantime get their list without doing anything. The others get it when they
+        // register.
         for user in 5..<10 { world.register(user) }
         world.pass(.seconds(1200))
         let here = (0..<60).filter { $0 % 10 >= 5 || $0 < 30 }
@@ -52,9 +53,9 @@ struct ProviderOutageTests {
 }
 
 private enum Provider: String, CustomTestStringConvertible {
-    /// Nobody listens.
+    /// It refuses connections.
     case refuses
-    /// It takes requests, and answers none.
+    /// It accepts requests and never answers.
     case hangs
     /// It answers 503 after a while.
     case fails
@@ -63,14 +64,14 @@ private enum Provider: String, CustomTestStringConvertible {
     var testDescription: String { rawValue }
 }
 
-/// An engine, and a provider in one's hands.
+/// An engine, and a provider that the test controls.
 private final class Outage {
     var provider = Provider.serves
-    /// How each call ended for its caller.
+    /// The final status of each call for its caller, and the time until then.
     private(set) var finals: [Int: (status: Status, after: Duration)] = [:]
-    /// How often the provider took a list with the call in it.
+    /// How often the provider accepted a list that contains the call.
     private(set) var told: [Int: Int] = [:]
-    /// The calls whose pushes it took.
+    /// The calls whose pushes the provider accepted.
     private(set) var woken: [Int] = []
     private(set) var requests = 0
 
@@ -86,7 +87,7 @@ private final class Outage {
         follow(bench.register(user: "alice", token: nil, callID: "alice", from: Self.alice))
     }
 
-    // MARK: The people
+    // MARK: Users
 
     func register(_ user: Int) {
         registers += 1

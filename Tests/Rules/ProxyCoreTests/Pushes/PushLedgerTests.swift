@@ -10,11 +10,11 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("The ledger of pushes by itself")
+@Suite("The ledger of pushes, without an engine")
 struct PushLedgerTests {
     private var scene = MachineScene()
 
-    /// A ledger, and a call that waits for one phone, whose push was asked for.
+    /// A ledger, and a call that waits for one phone, for which a push was ordered.
     private func woken(
         _ change: (inout ProxySettings) -> Void = { _ in },
         _ body: (inout PushLedger, ProxiedRequest, inout [ProxyAction]) throws -> Void
@@ -48,13 +48,13 @@ struct PushLedgerTests {
 
     private let accepted = PushOutcome.accepted(nil)
 
-    @Test func `a push has a number of its own, its record another`() throws {
+    @Test func `a push and its record have different numbers`() throws {
         try woken { ledger, call, actions in
             let push = try #require(actions.pushes.first)
             #expect(call.fork.branches[0].push == push.id)
             #expect(call.fork.branches[0].record != nil)
             #expect(ledger.timeline.count == 1 && push.badge == 1)
-            // The next push of the same phone has a record as well, and the numbers need not go together.
+            // The next push to the same phone has a record as well. The two numbers need not match.
             let code = ledger.newCode()
             let record = ledger.newRecordID()
             let next = ledger.begin(
@@ -66,7 +66,7 @@ struct PushLedgerTests {
         }
     }
 
-    /// What the provider says of the first push.
+    /// Passes the provider's answer to the first push.
     private func answer(_ ledger: inout PushLedger, _ status: Int, _ actions: inout [ProxyAction]) throws {
         let transmission = try #require(actions.transmissions.first)
         let answer = ProviderAnswer(status: status)
@@ -89,7 +89,7 @@ struct PushLedgerTests {
         }
     }
 
-    @Test func `a push that failed is tried again when its pause is over, without anybody's doing`() throws {
+    @Test func `a failed push is tried again by itself when its pause is over`() throws {
         try woken { ledger, call, actions in
             var later = scene
             try answer(&ledger, 503, &actions)
@@ -100,7 +100,7 @@ struct PushLedgerTests {
             {
                 later.pass(next - later.now.instant)
                 ledger.timePassed(now: later.now, into: &actions)
-                // That the call has begun is due before.
+                // The start of the call is due earlier.
                 _ = ledger.due(now: later.now, into: &actions)
             }
             #expect(actions.transmissions.map(\.push.id) == [call.fork.branches[0].push, call.fork.branches[0].push])
@@ -142,12 +142,12 @@ struct PushLedgerTests {
     }
 
     @Test(arguments: [true, false])
-    func `the outcome of a push that was dropped meanwhile counts for badge and record`(isTaken: Bool) throws {
+    func `the outcome of a push that was dropped counts for badge and record`(isTaken: Bool) throws {
         try woken { ledger, call, actions in
             ledger.drop(0, of: call, now: scene.now, into: &actions)
             ledger.ended(0, of: call, .callerGaveUp, now: scene.now, into: &actions)
             #expect(ledger.unread.count == 1 && actions.records.isEmpty)
-            // It is not tried again.
+            // The push is not tried again.
             try answer(&ledger, isTaken ? 200 : 503, &actions)
             let outcome = ledger.nextOutcome()
             #expect(outcome?.push.isDropped == true && ledger.pushes.isEmpty)
@@ -158,7 +158,7 @@ struct PushLedgerTests {
         }
     }
 
-    @Test func `a phone that gets too many pushes has a record that says so, and no push`() throws {
+    @Test func `a phone that gets too many pushes has a record with this reason, and no push`() throws {
         try woken({ $0.call.pushesPerDevice = 1 }) { ledger, call, actions in
             let before = actions.pushes.count
             let registrar = try scene.registrar("t1")
@@ -179,7 +179,7 @@ struct PushLedgerTests {
         }
     }
 
-    @Test func `a list that was not taken is due again, later each time, until it is taken`() throws {
+    @Test func `a list that was not accepted is due again, later each time`() throws {
         try woken { ledger, call, actions in
             var now = scene
             let device = try #require(call.fork.branches[0].device)

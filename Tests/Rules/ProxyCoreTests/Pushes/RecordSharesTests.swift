@@ -6,7 +6,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("How many records a caller has (T32.5)")
+@Suite("Shares of records (T32.5)")
 struct RecordSharesTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
 
@@ -26,12 +26,12 @@ struct RecordSharesTests {
         #expect(admitted(&shares, of: Caller(hash: 2, isTrusted: false)) == 10)
     }
 
-    @Test func `a caller whom a trusted peer names has as much of it as one caller may have`() {
+    @Test func `a caller that a trusted peer names has the share of one caller`() {
         var shares = shares(160)
         #expect(admitted(&shares, of: Caller(hash: 1, isTrusted: true)) == 80)
     }
 
-    @Test func `the log says so once a minute`() {
+    @Test func `the log reports it once a minute`() {
         var shares = shares(160)
         let sink = MemoryLogSink()
         let log = Log(level: .info, sink: sink) { UnixTime(milliseconds: 0) }

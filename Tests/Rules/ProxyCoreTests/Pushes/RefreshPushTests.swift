@@ -18,7 +18,7 @@ struct RefreshPushTests {
         return bench
     }
 
-    /// The seconds after which pushes were ordered, within a time.
+    /// The seconds after which pushes were ordered, within that time.
     private func pushes(_ bench: EngineBench, within seconds: Int) -> [Int] {
         (1...seconds).flatMap { second in
             bench.pass(.seconds(1)).pushes.map { push in
@@ -46,7 +46,7 @@ struct RefreshPushTests {
         }
     }
 
-    @Test func `nobody is asked unless the setting says so, nor is a phone without a token`() {
+    @Test func `no push is sent without the setting, or to a phone without a token`() {
         let off = EngineBench()
         off.engine.restored(now: off.now)
         off.register(expires: 300)

@@ -9,7 +9,7 @@ import TestSupport
 import Timekeeping
 
 extension PhoneStory.Step {
-    /// A call that the phone is pushed for; the provider accepts that after 80 ms.
+    /// A call for which the phone gets a push. The provider accepts it after 80 ms.
     fileprivate static var pushedCall: Self {
         Self("a pushed call", []) { phone in
             _ = phone.register(at: 0)
@@ -18,9 +18,9 @@ extension PhoneStory.Step {
     }
 }
 
-@Suite("What the timeline says of a call")
+@Suite("Calls in the timeline")
 struct TimelineStoryTests {
-    /// A call that was pushed for, with the provider's answer after 80 ms.
+    /// Makes a call for which the phone gets a push. The provider answers after 80 ms.
     private func pushed(
         _ bench: EngineBench, callID: String = "call1", outcome: PushOutcome? = .accepted(nil)
     ) throws -> PushID {
@@ -32,7 +32,7 @@ struct TimelineStoryTests {
         return id
     }
 
-    /// The phone's response to the last INVITE among the actions.
+    /// Lets the phone answer the last INVITE among the actions.
     private func answer(_ status: Status, _ actions: [ProxyAction], _ bench: EngineBench) throws -> [ProxyAction] {
         let request = try #require(actions.invites.last)
         return bench.receive(SIPText.response(status, to: request, tag: "p", contact: "sip:bob@192.0.2.5"))
@@ -61,10 +61,10 @@ struct TimelineStoryTests {
         #expect(bench.engine.timeline.count == 0)
     }
 
-    @Test func `the REGISTER is noted when it comes, the INVITE when it goes`() throws {
+    @Test func `the REGISTER is recorded when it arrives, the INVITE when it is sent`() throws {
         let bench = EngineBench()
         _ = try pushed(bench)
-        // From elsewhere: that has to be written first.
+        // A REGISTER from another address has to be written first.
         let elsewhere = Endpoint(IPAddress(v4: 0xcb00_7101), 1234)
         let register = bench.receive(bench.registerText(callID: "r2", from: elsewhere), from: elsewhere)
         _ = bench.pass(.milliseconds(6))
@@ -139,7 +139,7 @@ struct TimelineStoryTests {
         PhoneStory(
             "its provider is switched off", .register(),
             PhoneStory.Step("fcm is switched off", []) { phone in
-                phone.bench.engine.providerSwitched(.fcm, on: false, now: phone.bench.now)
+                phone.bench.engine.providerSwitched(.fcm, to: .off, now: phone.bench.now)
                 return phone.said(phone.bench.take())
             }, .plainCall, .answer(200, "200 invite > pbx"),
             .records("fcm, provider-off, end answered, invited 0, ended 0")),
@@ -174,7 +174,7 @@ struct TimelineStoryTests {
 
     // MARK: Without a push
 
-    @Test func `nobody has that name`() {
+    @Test func `a user with that name does not exist`() {
         let record = EngineBench().invite().records.first
         #expect(record?.refusal == .unknownUser)
         #expect(record?.endStatus == 404)
@@ -188,7 +188,7 @@ struct TimelineStoryTests {
         #expect(bench.invite().records.map(\.refusal) == [.noContact])
     }
 
-    @Test func `calls to nobody do not fill the table`() {
+    @Test func `calls to unknown users do not fill the table`() {
         let bench = EngineBench()
         let count = (0..<1000).reduce(0) { count, number in
             count + bench.invite(callID: "c\(number)", branch: "b\(number)").records.count
@@ -201,11 +201,14 @@ struct TimelineStoryTests {
         bench.register(expires: 60)
         _ = bench.pass(.seconds(100))
         bench.finish(try #require(bench.invite().pushIDs.first))
-        bench.engine.providerSwitched(.fcm, on: false, now: bench.now)
-        #expect(bench.take().records.map(\.end) == [.providerOff])
+        bench.engine.providerSwitched(.fcm, to: .off, now: bench.now)
+        // The call has a record, and the contact that ended with the provider has one.
+        let records = bench.take().records
+        #expect(records.map(\.end) == [.providerOff, .providerOff])
+        #expect(Set(records.map(\.kind)) == [.call, .contact])
     }
 
-    // MARK: Besides
+    // MARK: Other records
 
     @Test func `a list of missed calls has a record`() throws {
         let bench = EngineBench()
@@ -219,7 +222,7 @@ struct TimelineStoryTests {
         #expect(record.callID.isEmpty)
     }
 
-    @Test func `what is under way is written when the daemon stops, but for a call, which goes on`() throws {
+    @Test func `open records are written when the daemon stops, except for calls, which continue`() throws {
         let bench = EngineBench()
         bench.finish(try pushed(bench))
         _ = bench.pass(.seconds(31))
@@ -239,7 +242,7 @@ struct TimelineStoryTests {
     }
 
     @Test(arguments: TimelineRecord.SignOfLife.allCases)
-    func `a phone that is awake has not registered: what let the call out is told`(
+    func `the record of a phone that is awake names the sign that released the call`(
         sign: TimelineRecord.SignOfLife
     ) throws {
         let bench = EngineBench()
@@ -260,7 +263,7 @@ struct TimelineStoryTests {
                     "CSeq: 1 MESSAGE",
                 ]))
         }
-        // It registers all the same, and has the call.
+        // The phone still registers, and gets the call.
         _ = bench.pass(.milliseconds(50))
         #expect(bench.register(cseq: 2).invites.isEmpty)
         let record = try #require(try answer(200, released, bench).records.first)

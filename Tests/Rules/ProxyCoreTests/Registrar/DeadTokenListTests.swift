@@ -43,7 +43,7 @@ struct DeadTokenListTests {
 extension [ProxyAction] {
     var deadTokens: [DeadToken] { recordsWithDeadTokens.flatMap(\.deadTokens) }
 
-    /// The changes of each `record` that tells of a dead token.
+    /// The changes of each `record` action that reports a dead token.
     var recordsWithDeadTokens: [[EngineChange]] {
         compactMap { action in
             guard case .record(let changes) = action, !changes.deadTokens.isEmpty else { return nil }
@@ -138,7 +138,7 @@ struct FeedbackSearchTests {
         #expect(bench.engine.bindings.count == 0)
     }
 
-    @Test func `contacts of other providers are not looked at`() {
+    @Test func `contacts of other providers are not checked`() {
         let bench = EngineBench { $0.configuredProviders = [.apns, .fcm] }
         bench.register(token: Self.first)
         #expect(report(bench, [Self.first: .max]) == DeadTokenFindings())

@@ -14,7 +14,7 @@ import Timekeeping
         PhoneStory(
             "missed calls of a dead device go to the user's other device", .register(), .wakingCall, .pass(31).unseen,
             .register(token: "tok2"),
-            // The next call finds out that the phone is dead.
+            // The next call shows that the phone's token is dead.
             .callOfBoth, .push(.tokenDead(since: nil)), .pass(31).unseen,
             .refresh(token: "tok2", "push missed 103,103 tok2")),
         PhoneStory(
@@ -41,17 +41,17 @@ import Timekeeping
         }
         let contact = try #require(contacts.first)
         #expect(contact.string == "<sip:bob@\(EngineBench.phone);pn-provider=fcm;pn-param=p;pn-prid=new%3Btok%0D%0A>")
-        // The call goes on waiting.
+        // The call keeps waiting.
         #expect(story(actions).isEmpty)
         #expect(bench.targets.first?.pushToken?.prid.string == "new;tok\r\n")
     }
 }
 
 extension PhoneStory.Step {
-    /// Bob's tablet is called beside his phone; the one that registered last is pushed first.
+    /// Bob's tablet is called together with the phone. The device that registered last is pushed first.
     fileprivate static var callOfBoth: Self { .call("100 invite > pbx", "push invite tok2", "push invite tok1") }
 
-    /// A call that nobody answered, and the phone that comes after it.
+    /// A call that nobody answered, and a phone that registers after it.
     fileprivate static var missedCall: Self {
         Self("a missed call", []) { phone in
             _ = phone.register(at: 0)
@@ -70,7 +70,7 @@ extension PhoneStory.Step {
         return bench.register(cseq: 2).pushIDs.first
     }
 
-    @Test func `are sent again, later and later, until they are taken`() throws {
+    @Test func `are sent again, later and later, until they are accepted`() throws {
         let bench = EngineBench()
         var push = try #require(missOne(bench))
         for pause in [60, 300, 900, 3600, 3600] as [Int64] {
@@ -93,7 +93,7 @@ extension PhoneStory.Step {
             .push(.retry(after: nil)), .pass(80).including("push missed 103 tok1"), .push(.retry(after: nil)),
             .pass(20_000).without("push")),
     ])
-    func `are not sent for ever`(story: PhoneStory) { #expect(story.faults == []) }
+    func `are not sent forever`(story: PhoneStory) { #expect(story.faults == []) }
 
     @Test func `are sent after a restart if the device has been here since`() throws {
         let bench = EngineBench.registered()
@@ -116,7 +116,7 @@ extension PhoneStory.Step {
             engine.restored(now: bench.now)
             return engine
         }
-        // It has not registered since the call, and once an hour it is looked what is too old.
+        // The device has not registered since the call. Once an hour, the engine looks for entries that are too old.
         #expect(try restarted { $0 + .seconds(1) }.nextDeadline == bench.now.instant + .seconds(3600))
         let engine = try restarted { $0 + .seconds(-100) }
         let due = try #require(engine.nextDeadline)
@@ -132,7 +132,7 @@ extension PhoneStory.Step {
         settings.limits.callerShare = 100
     }
 
-    @Test func `a device gets no more than its share a minute, and calls still wait for it`() {
+    @Test func `a device gets at most its share in a minute, and calls still wait for it`() {
         let story = PhoneStory(
             "three a minute", where: Self.threeFromOne, .register(), .wakingCall, .wakingCall,
             .wakingCall, .call("100 invite > pbx"), .pass(20).unseen, .wakingCall,
@@ -141,7 +141,7 @@ extension PhoneStory.Step {
         #expect(story.faults == [])
     }
 
-    @Test func `a caller who is not trusted wakes no more than its share`() {
+    @Test func `a caller that is not trusted wakes at most its share`() {
         let bench = EngineBench {
             $0.call.pushesPerCaller = 2
             $0.trusted = []

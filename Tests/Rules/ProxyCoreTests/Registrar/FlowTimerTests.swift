@@ -5,7 +5,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// Bob's phone with flows over UDP, told to show life every 120 seconds.
+/// Bob's phone with flows over UDP. It must give a sign of life every 120 seconds.
 @Suite("Flow-Timer over UDP (RFC 5626 section 4.4)")
 struct FlowTimerTests {
     private let bench: EngineBench
@@ -13,7 +13,7 @@ struct FlowTimerTests {
     init() {
         bench = EngineBench {
             $0.registrar.flowTimer = .seconds(120)
-            // As long as its flow is thought alive, the phone rings without a push.
+            // As long as its flow counts as alive, the phone rings without a push.
             $0.call.skipPushWithin = .seconds(3600)
         }
     }
@@ -51,7 +51,7 @@ struct FlowTimerTests {
         register(2)
         _ = bench.pass(.seconds(100))
         keepAlive(1)
-        // The timer, and ten seconds that a keep-alive that was lost may take.
+        // The timer, and ten seconds for a lost keep-alive.
         _ = bench.pass(.seconds(28))
         #expect(call(1) == ["invite > \(Self.place(2))"])
         _ = bench.pass(.seconds(2))
@@ -91,7 +91,7 @@ struct FlowTimerTests {
         #expect(call(1) == ["invite > \(Self.place(1))"])
     }
 
-    @Test func `nothing is expected of a contact that is no flow, nor of one that has moved from there`() {
+    @Test func `no sign of life is expected from a contact without a flow, or from one that has moved`() {
         register(1, token: "tok1", flowNumber: "")
         _ = bench.pass(.seconds(600))
         #expect(call(1) == ["invite > \(Self.place(1))"])
@@ -104,7 +104,7 @@ struct FlowTimerTests {
         #expect(call(2).contains("invite > \(Self.place(3))"))
     }
 
-    @Test func `after a restart the time begins anew`() {
+    @Test func `after a restart the time starts again`() {
         let rows = register(1, token: "tok1").flatMap { action -> [StoredBinding] in
             guard case .commit(let changes, _) = action else { return [] }
             return changes.compactMap { if case .binding(.upsert(let row)) = $0 { row } else { nil } }
@@ -118,7 +118,7 @@ struct FlowTimerTests {
         #expect(next.call(2).contains { $0.hasPrefix("push invite") })
     }
 
-    @Test func `nothing is expected any more when the setting is taken back`() {
+    @Test func `no sign of life is expected when the setting is removed`() {
         register(1, token: "tok1")
         bench.change { $0.registrar.flowTimer = .zero }
         _ = bench.pass(.seconds(600))

@@ -16,7 +16,7 @@ struct FlowTimersTests {
         timers.fallenSilent(span: span, now: at(seconds)) { device, _ in device != gone }?.bindings
     }
 
-    @Test func `one that says nothing for its time is silent, once, with all that is registered by it`() {
+    @Test func `a flow without a sign of life in its time is silent, once, with all its bindings`() {
         var timers = FlowTimers()
         #expect(timers.isEmpty && timers.nextDeadline == nil)
         timers.registered(first, on: flow, span: span, now: at(0))
@@ -27,7 +27,7 @@ struct FlowTimersTests {
         #expect(fallen(&timers, at: 300) == nil)
     }
 
-    @Test func `a sign of life puts it off, and one after the silence tells whom it is of`() {
+    @Test func `a sign of life postpones it, and one after the silence names the bindings again`() {
         var timers = FlowTimers()
         timers.registered(first, on: flow, span: span, now: at(0))
         #expect(timers.heard(flow, span: span, now: at(60)) == [])
@@ -40,7 +40,7 @@ struct FlowTimersTests {
         #expect(fallen(&timers, at: 411) == [first])
     }
 
-    @Test func `bindings that have left are not told of, and a flow without any is forgotten`() {
+    @Test func `removed bindings are not reported, and a flow without any is forgotten`() {
         var timers = FlowTimers()
         timers.registered(first, on: flow, span: span, now: at(0))
         timers.registered(second, on: flow, span: span, now: at(0))

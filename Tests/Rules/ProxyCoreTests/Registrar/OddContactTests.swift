@@ -22,7 +22,7 @@ struct OddContactTests {
     }
 
     @Test(arguments: ["<sip:h>", "<sip:b@h>", "<sip:b@h:5070>", "<sip:h;x>", "sip:h", "<sip:1@[::1]>"])
-    func `short hosts and users are taken`(contact: String) {
+    func `short hosts and users are accepted`(contact: String) {
         #expect(register(contact) == ["commit", "200 register > phone"])
     }
 }

@@ -2,7 +2,7 @@ import Addressing
 import ProxyCore
 import Testing
 
-/// Which streams the shell may take for proved (T17).
+/// The streams that the shell may treat as proved (T17).
 @Suite("Proved flows")
 struct ProvedFlowTests {
     private let stream = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)
@@ -11,14 +11,14 @@ struct ProvedFlowTests {
         actions.compactMap { if case .flowProved(let flow, _) = $0 { flow } else { nil } }
     }
 
-    @Test func `an accepted REGISTER proves its connection where nobody has to authenticate`() {
+    @Test func `an accepted REGISTER proves its connection if no passwords are used`() {
         let bench = EngineBench()
         let first = bench.receive(bench.registerText(), on: stream)
         #expect(proved(first).isEmpty, "before it is on the disk")
         #expect(proved(bench.commitAll(in: first)) == [stream])
     }
 
-    @Test func `one that is challenged or refused proves nothing, and neither does a call`() {
+    @Test func `a REGISTER that is challenged or refused proves nothing, and neither does a call`() {
         let digest = EngineBench { $0.authenticates = true }
         #expect(proved(digest.receive(digest.registerText(), on: stream)).isEmpty)
         let open = EngineBench()
@@ -31,7 +31,7 @@ struct ProvedFlowTests {
         #expect(proved(bench.register()).isEmpty)
     }
 
-    @Test func `a password names the account, a contact without one none`() throws {
+    @Test func `a password names the account, and a contact without one names none`() throws {
         func account(_ actions: [ProxyAction]) -> [Int?] {
             actions.compactMap { if case .flowProved(_, let account) = $0 { account } else { nil } }
         }

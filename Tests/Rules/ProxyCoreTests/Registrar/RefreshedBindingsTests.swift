@@ -5,11 +5,11 @@ import TestSupport
 
 @testable import ProxyCore
 
-@Suite("Bindings whose rows are behind")
+@Suite("Bindings whose rows are not up to date")
 struct RefreshedBindingsTests {
     private func devices(_ numbers: ClosedRange<UInt64>) -> [DeviceID] { numbers.map { DeviceID(rawValue: $0) } }
 
-    @Test func `each is written once, with what its phone said last`() {
+    @Test func `each is written once, with the phone's latest values`() {
         var refreshed = RefreshedBindings()
         #expect(refreshed.isEmpty)
         refreshed.insert(devices(1...3), saying: ByteString("Linphone/5.0"))
@@ -25,7 +25,7 @@ struct RefreshedBindingsTests {
         #expect(refreshed.isEmpty)
     }
 
-    @Test func `who invents names fills no memory, and takes nobody's name away`() {
+    @Test func `invented names fill no memory, and displace no other name`() {
         var refreshed = RefreshedBindings()
         refreshed.insert(devices(1...1), saying: ByteString("Honest/1.0"))
         for number in 2...1000 as ClosedRange<UInt64> {
@@ -36,7 +36,7 @@ struct RefreshedBindingsTests {
         #expect(refreshed.agent(of: 2000) == ByteString("Honest/1.0"))
         let taken = refreshed.take(2000)
         #expect(taken.count == 1001)
-        // Whose name found no room keeps what the store has.
+        // A binding whose agent found no room keeps the one in the store.
         #expect(taken.count { $0.agent != nil } == RefreshedBindings.maximumAgents + 1)
         // There is room again.
         refreshed.insert(devices(2...2), saying: ByteString("Invented/2000"))

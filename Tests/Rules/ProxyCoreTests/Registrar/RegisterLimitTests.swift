@@ -8,7 +8,7 @@ import TestSupport
 struct RegisterLimitTests {
     private static func host(_ number: UInt32) -> Endpoint { Endpoint(IPAddress(v4: 0xcb00_7100 + number), 5060) }
 
-    /// Statuses of REGISTERs that show no password.
+    /// The statuses of REGISTERs without a password.
     private func ask(_ bench: EngineBench, _ count: Int, from source: Endpoint) -> [String: Int] {
         var statuses: [String: Int] = [:]
         for number in 0..<count {
@@ -19,9 +19,9 @@ struct RegisterLimitTests {
         return statuses
     }
 
-    @Test func `what shows no password is refused beyond its share, and nobody else is`() {
+    @Test func `requests without a password are refused beyond their share, and others are not`() {
         let bench = EngineBench.authenticating { $0.limits.registersPerSource = 8 }
-        // Two a second, and ten seconds' worth at once.
+        // Two a second, and a burst of ten seconds' worth.
         #expect(ask(bench, 50, from: Self.host(1)) == ["401": 20, "503": 30])
         #expect(bench.engine.figures[.registerLimited] == 30)
         #expect(ask(bench, 1, from: Self.host(2)) == ["401": 1])
@@ -30,7 +30,7 @@ struct RegisterLimitTests {
         #expect(ask(bench, 50, from: Self.host(1)) == ["401": 2, "503": 48])
     }
 
-    @Test func `who shows a password is served while others at that address are not`() throws {
+    @Test func `a client that shows a password is served while others at that address are not`() throws {
         let bench = EngineBench.authenticating { $0.limits.registersPerSource = 8 }
         let source = Self.host(1)
         let request = bench.registerText(user: "bob", callID: "r", from: source)
@@ -39,7 +39,7 @@ struct RegisterLimitTests {
         let proved = TestDigest.answer(challenge, to: request, as: "bob")
         let out = bench.receive(proved, from: source)
         #expect(story(out + bench.commitAll(in: out)).contains("200 register > \(source)"))
-        // A password that is wrong proves nothing.
+        // A wrong password proves nothing.
         let wrong = TestDigest.answer(challenge, to: request, as: "bob", password: "guess", count: 2)
             .replacing("branch=z9hG4bK", with: "branch=z9hG4bKw")
         #expect(story(bench.receive(wrong, from: source)) == ["503 register > \(source)"])

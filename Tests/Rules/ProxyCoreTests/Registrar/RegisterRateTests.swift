@@ -6,7 +6,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("How often one source may send a REGISTER (T17.6)")
+@Suite("Rate of REGISTERs from one source (T17.6)")
 struct RegisterRateTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private let phone = MachineScene.phone
@@ -17,7 +17,7 @@ struct RegisterRateTests {
         return RegisterLimit(limits)
     }
 
-    /// How many are taken at once.
+    /// The number of REGISTERs that are accepted at once.
     private func taken(by limit: inout RegisterLimit, on flow: Flow, isProved: Bool) -> Int {
         var count = 0
         while count < 1000, limit.wait(on: flow, showsPassword: isProved, now: now) == nil,
@@ -28,10 +28,10 @@ struct RegisterRateTests {
         return count
     }
 
-    @Test func `ten seconds' worth may come at once, and a quarter of it without a password`() {
+    @Test func `a burst of ten seconds' worth is allowed, and a quarter of it without a password`() {
         var limit = limit(8)
         #expect(taken(by: &limit, on: phone, isProved: false) == 20)
-        // What proves nothing takes nothing from those who have proved themselves.
+        // REGISTERs without a password take no room from phones that have proved one.
         #expect(taken(by: &limit, on: phone, isProved: true) == 80)
         #expect(limit.wait(on: phone, showsPassword: true, now: now) != nil)
         #expect(limit.wait(on: phone, showsPassword: true, now: now + .seconds(10)) == nil)
@@ -42,7 +42,7 @@ struct RegisterRateTests {
         #expect(taken(by: &limit, on: phone, isProved: true) == 10)
         let connection = Flow(transport: .tcp, listener: 0, connection: 5, remote: phone.remote)
         #expect(taken(by: &limit, on: connection, isProved: true) == 10)
-        // Another port is the same source.
+        // Another port counts as the same source.
         let other = Flow(transport: .udp, listener: 0, connection: 0, remote: Endpoint(phone.remote.address, 9))
         #expect(taken(by: &limit, on: other, isProved: true) == 0)
     }
@@ -59,7 +59,7 @@ struct RegisterRateTests {
         #expect(taken(by: &limit, on: phone, isProved: false) == 10)
     }
 
-    @Test func `the log says so a few times, and then how often it did not`() {
+    @Test func `the log reports it a few times, and after that the number of omitted lines`() {
         var limit = limit(1)
         let sink = MemoryLogSink()
         let log = Log(level: .info, sink: sink) { UnixTime(milliseconds: 0) }

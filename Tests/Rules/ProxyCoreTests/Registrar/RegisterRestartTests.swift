@@ -7,7 +7,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// A phone that has not got its 200 says its REGISTER again; between the two there may be a crash.
+/// A phone that has not received its 200 repeats the REGISTER. There may be a crash in between.
 @Suite struct RegisterRestartTests {
     private static let push = "pn-provider=fcm;pn-param=p;pn-prid=tok1"
     private static let instance = "+sip.instance=\"<urn:uuid:00000000-0000-4000-8000-000000000001>\""
@@ -20,7 +20,7 @@ import Timekeeping
         "<sip:bob@192.0.2.5;\(push)>, <sip:bob@192.0.2.6>",
         "<sip:bob@192.0.2.5>",
     ])
-    func `a REGISTER that comes again is answered as it was at first`(contact: String) throws {
+    func `a repeated REGISTER gets the same answer as at first`(contact: String) throws {
         let bench = RestartBench { $0.registrar.announcesPURR = true }
         let flow = RestartBench.stream(1)
         let register = { (branch: String) -> [String] in
@@ -37,13 +37,13 @@ import Timekeeping
         #expect(register("c") == first)
     }
 
-    /// What the answer says, but for what belongs to its transaction or to the time of day.
+    /// The rows of the response that do not depend on the transaction or the time of day.
     private static func rows(of response: SIPResponse) -> [String] {
         let own = ["Via", "To", "Date"]
         return String(decoding: response.frame.bytes.array, as: UTF8.self).split(separator: "\r\n").map(String.init)
             .filter { row in !own.contains { row.hasPrefix("\($0):") } }
             .map { row in
-                // New ones in each answer.
+                // Each response has new ones.
                 row.replacing(/;expires=\d+/, with: "").replacing(/temp-gruu="[^"]*"/, with: "temp-gruu")
                     .replacing(/pnspurr="[^"]*"/, with: "pnspurr")
             }

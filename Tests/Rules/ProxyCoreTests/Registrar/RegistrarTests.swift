@@ -7,7 +7,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("The registrar by itself")
+@Suite("The registrar, without an engine")
 struct RegistrarTests {
     private let scene = MachineScene()
     private let bob = MachineScene.bob
@@ -57,7 +57,7 @@ struct RegistrarTests {
         #expect(order == ["r2", "r3"])
     }
 
-    @Test func `what the disk did not take never was`() throws {
+    @Test func `a change that the disk did not accept has no effect`() throws {
         var registrar = try scene.registrar("t1")
         guard case .committing(_, let ticket) = registrar.begin(try work("t2", "r9"), for: bob, now: scene.now) else {
             Issue.record("no commit")

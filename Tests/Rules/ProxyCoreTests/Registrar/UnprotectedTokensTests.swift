@@ -14,7 +14,7 @@ struct UnprotectedTokensTests {
         Flow(transport: transport, listener: 0, connection: 0, remote: remote)
     }
 
-    @Test func `the first from the internet without TLS is told of, once`() {
+    @Test func `the first one from the internet without TLS is reported, once`() {
         var tokens = UnprotectedTokens()
         var told: [Bool] = []
         for transport in [Transport.tls, .wss] {
@@ -43,7 +43,7 @@ struct UnprotectedTokensTests {
         #expect(lines() == 1)
     }
 
-    @Test func `a refresh is told of as well`() {
+    @Test func `a refresh is reported as well`() {
         let sink = MemoryLogSink()
         let bench = EngineBench(log: Log(level: .notice, format: .text, sink: sink) { UnixTime(seconds: 0) })
         bench.register(from: Self.internet)

@@ -9,7 +9,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T8: passwords are not guessed, and guessing locks nobody out at home.
+/// T8: passwords cannot be guessed, and guesses of others do not lock users out at home.
 @Suite("Wrong passwords over SIP (T8)")
 struct WrongPasswordTests {
     private static func host(_ number: UInt32) -> Endpoint { Endpoint(IPAddress(v4: 0xcb00_7100 + number), 5060) }
@@ -24,7 +24,7 @@ struct WrongPasswordTests {
         return story(out + bench.actions).last { !$0.hasPrefix("commit") }.map { String($0.prefix(3)) }
     }
 
-    @Test func `on one nonce no more is looked at than the limit`() throws {
+    @Test func `on one nonce, passwords are checked up to the limit`() throws {
         let bench = EngineBench.authenticating()
         let request = bench.registerText()
         let challenge = try #require(sentResponse(bench.receive(request)))
@@ -38,7 +38,7 @@ struct WrongPasswordTests {
         }
         #expect(statuses == ["401": 10, "503": 990])
         #expect(bench.engine.figures[.loginFailed] == 10 && bench.engine.figures[.loginLimited] == 990)
-        // The right one is not looked at either.
+        // Now even the right one is not checked.
         let right = TestDigest.answer(challenge, to: request, as: "bob", count: 2)
         #expect(story(bench.receive(right)) == ["503 register > phone"])
         _ = bench.pass(.seconds(61))
@@ -55,7 +55,7 @@ struct WrongPasswordTests {
         #expect(register(bench, "bob", from: EngineBench.phone, callID: "r") == "503")
     }
 
-    @Test func `what was guessed over HTTP counts over SIP, and the other way round`() {
+    @Test func `guesses over HTTP count over SIP, and the other way round`() {
         let bench = EngineBench.authenticating()
         let source = EngineBench.phone.address
         for _ in 0..<9 { bench.engine.loginFailed(from: source, for: EngineBench.bob, now: bench.now) }
@@ -65,7 +65,7 @@ struct WrongPasswordTests {
         #expect(register(bench, "eve", from: EngineBench.phone, callID: "e") == "503")
     }
 
-    @Test func `a user is not locked out of the address of the phone, whoever guesses from anywhere`() {
+    @Test func `guesses of others do not lock a user out at the phone's address`() {
         let bench = EngineBench.authenticating()
         let home = EngineBench.phone
         #expect(register(bench, "bob", from: home, callID: "home") == "200")
@@ -73,13 +73,13 @@ struct WrongPasswordTests {
             _ = register(bench, "bob", password: "x", from: Self.host(UInt32(number)), callID: "g\(number)")
         }
         #expect(register(bench, "bob", from: Self.host(99), callID: "abroad") == "503")
-        // Nor when others guess others' passwords beside the phone.
+        // The same holds if others guess passwords of other users at the phone's address.
         for number in 0..<20 { _ = register(bench, "eve", password: "x", from: home, callID: "e\(number)") }
         #expect(register(bench, "eve", from: home, callID: "e") == "503")
         #expect(register(bench, "bob", from: Endpoint(home.address, 1234), callID: "again") == "200")
     }
 
-    @Test func `on its own flow a phone is heard even when somebody beside it guesses its password`() {
+    @Test func `a phone is served on its own flow even if others at its address guess its password`() {
         let bench = EngineBench.authenticating()
         let home = EngineBench.phone
         #expect(register(bench, "bob", from: home, callID: "home") == "200")
@@ -90,14 +90,14 @@ struct WrongPasswordTests {
         #expect(register(bench, "bob", from: home, callID: "home2") == "200")
     }
 
-    @Test func `nobody is shut out by datagrams with an invented source`() throws {
+    @Test func `datagrams with an invented source lock nobody out`() throws {
         let bench = EngineBench.authenticating()
         let attacker = Self.host(1)
         let request = bench.registerText()
         let challenge = try #require(sentResponse(bench.receive(request, from: attacker)))
         for number in 0..<100 {
             let guess = TestDigest.answer(challenge, to: request, as: "bob", password: "guess \(number)")
-            // As if it came from the phone's address, to which no nonce was sent.
+            // The guess seems to come from the phone's address, to which no nonce was sent.
             let out = bench.receive(guess.replacing("branch=z9hG4bK", with: "branch=z9hG4bKg\(number)"))
             #expect(out.texts.first?.contains("stale=true") == true)
         }
@@ -116,7 +116,7 @@ struct WrongPasswordTests {
 
     // MARK: The log
 
-    @Test func `refused REGISTERs stand in the log, but not without end, and without passwords`() throws {
+    @Test func `refused REGISTERs are in the log, with a limit and without passwords`() throws {
         let sink = LineSink()
         let bench = EngineBench(users: TestDigest.users("bob", "eve"), log: sink.log) { $0.authenticates = true }
         func lines() -> [String] { sink.take().filter { $0.contains("REGISTER refused") } }
@@ -143,7 +143,7 @@ struct WrongPasswordTests {
     }
 }
 
-/// Keeps what is logged.
+/// Keeps the lines of the log.
 final class LineSink: LogSink {
     private let lines = Mutex<[String]>([])
 

@@ -6,7 +6,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T33: what a PBX sees of us.
+/// T33: the traffic that a PBX gets from this proxy.
 @Suite("Beside a PBX")
 struct BesidePBXTests {
     private static let second = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
@@ -33,7 +33,7 @@ struct BesidePBXTests {
             domains: [])
     }
 
-    @Test func `a request leaves from the address that its caller has spoken to, whatever the transport`() {
+    @Test func `a request leaves from the address that its caller has used, on any transport`() {
         let identity = Self.identity([
             (.udp, "127.0.0.1:5060"), (.tcp, "127.0.0.1:5060"), (.udp, "192.0.2.20:5060"), (.tcp, "192.0.2.20:5060"),
             (.udp, "192.0.2.21:5060"), (.tcp, "192.0.2.21:5060"),
@@ -45,7 +45,7 @@ struct BesidePBXTests {
         #expect(listener("192.0.2.10", after: 5) == 5)
         #expect(listener("192.0.2.10", after: 2) == 3)
         #expect(listener("192.0.2.10", after: nil) == 3)
-        // From loopback nobody else is reached.
+        // From loopback, only loopback addresses can be reached.
         #expect(listener("192.0.2.10", after: 0) == 3)
         #expect(listener("127.0.0.9", after: 0) == 1)
     }
@@ -81,12 +81,12 @@ struct BesidePBXTests {
         bench.engine.resolved(ticket, to: hops, now: bench.now)
         let sent = try #require(sentRequest(bench.take()))
         let told = codes.flatMap { story(respond(bench, $0, to: sent, on: EngineBench.udp(EngineBench.pbx))) }
-        // Never the same place by TCP.
+        // The same address is never tried again over TCP.
         #expect(told.contains("invite > 10.0.0.3:5060") == goesOn)
         #expect(told.filter { $0.hasPrefix("invite > ") }.count == (goesOn ? 1 : 0))
     }
 
-    @Test func `a phone that says 503 rings once`() throws {
+    @Test func `a phone that answers 503 rings once`() throws {
         let bench = EngineBench()
         let phone = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)
         let text = SIPText.register(

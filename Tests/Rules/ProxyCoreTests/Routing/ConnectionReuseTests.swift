@@ -29,7 +29,7 @@ struct ConnectionReuseTests {
     @Test func `a trusted peer that says alias is reached by its connection, at the port that it names`() {
         #expect(reused("10.0.0.2:5070;alias") == [Endpoint(EngineBench.pbx.address, 5070)])
         #expect(reused("10.0.0.2;rport;ALIAS") == [Endpoint(EngineBench.pbx.address, 5060)])
-        // The address is the one that it has: a name, or another address, would say whom to call in its place.
+        // The address is always the peer's own. A name, or another address, would redirect calls.
         #expect(reused("203.0.113.9:5060;alias") == [Endpoint(EngineBench.pbx.address, 5060)])
     }
 
@@ -40,7 +40,7 @@ struct ConnectionReuseTests {
     }
 
     @Test func `over TLS the peer must have proved the upstream's name`() {
-        // Which it has not: its address alone says nothing of who ends the connection.
+        // The peer has not proved it. The address alone does not say which program ends the connection.
         #expect(reused("10.0.0.2:5061;alias", transport: .tls) == [])
     }
 

@@ -5,7 +5,7 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-@Suite("Who may call whom, and what is refused")
+@Suite("Allowed and refused calls")
 struct EnginePolicyTests {
     @Test func `an unknown user is 404, a foreign domain 403`() {
         let bench = EngineBench()
@@ -52,7 +52,7 @@ struct EnginePolicyTests {
         ("Max-Forwards: 70", "Max-Forwards: 70\r\nProxy-Require: x", "420"),
         ("INVITE sip:bob@example.net", "INVITE http://bob@example.net", "416"),
     ])
-    func `what RFC 3261 section 16.3 refuses`(old: String, new: String, status: String) {
+    func `the refusals of RFC 3261 section 16.3`(old: String, new: String, status: String) {
         let bench = EngineBench()
         let text = bench.inviteText().replacing(old, with: new)
         #expect(story(bench.receive(text, from: EngineBench.pbx)) == ["\(status) invite > pbx"])
@@ -83,7 +83,7 @@ struct EnginePolicyTests {
         #expect(story(bench.invite(extra: [route])) == ["403 invite > pbx"])
     }
 
-    @Test func `requests inside a dialog go to the other end, wherever the phone is by then`() throws {
+    @Test func `requests inside a dialog go to the other side, wherever the phone has moved`() throws {
         let bench = EngineBench.registered()
         bench.invite()
         let invite = try #require(sentRequest(bench.register(cseq: 2)))
@@ -101,7 +101,7 @@ struct EnginePolicyTests {
         #expect(story(bench.receive(bye, from: EngineBench.pbx)) == ["bye > \(moved)"])
     }
 
-    @Test func `what cannot be read gets 400 when it can be answered`() {
+    @Test func `an unreadable request gets 400 if it can be answered`() {
         let bench = EngineBench()
         let text = bench.inviteText().replacing("CSeq: 1 INVITE", with: "CSeq: 1 BYE")
         #expect(bench.receive(text, from: EngineBench.pbx).texts.first?.hasPrefix("SIP/2.0 400 ") == true)

@@ -6,7 +6,7 @@ import SIPGrammar
 import Testing
 import TestSupport
 
-/// T9.5 to T9.8: what a phone may say of itself, and what of it goes on.
+/// T9.5 to T9.8: which identities a phone may claim, and which of them are forwarded.
 @Suite("Identity of phones (T9.5 to T9.8)")
 struct IdentityTests {
     private static let claims = [
@@ -20,7 +20,7 @@ struct IdentityTests {
     // MARK: T9.7
 
     @Test(arguments: ["INVITE", "MESSAGE", "SUBSCRIBE", "PUBLISH", "OPTIONS"])
-    func `the PBX gets what was proved, and nothing that the phone claims`(method: String) throws {
+    func `the PBX gets the proved identity, and no claim of the phone`(method: String) throws {
         let bench = EngineBench.authenticating()
         let out = bench.receiveProved(bench.phoneText(method, extra: Self.claims), as: "bob")
         let sent = try #require(sentRequest(out))
@@ -39,7 +39,7 @@ struct IdentityTests {
         #expect(sent.frame.values(of: .privacy).map(\.string) == ["id"])
     }
 
-    @Test func `an anonymous caller of another domain says so in P-Preferred-Identity`() throws {
+    @Test func `an anonymous caller of another domain is anonymous in P-Preferred-Identity`() throws {
         let bench = EngineBench.authenticating(users: TestDigest.users("bob", domain: "example.org")) {
             $0.domains = [ByteString("example.net"), ByteString("example.org")]
         }
@@ -50,7 +50,7 @@ struct IdentityTests {
         #expect(!sent.frame.contains(.pPreferredIdentity))
     }
 
-    @Test func `phones get nothing of it either, not when phones call each other, nor in responses`() throws {
+    @Test func `phones do not get these fields either, even from other phones or in responses`() throws {
         let bench = EngineBench.authenticating { $0.upstream = nil }
         let eve = Endpoint(IPAddress(v4: 0xc000_0209), 40_009)
         let registered = bench.receiveProved(
@@ -67,7 +67,7 @@ struct IdentityTests {
         }
     }
 
-    @Test func `what the PBX says goes on, but for a caller who wants privacy`() throws {
+    @Test func `the PBX's fields are forwarded, except for a caller who wants privacy`() throws {
         let bench = EngineBench.registered(token: nil)
         let rows = ["P-Asserted-Identity: <sip:boss@example.net>", "Diversion: <sip:d@example.net>", "X-Queue: 7"]
         let open = try #require(sentRequest(bench.invite(extra: rows)))
@@ -111,7 +111,7 @@ struct IdentityTests {
         "sip:bob@example.net", "sip:bob@EXAMPLE.net:5060;user=phone", "sip:b%6Fb@example.net", "sip:bob@10.0.0.1",
         "sips:bob@example.net",
     ])
-    func `its own is taken in each spelling`(from: String) throws {
+    func `the phone's own field is removed in each notation`(from: String) throws {
         let bench = EngineBench.authenticating()
         let sent = sentRequest(bench.receiveProved(bench.phoneText(from: from), as: "bob"))
         #expect(sent?.frame.firstValue(of: .pAssertedIdentity)?.string == "<sip:bob@example.net>")
@@ -132,7 +132,7 @@ struct IdentityTests {
 
     // MARK: T9.8
 
-    /// RFC 3261 section 22.3: the phone answers the PBX's challenge beside ours.
+    /// RFC 3261 section 22.3: the phone answers the PBX's challenge and ours.
     @Test func `a PBX that challenges is reached`() throws {
         let bench = EngineBench.authenticating()
         let request = bench.phoneText()

@@ -4,7 +4,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("Look-ups by themselves")
+@Suite("Look-ups, without an engine")
 struct LookupsTests {
     private let now = Instant(nanoseconds: 1_000_000_000)
     private func place(_ number: Int) -> Endpoint {
@@ -19,7 +19,7 @@ struct LookupsTests {
         #expect(lookups.take(second) == nil)
     }
 
-    @Test func `answers for a former upstream find nothing`() {
+    @Test func `answers for a former upstream have no effect`() {
         var lookups = Lookups()
         let (upstream, own) = (lookups.begin(for: .upstream), lookups.begin(for: .ownName))
         lookups.upstreamChanged()
@@ -33,7 +33,7 @@ struct LookupsTests {
         #expect(!places.contains(place(1), now: now + .seconds(300)))
     }
 
-    @Test func `a full table first drops what has expired, then everything`() {
+    @Test func `a full table first drops expired entries, then all of them`() {
         var places = PlacesWithoutTCP()
         for number in 0..<255 { places.add(place(number), now: now) }
         places.add(place(300), now: now + .seconds(200))

@@ -4,7 +4,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-@Suite("Places that have refused a connection")
+@Suite("Addresses that have refused a connection")
 struct PlacesWithoutTCPTests {
     private func place(_ number: Int) -> Endpoint { Endpoint(IPAddress(v4: 0x0a00_0001), UInt16(number)) }
     private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 0) + .seconds(seconds) }

@@ -6,7 +6,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// What RFC 3261 and RFC 4320 ask of a proxy where others are slow, late or wrong.
+/// Requirements of RFC 3261 and RFC 4320 for a proxy if other parties are slow, late or wrong.
 @Suite("Duties of a proxy")
 struct ProxyDutiesTests {
     private static let second = Endpoint(IPAddress(v4: 0xc000_0206), 40_000)
@@ -14,7 +14,7 @@ struct ProxyDutiesTests {
     // MARK: 100 to what is no INVITE (RFC 4320 section 4.1)
 
     @Test(arguments: ["MESSAGE", "SUBSCRIBE"])
-    func `what nobody answers gets 100 after 3.5 s and not before, and one that is answered none`(_ method: String)
+    func `a request without an answer gets 100 after 3.5 s, and one with an answer gets none`(_ method: String)
         throws
     {
         let bench = EngineBench.registered(token: nil)
@@ -35,7 +35,8 @@ struct ProxyDutiesTests {
 
     // MARK: Too few Vias
 
-    /// As phones do that answer the INVITE with the headers of its CANCEL, which has our Via alone.
+    /// Removes the second Via. Some phones answer the INVITE with the header fields of its CANCEL, which has only our
+    /// Via.
     private func withOneVia(_ response: [UInt8]) -> [UInt8] {
         var seen = false
         let rows = String(decoding: response, as: UTF8.self).split(separator: "\r\n", omittingEmptySubsequences: false)
@@ -74,7 +75,7 @@ struct ProxyDutiesTests {
         #expect(answer.frame.firstValue(of: .contact) == ByteString("<sip:bob@192.0.2.5:40000>"))
     }
 
-    @Test func `a 180 with one Via is ours alone`() throws {
+    @Test func `a 180 with one Via is for the proxy itself`() throws {
         let bench = EngineBench.registered(token: nil)
         let invite = try #require(sentRequest(bench.invite()))
         #expect(bench.receive(withOneVia(SIPText.response(180, to: invite, tag: "b"))).isEmpty)
@@ -86,7 +87,7 @@ struct ProxyDutiesTests {
         SIPText.hopRequest("CANCEL", for: try #require(readRequest(bench.inviteText(to: user, branch: "lost"))))
     }
 
-    @Test func `it goes on to the phone, and its answer comes back`() throws {
+    @Test func `it is forwarded to the phone, and the answer comes back`() throws {
         let bench = EngineBench.registered()
         let out = bench.receive(try cancel(bench), from: EngineBench.pbx)
         #expect(story(out) == ["cancel > phone"])
@@ -95,14 +96,14 @@ struct ProxyDutiesTests {
         #expect(story(bench.receive(SIPText.response(481, to: forwarded, tag: "b"))) == ["481 cancel > pbx"])
     }
 
-    @Test func `it is 481 where nobody can be reached, and from whom no password can be asked`() throws {
+    @Test func `it is 481 if no target is reachable and no password can be asked for`() throws {
         let bench = EngineBench.registered { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         #expect(story(bench.receive(try cancel(to: "nobody", bench), from: EngineBench.pbx)) == ["481 cancel > pbx"])
         let other = try cancel(bench).replacing("z9hG4bKlost", with: "z9hG4bKother")
         #expect(story(bench.receive(other, from: Self.second)) == ["481 cancel > \(Self.second)"])
     }
 
-    @Test func `a registered phone's goes to the upstream`() throws {
+    @Test func `a registered phone's request goes to the upstream`() throws {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         bench.register(user: "103")
         #expect(story(bench.receive(try cancel(bench))) == ["cancel > pbx"])

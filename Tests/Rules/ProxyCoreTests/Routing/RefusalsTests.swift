@@ -7,8 +7,8 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// T35.1: what is told of refusals is bounded, and nobody takes another's part of it.
-@Suite("What is told of refusals")
+/// T35.1: reports of refusals are limited, and no source uses up the share of another.
+@Suite("Reports of refusals")
 struct RefusalsTests {
     private func at(_ seconds: Int) -> Instant { Instant(nanoseconds: 1_000_000_000) + .seconds(seconds) }
     private func host(_ number: Int) -> IPAddress { IPAddress(v4: 0xcb00_0000 + UInt32(number)) }
@@ -18,7 +18,7 @@ struct RefusalsTests {
             caller: ByteString("sip:103@pbx"), callID: ByteString(name))
     }
 
-    @Test func `one source has few lines and records, and the next line says how many were left out`() {
+    @Test func `one source has few lines and records, and the next line has the number of omitted ones`() {
         var refusals = Refusals()
         let told = (0..<1000).map { _ in refusals.refused(.stranger, at: host(1), now: at(0)) }
         #expect(told.count { $0.suppressed != nil } == 6)
@@ -26,7 +26,7 @@ struct RefusalsTests {
         #expect(refusals.refused(.stranger, at: host(1), now: at(70)).suppressed == 994)
     }
 
-    @Test func `sources without number have no more together, and leave trusted peers and users their part`() {
+    @Test func `sources without number share one part, and leave trusted peers and users theirs`() {
         var refusals = Refusals()
         let told = (0..<100_000).map { refusals.refused(.stranger, at: host($0), now: at(0)) }
         #expect(told.count { $0.suppressed != nil } == 10)
@@ -36,14 +36,14 @@ struct RefusalsTests {
         }
     }
 
-    @Test func `who shows no password in time is told of once, and who shows one is not`() {
+    @Test func `a source that shows no password in time is reported once, and one that does is not`() {
         var refusals = Refusals()
         let pbx = Endpoint(host(1), 5060)
         func asked(_ name: String, now: Instant) -> Instant? {
             refusals.asked({ call(name) }, callID: ByteString(name), at: pbx, now: now)
         }
         #expect(asked("a", now: at(0)) == at(3))
-        // A copy, and another call.
+        // A copy of the same call, and another call.
         #expect(asked("a", now: at(1)) == nil)
         #expect(asked("b", now: at(1)) == nil)
         refusals.answered(callID: ByteString("b"), at: host(2))
@@ -55,7 +55,7 @@ struct RefusalsTests {
         #expect(last.calls.isEmpty && last.next == nil)
     }
 
-    @Test func `what is waited for has an end, whoever asks`() {
+    @Test func `the number of watched sources is limited`() {
         var refusals = Refusals()
         for number in 0..<10_000 {
             let name = "c\(number)"

@@ -9,8 +9,8 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T35.1: a call that is refused leaves a line at the default level, a counter and a record.
-@Suite("Refused calls are told of (T35.1)")
+/// T35.1: a refused call leaves a line at the default log level, a counter and a record.
+@Suite("Reports of refused calls (T35.1)")
 struct RefusedCallTests {
     private let sink = LineSink()
 
@@ -25,12 +25,12 @@ struct RefusedCallTests {
 
     private func lines() -> [String] { sink.take().filter { $0.contains("refused") } }
 
-    @Test func `a PBX that is not trusted gets 407, and is told of when it shows no password`() throws {
+    @Test func `a PBX that is not trusted gets 407, and is reported when it shows no password`() throws {
         let bench = bench()
         let pbx = Endpoint(IPAddress(v4: 0xcb00_7107), 5060)
         let invite = SIPText.invite(to: "bob", from: "103", at: pbx, callID: "missing", branch: "m1")
         #expect(story(bench.receive(invite, from: pbx)) == ["407 invite > 203.0.113.7:5060"])
-        // Its ACK, and nothing else for a while.
+        // Its ACK, and no event for a while.
         #expect(bench.pass(.seconds(2)).records.isEmpty && lines().isEmpty)
         let record = try #require(bench.pass(.seconds(2)).records.first)
         #expect(record.refusal == .notTrusted && record.endStatus == 407 && record.share == .stranger)
@@ -39,12 +39,11 @@ struct RefusedCallTests {
         let line = try #require(lines().first)
         #expect(line.contains("notice call refused") && line.contains("status=407") && line.contains("203.0.113.7"))
         #expect(bench.engine.figures[.callNotTrusted] == 1)
-        // Nothing of it is left.
+        // No state of the call is left.
         #expect(bench.pass(.seconds(60)).isEmpty && bench.engine.figures[.transactions] == 0)
     }
 
-    @Test func `a phone that answers the challenge is no refusal, and one that is registered there is not waited for`()
-    {
+    @Test func `a phone that answers the challenge is not reported, and a registered one is not watched`() {
         let bench = bench { $0.upstream = nil }
         #expect(!bench.receiveProved(bench.phoneText(to: "sip:eve@example.net", callID: "p1"), as: "bob").isEmpty)
         #expect(bench.pass(.seconds(10)).records.allSatisfy { $0.refusal == .noContact })
@@ -88,7 +87,7 @@ struct RefusedCallTests {
         for counter in counters { #expect(bench.engine.figures[counter] == 1, "\(counter)") }
     }
 
-    @Test func `a wrong password of a phone stands in the log, in the figures and on record`() throws {
+    @Test func `a wrong password of a phone is in the log, in the counters and in a record`() throws {
         let bench = bench()
         _ = bench.receiveProved(bench.registerText(callID: "r1"), as: "bob", password: "guess")
         let record = try #require(bench.actions.records.first)

@@ -8,12 +8,12 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T9.11 to T9.13: who may ask what of other people's phones.
+/// T9.11 to T9.13: which requests may be sent to other people's phones.
 @Suite("Users do not command each other's phones (T9.11 to T9.13)")
 struct RequestRulesTests {
     private static let eve = Endpoint(IPAddress(v4: 0xc000_0209), 40_009)
 
-    /// Bob's phone, and eve's, which bob calls without a PBX.
+    /// Bob's phone and eve's phone. Bob calls without a PBX.
     private func direct() -> EngineBench {
         let bench = EngineBench.authenticating { $0.upstream = nil }
         let registered = bench.receiveProved(
@@ -39,7 +39,7 @@ struct RequestRulesTests {
     }
 
     @Test(arguments: ["NOTIFY", "REFER", "FOO"], [true, false])
-    func `and this is for trusted peers, whatever password it shows (T9.11)`(method: String, hasUpstream: Bool) throws {
+    func `and this is for trusted peers, with any password (T9.11)`(method: String, hasUpstream: Bool) throws {
         let bench = hasUpstream ? EngineBench.authenticating() : direct()
         let out = send(bench, method, "x", extra: ["Event: check-sync;reboot=true"])
         #expect(sentRequest(out) == nil)
@@ -56,7 +56,7 @@ struct RequestRulesTests {
     }
 
     @Test(arguments: ["BYE", "PRACK", "UPDATE", "INFO"], [true, false])
-    func `without a To tag this is 481, whoever sends it (T9.12)`(method: String, isTrusted: Bool) throws {
+    func `without a To tag this is 481, from any sender (T9.12)`(method: String, isTrusted: Bool) throws {
         let bench = direct()
         let out =
             isTrusted
@@ -67,7 +67,7 @@ struct RequestRulesTests {
         #expect(bench.engine.counters[.refusedWithoutDialog] == 1)
     }
 
-    @Test func `the log says so, and does not let itself be flooded`() {
+    @Test func `the log reports it, and cannot be flooded`() {
         let sink = MemoryLogSink()
         let bench = EngineBench(
             users: TestDigest.users("bob"), log: Log(level: .notice, format: .text, sink: sink) { UnixTime(seconds: 0) }
@@ -101,7 +101,9 @@ struct RequestRulesTests {
     ]
 
     @Test(arguments: commands)
-    func `what makes a phone answer by itself does not go from phone to phone, nor to the PBX (T9.13)`(row: String)
+    func `a request that makes a phone answer by itself is not forwarded between phones, or to the PBX (T9.13)`(
+        row: String
+    )
         throws
     {
         let marks = [row, "Subject: stays"]
@@ -120,7 +122,7 @@ struct RequestRulesTests {
         "Call-Info: <http://x>;purpose=icon, <http://y> ;purpose = card",
         "Call-Info: <sip:x>",
     ])
-    func `what only tells something goes on (T9.13)`(row: String) throws {
+    func `a request that only informs is forwarded (T9.13)`(row: String) throws {
         let sent = try #require(sentRequest(send(direct(), "INVITE", "x", extra: [row])))
         #expect(sent.frame.bytes.string.contains(row + "\r\n"))
     }
@@ -149,7 +151,7 @@ struct RequestRulesTests {
         "P-Associated-URI", "P-Visited-Network-ID", "P-User-Database", "P-DCS-Billing-Info", "P-Answer-State", "P-Hint",
         "P-Private-Network-Indication", "P-Alerting-Mode", "P-Anything-At-All",
     ])
-    func `of fields with P- only harmless ones of a phone go on (T9.14)`(name: String) throws {
+    func `of a phone's P- fields, only harmless ones are forwarded (T9.14)`(name: String) throws {
         let rows = ["\(name): evil", "\(name.lowercased()) : evil", "P-Early-Media: supported", "P-RTP-Stat: PS=1"]
         let bench = EngineBench.authenticating()
         let text = try #require(sentRequest(send(bench, "INVITE", "x", extra: rows))).frame.bytes.string

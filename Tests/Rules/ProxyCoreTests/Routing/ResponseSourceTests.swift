@@ -8,12 +8,12 @@ import Testing
 import TestSupport
 import Timekeeping
 
-@Suite("From where a response counts (T9.20)")
+@Suite("Sources of valid responses (T9.20)")
 struct ResponseSourceTests {
     private static let stranger = Endpoint(IPAddress(v4: 0xc633_6407), 5060)
     private static let beside = Endpoint(EngineBench.phone.address, 40_001)
 
-    /// bob's phone has the INVITE of the PBX.
+    /// Bob's phone has the INVITE from the PBX.
     private func ringing(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> (EngineBench, SIPRequest) {
         let bench = EngineBench.registered(change)
         bench.invite()
@@ -26,7 +26,7 @@ struct ResponseSourceTests {
 
     private func refused(_ bench: EngineBench) -> UInt64 { bench.engine.counters[.rejectedStrayed] }
 
-    @Test func `a phone answers from where its request went, and nobody else for it`() throws {
+    @Test func `a phone answers from the target of its request, and no other source can`() throws {
         for (number, source) in [Self.stranger, Self.beside, EngineBench.pbx].enumerated() {
             let (bench, invite) = try ringing()
             for status: UInt16 in [180, 200, 486, 603] {
@@ -46,13 +46,13 @@ struct ResponseSourceTests {
         #expect(refused(bench) == 1)
     }
 
-    @Test func `another user's registered phone answers for nobody`() throws {
+    @Test func `another user's registered phone cannot answer`() throws {
         let (bench, invite) = try ringing()
         bench.register(user: "eve", token: "tok-eve", callID: "r-eve", from: Self.stranger)
         #expect(story(bench.receive(answer(invite), from: Self.stranger)) == [])
     }
 
-    @Test func `a connection is what counts, and not its address`() throws {
+    @Test func `the connection counts, and not its address`() throws {
         let bench = EngineBench()
         let phone = Flow(transport: .tcp, listener: 1, connection: 7, remote: EngineBench.phone)
         _ = bench.commitAll(in: bench.receive(bench.registerText(), on: phone))
@@ -64,7 +64,7 @@ struct ResponseSourceTests {
         #expect(story(bench.receive(answer(invite), on: phone)).contains("200 invite > pbx"))
     }
 
-    /// A phone's call that is at the PBX.
+    /// A call of the phone that has reached the PBX.
     private func upstream(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> (EngineBench, SIPRequest) {
         let bench = EngineBench.registered(token: nil) {
             $0.authenticates = false
@@ -74,7 +74,7 @@ struct ResponseSourceTests {
         return (bench, try #require(sentRequest(bench.receive(bench.phoneText(to: "sip:900@example.net")))))
     }
 
-    @Test func `a PBX may answer from another of its ports, and by a connection that it opens`() throws {
+    @Test func `a PBX may answer from another of its ports, and on a connection that it opens`() throws {
         let other = Endpoint(EngineBench.pbx.address, 5080)
         let opened = Flow(transport: .tcp, listener: 1, connection: 9, remote: other)
         for flow in [EngineBench.udp(other), opened] {

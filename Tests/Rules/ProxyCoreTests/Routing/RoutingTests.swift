@@ -9,7 +9,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-@Suite("Where a request may go")
+@Suite("Targets of requests")
 struct RoutingTests {
     private static let edge = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
     private static let inner = Endpoint(IPAddress(v4: 0x0a00_0004), 5062)
@@ -24,7 +24,7 @@ struct RoutingTests {
             contact: contact, extra: (path.map { ["Path: \($0)"] } ?? []) + more)
     }
 
-    /// A phone on a TCP connection, whose INVITE then fails to be sent.
+    /// A phone on a TCP connection, on which the INVITE then cannot be sent.
     private func storyAfterBreak(of contact: String, trusted: [String] = ["10.0.0.2"]) -> [String] {
         let bench = EngineBench { $0.trusted = trusted.compactMap { TrustedPeer($0) } }
         let first = bench.receive(registerText(contact: contact), on: tcp())
@@ -38,7 +38,8 @@ struct RoutingTests {
     // MARK: A Contact is a name
 
     @Test(arguments: [
-        // The port counts, the address does not: the phone is called where it came from.
+        // The Contact's port counts, and its address does not: the phone is called at the address that it registered
+        // from.
         ("<sip:bob@192.0.2.5:5099;transport=tcp>", "192.0.2.5:5099"),
         ("<sip:bob@192.0.2.5;transport=tcp>", "192.0.2.5:5060"),
         ("<sip:bob@10.0.0.2:5060;transport=tcp>", "192.0.2.5:5060"),
@@ -55,7 +56,7 @@ struct RoutingTests {
 
     @Test func `a phone is not called at a trusted address that it shares`() {
         let told = storyAfterBreak(of: "<sip:bob@x:5060;transport=tcp>", trusted: ["10.0.0.2", "192.0.2.5:5060"])
-        // It may register anew while the call can wait.
+        // The phone may register again while the call waits.
         #expect(told == ["100 invite > pbx", "invite > phone"])
     }
 
@@ -69,7 +70,7 @@ struct RoutingTests {
         #expect(story(bench.pass(.seconds(31))).contains("480 invite > pbx"))
     }
 
-    @Test func `nothing is sent to ourselves, whoever seems to have registered from there`() {
+    @Test func `no request goes to the daemon itself, even if a phone seems to have registered from there`() {
         let bench = EngineBench()
         let ourselves = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
         bench.register(token: nil, from: ourselves)
@@ -81,7 +82,7 @@ struct RoutingTests {
         #expect(story(bench.receive(bench.inviteText())) == ["100 invite > phone", "482 invite > phone"])
     }
 
-    @Test func `an upstream whose name leads here gets nothing, another address of it does`() {
+    @Test func `an upstream whose name leads to this daemon gets nothing, and another address of it does`() {
         let ourselves = ResolvedHop(transport: .udp, endpoint: Endpoint(IPAddress(v4: 0x0a00_0001), 5060))
         let other = ResolvedHop(transport: .udp, endpoint: EngineBench.pbx)
         for (hops, end) in [([ourselves], "482 invite > phone"), ([ourselves, other], "invite > pbx")] {
@@ -103,7 +104,7 @@ struct RoutingTests {
         ("192.0.2.77:5060", "203.0.113.1:5060", true), ("127.0.0.1:5060", "0.0.0.0:5060", true),
         ("[::]:5060", "[::1]:5060", true), ("[::]:5060", "127.0.0.1:5060", false),
     ])
-    func `what is ours`(bound: String, place: String, isOurs: Bool) throws {
+    func `the daemon's own addresses`(bound: String, place: String, isOurs: Bool) throws {
         let listener = Listener(
             number: 0, transport: .udp, bound: try #require(Endpoint(bound)), sentBy: ByteString("203.0.113.1:5060"))
         let identity = LocalIdentity(
@@ -112,7 +113,7 @@ struct RoutingTests {
         #expect(!identity.isOurs(.tcp, try #require(Endpoint(place))))
     }
 
-    @Test func `what else of this program listens is ours as well`() throws {
+    @Test func `other listeners of this program count as its own addresses as well`() throws {
         let identity = LocalIdentity(
             listeners: [], domains: [], machine: [IPAddress("192.0.2.77")].compactMap { $0 },
             others: [try #require(Endpoint("0.0.0.0:8080"))])
@@ -122,7 +123,7 @@ struct RoutingTests {
     }
 
     @Test(arguments: [("off", "480"), ("digest", "404")])
-    func `a user whose contact has expired is 480 where nobody has a password`(auth: String, status: String) throws {
+    func `a user whose contact has expired is 480 if there are no passwords`(auth: String, status: String) throws {
         let bench = EngineBench()
         bench.register(token: nil, expires: 60)
         _ = bench.pass(.seconds(61))
@@ -133,7 +134,9 @@ struct RoutingTests {
         #expect(story(bench.invite(to: "nobody", callID: "c2", branch: "i2")) == ["404 invite > pbx"])
     }
 
-    @Test func `a phone whose connection died with the last run is pushed, one without push is called back`() throws {
+    @Test func `a phone whose connection ended with the last run is pushed, and one without push is called back`()
+        throws
+    {
         let pushed = EngineBench { $0.call.skipPushWithin = .seconds(600) }
         let row = { (bench: EngineBench, contact: String, isPush: Bool) in
             StoredBinding(
@@ -178,7 +181,7 @@ struct RoutingTests {
         #expect(invite.contains("\r\nRoute: \(path)\r\n"))
     }
 
-    @Test func `a Path with a name is looked up, one that leads here is not followed`() {
+    @Test func `a Path with a name is looked up, and one that leads to this daemon is not followed`() {
         let bench = EngineBench { $0.trusted += [TrustedPeer("10.0.0.3")].compactMap { $0 } }
         let first = bench.receive(
             registerText(contact: "<sip:bob@192.0.2.5>", path: "<sip:edge.example.org;lr>"), from: Self.edge)
@@ -260,7 +263,7 @@ struct RoutingTests {
         #expect(story(bench.invite(extra: ["Max-Breadth: \(value)"])) == ["\(status) invite > pbx"])
     }
 
-    @Test func `toward the upstream the breadth goes on`() throws {
+    @Test func `toward the upstream the breadth is forwarded`() throws {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         #expect(try #require(bench.receive(bench.inviteText()).texts.last).contains("\r\nMax-Breadth: 60\r\n"))
         let more = bench.receive(bench.inviteText(callID: "c2", branch: "i2", extra: ["Max-Breadth: 4"]))
@@ -288,7 +291,7 @@ struct RoutingTests {
         #expect(try #require(out.texts.first).contains("\r\nWarning: 380 example.net \"SIPS Not Allowed\"\r\n"))
     }
 
-    @Test func `a sips contact is not taken, and an old one gets nothing`() throws {
+    @Test func `a sips contact is not accepted, and a stored one gets nothing`() throws {
         let bench = EngineBench()
         let out = bench.receive(registerText(contact: "<sips:bob@192.0.2.5>"))
         #expect(story(out) == ["403 register > phone"])
@@ -302,7 +305,7 @@ struct RoutingTests {
         let call = bench.invite()
         #expect(story(call) == ["480 invite > pbx"])
         #expect(try #require(call.texts.first).contains("\r\nWarning: 380 "))
-        // It can still sign out.
+        // The contact can still be removed.
         let end = bench.receive(registerText(contact: "<sips:bob@192.0.2.5;pn-prid=tok1>;expires=0", cseq: 2))
         #expect(story(end + bench.commitAll(in: end)) == ["commit", "200 register > phone"])
     }
@@ -335,7 +338,7 @@ struct RoutingTests {
         #expect(text.contains("\r\nVia: SIP/2.0/UDP 10.0.0.1:5060;") && text.contains("\r\nRecord-Route: "))
         #expect(!text.contains("transport=tcp"))
 
-        // It is known for some minutes that there is no TCP.
+        // For some minutes, the proxy remembers that TCP does not work.
         #expect(bench.receive(large(bench, 2)).last.map(Self.transport) == .udp)
         _ = bench.pass(.seconds(301))
         #expect(bench.receive(large(bench, 3)).last.map(Self.transport) == .tcp)
@@ -397,7 +400,7 @@ struct RoutingTests {
         #expect(out == ["\(status) \(method == "FOO" ? "other(FOO)" : method.lowercased()) > pbx"])
     }
 
-    @Test func `a REGISTER without hops is served when it is for us`() {
+    @Test func `a REGISTER without hops is served if it is for this proxy`() {
         let bench = EngineBench()
         let text = registerText(contact: "<sip:bob@192.0.2.5>")
             .replacing("Max-Forwards: 70", with: "Max-Forwards: 0")
@@ -412,7 +415,7 @@ struct RoutingTests {
         ("Proxy-Require: x, y", "x, y"), ("Proxy-Require: path", "path"),
         ("Proxy-Require: x\r\nProxy-Require: y", "x, y"),
     ])
-    func `420 names what is not supported`(field: String, unsupported: String) throws {
+    func `420 names the unsupported extensions`(field: String, unsupported: String) throws {
         let bench = EngineBench()
         let out = bench.invite(extra: [field])
         #expect(story(out) == ["420 invite > pbx"])
@@ -423,7 +426,7 @@ struct RoutingTests {
         ("Require: answermode", "answermode"), ("Require: path, x , outbound,y", "x, y"), ("Require: Path, gruu", nil),
         ("Require: ", nil),
     ])
-    func `Require is checked in what is answered here`(field: String, unsupported: String?) {
+    func `Require is checked in requests that the proxy answers itself`(field: String, unsupported: String?) {
         let bench = EngineBench()
         let register = bench.receive(registerText(contact: "<sip:bob@192.0.2.5>", more: [field]))
         let options = SIPText.bytes([

@@ -29,7 +29,7 @@ struct SecureHopTests {
         return bench
     }
 
-    /// The INVITE that goes out, with where it goes.
+    /// The INVITE that goes out, and its flow.
     private func invite(in actions: [ProxyAction]) -> (text: String, flow: Flow)? {
         for case .send(let bytes, let flow) in actions {
             let text = String(decoding: bytes, as: UTF8.self)
@@ -39,7 +39,7 @@ struct SecureHopTests {
     }
 
     @Test(arguments: [Transport.tls, .wss])
-    func `a sips contact is taken over protected transports, and called there`(transport: Transport) throws {
+    func `a sips contact is accepted over protected transports, and called on them`(transport: Transport) throws {
         let flow = flow(transport, 7)
         let bench = registered("<sips:bob@192.0.2.5>", on: flow)
         let out = try #require(invite(in: bench.invite()))
@@ -53,14 +53,14 @@ struct SecureHopTests {
         #expect(out.text.contains(":\(transport == .tls ? 5061 : 443);transport=\(parameter);lr>"))
     }
 
-    @Test func `a connection that ended is not made anew by TLS, since phones have no certificate`() {
+    @Test func `an ended connection is not opened again by TLS, because phones have no certificate`() {
         let flow = flow(.tls, 7)
         let bench = registered("<sip:bob@192.0.2.5:5061;transport=tls>", on: flow)
         bench.engine.flowClosed(flow, now: bench.now)
         #expect(story(bench.invite()).last == "480 invite > pbx")
     }
 
-    @Test func `a sips request is served when it came by TLS, and to sips contacts alone`() {
+    @Test func `a sips request is served if it came by TLS, and only goes to sips contacts`() {
         let secure = flow(.tls, 9, from: EngineBench.pbx)
         let request = { (bench: EngineBench) in
             bench.inviteText().replacing("INVITE sip:bob", with: "INVITE sips:bob")
@@ -94,14 +94,14 @@ struct SecureHopTests {
         #expect(!bench.engine.namesProved(["other.example.net"], on: peer))
         #expect(bench.engine.namesProved(["x.example.net", "pbx.example.net"], on: peer))
         #expect(bench.engine.isTrusted(peer) && !bench.engine.isTrusted(other))
-        // The address alone says nothing, and neither does a flow without a connection.
+        // The address alone proves nothing, and neither does a flow without a connection.
         #expect(
             !bench.engine.isTrusted(peer.on(connection: 0)) && !bench.engine.isTrusted(EngineBench.udp(peer.remote)))
         bench.engine.flowClosed(peer, now: bench.now)
         #expect(!bench.engine.isTrusted(peer))
     }
 
-    @Test func `a name that is no longer trusted opens nothing on a connection that has proved it`() {
+    @Test func `a name that is no longer trusted has no effect on a connection that has proved it`() {
         let bench = EngineBench(hasTLS: true) { $0.trusted = [.name("pbx.example.net")] }
         #expect(bench.engine.namesProved(["pbx.example.net"], on: flow(.tls, 7)))
         var changed = bench.engine.settings
@@ -110,7 +110,7 @@ struct SecureHopTests {
         #expect(!bench.engine.isTrusted(flow(.tls, 7)))
     }
 
-    @Test func `what is trusted is an address, a block, one port, or a name that cannot be mistaken for those`() {
+    @Test func `a trusted entry is an address, a block, one port, or a name that cannot be mistaken for one of them`() {
         #expect(TrustedPeer("PBX.example.net") == .name("pbx.example.net"))
         for text in ["pbx", "10.0.0", "10.0.0.300", "10.0.0.1:99999", "pbx..net", "-", "pbx.example.net:5061", "*.net"]
         {
@@ -120,7 +120,7 @@ struct SecureHopTests {
 
     // MARK: Names of servers
 
-    @Test func `a hop that was looked up is asked for its name, wherever its requests go`() throws {
+    @Test func `a resolved hop must prove its own name, wherever its requests go`() throws {
         let bench = EngineBench(hasTLS: true) { $0.upstream = NextHop("sip:pbx.example.org;transport=tls") }
         let asked = bench.receive(bench.inviteText())
         guard case .resolve(let hop, let ticket)? = asked.last else { throw Unexpected() }

@@ -8,7 +8,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T4: what somebody gets who has proved nothing, and what is left of it here.
+/// T4: a client that has proved nothing gets little, and leaves nothing in the proxy.
 @Suite("Strangers (T4.1 to T4.3)")
 struct StrangerTests {
     private static let methods = [
@@ -20,17 +20,17 @@ struct StrangerTests {
     // MARK: T4.2
 
     @Test(arguments: methods)
-    func `an answer to a stranger leaves nothing, and no timer repeats it`(method: String) {
+    func `an answer to a stranger leaves no state, and no timer repeats it`(method: String) {
         let bench = EngineBench.authenticating()
         let statuses = story(bench.receive(bench.phoneText(method)))
         #expect(statuses.count == 1)
         #expect(transactions(bench) == 0)
-        // But that nobody has shown a password is told of (T35.1).
+        // The report of the missing password is the exception (T35.1).
         #expect(bench.pass(.seconds(60)).filter { $0.tracedRecords.isEmpty }.isEmpty)
         #expect(bench.pass(.seconds(600)).isEmpty)
     }
 
-    @Test func `neither does a REGISTER, nor what is refused for another reason`() {
+    @Test func `neither does a REGISTER, or a request that is refused for another reason`() {
         let bench = EngineBench.authenticating()
         var answers = story(bench.receive(bench.registerText()))
         answers += story(bench.receive(bench.registerText(callID: "wrong", extra: ["Authorization: Digest nonsense"])))
@@ -48,7 +48,7 @@ struct StrangerTests {
         #expect(transactions(bench) == 0 && bench.pass(.seconds(60)).isEmpty)
     }
 
-    @Test func `each copy of a request gets the same tag, and its ACK nothing`() throws {
+    @Test func `each copy of a request gets the same tag, and its ACK gets nothing`() throws {
         let bench = EngineBench.authenticating()
         let request = bench.phoneText()
         let first = try #require(sentResponse(bench.receive(request)))
@@ -62,14 +62,14 @@ struct StrangerTests {
         #expect(transactions(bench) == 0)
     }
 
-    @Test func `who has proved himself has a transaction`() {
+    @Test func `a client with a password has a transaction`() {
         let bench = EngineBench.authenticating()
         let request = bench.phoneText()
         bench.receiveProved(request, as: "bob")
         #expect(transactions(bench) == 2)
     }
 
-    @Test func `a proved request that comes again is not served twice`() throws {
+    @Test func `a repeated request with a password is not served twice`() throws {
         let bench = EngineBench.authenticating()
         let request = bench.phoneText("MESSAGE")
         let challenge = try #require(sentResponse(bench.receive(request)))
@@ -94,7 +94,8 @@ struct StrangerTests {
 
     // MARK: T4.1
 
-    /// The shortest requests that can be answered, and longer ones; each is answered within three times its length.
+    /// The shortest requests that can be answered, and longer ones. Each answer is at most three times as long as the
+    /// request.
     @Test(arguments: methods + ["REGISTER"], ["", "User-Agent: Phone 1\r\n"])
     func `a stranger gets at most three times what it sent`(method: String, row: String) {
         var answered = 0
@@ -111,11 +112,11 @@ struct StrangerTests {
                 answered += sent.texts.count
             }
         }
-        // A request of a hundred bytes gets its answer too.
+        // A request of a hundred bytes gets its answer as well.
         #expect(answered == 20)
     }
 
-    @Test func `a short request is asked for one algorithm, the one that every phone knows`() throws {
+    @Test func `a short request is challenged with only one algorithm, which every phone knows`() throws {
         let bench = EngineBench.authenticating {
             $0.digest.realm = "the telephones of a company with a name that is longer than any name has to be"
         }
@@ -139,7 +140,7 @@ struct StrangerTests {
         "X y SIP/2.0\r\nv:;rport\r\nf:\r\nt:\r\ni:\r\nCSeq:\r\n\r\n", "INVITE", "\r\n\r\n",
         "INVITE sip:a SIP/2.0\r\n\r\n",
     ])
-    func `what cannot be read is answered as briefly`(text: String) {
+    func `an unreadable request gets an equally short answer`(text: String) {
         let bench = EngineBench.authenticating()
         let out = bench.receive(Array(text.utf8)).texts.reduce(0) { $0 + $1.utf8.count }
         #expect(out <= 3 * text.utf8.count)
@@ -167,6 +168,6 @@ struct StrangerTests {
 }
 
 extension ProxyAction {
-    /// Of what is written into the timeline.
+    /// The records that are written into the timeline.
     fileprivate var tracedRecords: [TimelineChange] { if case .trace(let changes) = self { changes } else { [] } }
 }

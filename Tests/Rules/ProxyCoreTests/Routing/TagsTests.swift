@@ -12,7 +12,7 @@ struct TagsTests {
         #expect(Set(tags).count == 20_000)
     }
 
-    @Test func `a request that comes again gets the same tag, another request gets another`() throws {
+    @Test func `a repeated request gets the same tag, and another request gets another`() throws {
         func tag(_ key: UInt64, _ callID: String) throws -> String {
             "\(Tags(key: key).stateless(for: try MachineScene.invite(callID).request))"
         }

@@ -8,7 +8,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T33.5: calls that phones make are on record.
+/// T33.5: calls that phones make have records.
 @Suite("Calls that phones make")
 struct OutgoingCallTests {
     private static func bench() -> EngineBench {
@@ -27,7 +27,7 @@ struct OutgoingCallTests {
             SIPText.response(status, to: sent, tag: "x", contact: "sip:pbx@10.0.0.2"), from: EngineBench.pbx)
     }
 
-    @Test func `its record says who called whom from where, and when it rang and was answered`() throws {
+    @Test func `its record has the caller, the callee and the source, and the times of ringing and answer`() throws {
         let bench = Self.bench()
         let sent = try #require(sentRequest(bench.receive(bench.inviteText())))
         let open = bench.engine.timeline.underWay { _ in true }
@@ -60,7 +60,7 @@ struct OutgoingCallTests {
         #expect(bench.engine.figures[counter] == 1)
     }
 
-    @Test func `no answer, no way, and a caller who gives up`() throws {
+    @Test func `no answer, no connection, and a caller who cancels`() throws {
         let silent = Self.bench()
         _ = silent.receive(silent.inviteText())
         #expect(Self.records(silent.pass(.seconds(33))).map(\.end) == [.noAnswer])
@@ -82,7 +82,7 @@ struct OutgoingCallTests {
         #expect(given.engine.figures[.outgoingGivenUp] == 1)
     }
 
-    @Test func `a call that goes on after a crash has one record, which begins when it began`() throws {
+    @Test func `a call that continues after a crash has one record, with its first time`() throws {
         let bench = RestartBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         bench.register("103")
         bench.told(bench.bench.receive(bench.bench.inviteText()))
@@ -94,7 +94,7 @@ struct OutgoingCallTests {
         let records = Self.records(bench.sent)
         #expect(records.map(\.end) == [.answered])
         #expect(records.first?.requestedAt == began)
-        // The run that is told to stop leaves it to the next one.
+        // A run that is told to stop leaves the record to the next run.
         let stopped = RestartBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         stopped.register("103")
         stopped.told(stopped.bench.receive(stopped.bench.inviteText()))

@@ -8,8 +8,8 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T9.17 to T9.19: answers of the PBX, and the host names that phones use for it.
-@Suite("What the PBX answers (T9.17, T9.18), and what it is called (T9.19)")
+/// T9.17 to T9.19: responses of the PBX, and the host names that phones use for it.
+@Suite("Responses of the PBX (T9.17, T9.18), and its names (T9.19)")
 struct UpstreamAnswerTests {
     private static func challenge(_ status: Status, to request: SIPRequest, _ challenges: [String]) -> [UInt8] {
         let name = status == .unauthorized ? "WWW-Authenticate" : "Proxy-Authenticate"
@@ -18,7 +18,7 @@ struct UpstreamAnswerTests {
     }
 
     @Test(arguments: ["MESSAGE", "INVITE", "SUBSCRIBE"], [401, 407] as [UInt16])
-    func `a challenge in a realm of ours is 502 with a Warning, and the operator reads the cure (T9.17)`(
+    func `a challenge in a realm of the daemon is 502 with a Warning, and the log has the remedy (T9.17)`(
         method: String, status: UInt16
     ) throws {
         let sink = MemoryLogSink()
@@ -41,7 +41,9 @@ struct UpstreamAnswerTests {
         }
     }
 
-    @Test func `one in a realm of its own goes on, and so does one that can be answered beside ours (T9.17)`() throws {
+    @Test func `a challenge in another realm is forwarded, and so is one with a second realm of its own (T9.17)`()
+        throws
+    {
         for challenges in [
             ["Digest realm=\"pbx\", nonce=\"n\""], ["Digest realm=\"pbx\"", "Digest realm=\"example.net\""],
         ] {
@@ -86,7 +88,7 @@ struct UpstreamAnswerTests {
     @Test(arguments: [
         "sip:103@10.0.0.2", "sip:103@10.0.0.2:5060", "sip:103@10.0.0.2:5061;transport=tls", "sips:103@10.0.0.2",
     ])
-    func `a phone redials what the PBX has written into From (T9.19)`(target: String) {
+    func `a phone redials the PBX's From (T9.19)`(target: String) {
         #expect(reaches(target) == target.hasPrefix("sip:"))
     }
 
@@ -117,7 +119,7 @@ struct UpstreamAnswerTests {
         #expect(again.contains { if case .resolve = $0 { true } else { false } })
     }
 
-    @Test func `a From with that host is still nobody (T9.6)`() throws {
+    @Test func `a From with that host is still no user (T9.6)`() throws {
         let bench = EngineBench.authenticating()
         let out = bench.receiveProved(bench.phoneText(from: "sip:bob@10.0.0.2"), as: "bob")
         #expect(story(out) == ["403 invite > phone"])

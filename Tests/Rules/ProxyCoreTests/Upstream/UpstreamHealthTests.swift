@@ -4,13 +4,13 @@ import SIPTransactions
 import Testing
 import Timekeeping
 
-@Suite("Whether the upstream is there")
+@Suite("Health of the upstream")
 struct UpstreamHealthTests {
     private static let first = ResolvedHop(transport: .udp, endpoint: Endpoint(IPAddress(v4: 0x0a00_0002), 5060))
     private static let second = ResolvedHop(transport: .tcp, endpoint: Endpoint(IPAddress(v4: 0x0a00_0003), 5060))
     private static let call = ClientTransactionID(rawValue: 7)
 
-    /// The machine with a clock that jumps from one deadline to the next.
+    /// The state machine, and a clock that jumps from one deadline to the next.
     private struct Bench {
         var health: UpstreamHealth
         var now = Instant(nanoseconds: 1_000_000_000)
@@ -32,7 +32,8 @@ struct UpstreamHealthTests {
             return health.due(now: now) { silent.contains($0.rawValue) }
         }
 
-        /// What is ordered until then, each with its seconds; looking up finds the same places.
+        /// Returns the orders until the end of that time, each with its time in seconds. Look-ups find the same
+        /// addresses as before.
         mutating func pass(_ duration: Duration) -> [String] {
             let end = now + duration
             var told: [String] = []
@@ -71,11 +72,11 @@ struct UpstreamHealthTests {
         #expect(!bench.health.isAway)
     }
 
-    @Test func `one that says nothing is away until it does`() {
+    @Test func `a silent server is down until it answers`() {
         var bench = Bench([Self.first])
         #expect(bench.pass(.seconds(10)) == ["0.0 ask 10.0.0.2", "3.0 10.0.0.2 down"])
         #expect(bench.health.isAway)
-        // It has never answered: perhaps it only answers calls.
+        // This server has never answered OPTIONS: it may only answer calls.
         #expect(!bench.health.refuses)
         #expect(bench.answer() == ["10.0 10.0.0.2 up"])
         #expect(!bench.health.isAway)
@@ -109,7 +110,7 @@ struct UpstreamHealthTests {
         #expect(bench.pass(.seconds(10)) == ["12.0 ask 10.0.0.2", "15.0 10.0.0.2 down", "15.0 end 7"])
     }
 
-    @Test func `a call that was answered has nobody asked`() {
+    @Test func `after an answered call, no question is sent`() {
         var bench = Bench([Self.first])
         _ = bench.pass(.zero)
         _ = bench.answer()
@@ -138,7 +139,7 @@ struct UpstreamHealthTests {
         #expect(!bench.health.isAway)
     }
 
-    @Test func `of several servers the one that is away comes last, and all of them make the upstream away`() {
+    @Test func `of several servers the silent one comes last, and the upstream is away if all are silent`() {
         var bench = Bench([Self.first, Self.second])
         _ = bench.pass(.zero)
         _ = bench.answer(Self.second)
@@ -160,7 +161,7 @@ struct UpstreamHealthTests {
         #expect(!bench.health.isAway)
     }
 
-    @Test func `with the interval 0 nobody is asked`() {
+    @Test func `with the interval 0 no question is sent`() {
         var health = UpstreamHealth(.off, isUsed: true, now: .distantPast)
         #expect(!health.isOn && health.nextDeadline == nil)
         health.called(Self.call, at: Self.first.endpoint, now: .distantPast)
@@ -168,12 +169,12 @@ struct UpstreamHealthTests {
     }
 }
 
-@Suite("The name that others reach us by")
+@Suite("The daemon's own name")
 struct AdvertisedNameTests {
     private static let place = Endpoint(IPAddress(v4: 0x0a00_0001), 5060)
     private static let other = Endpoint(IPAddress(v4: 0x0a00_0009), 5060)
 
-    @Test func `it is told once what is wrong with it`() {
+    @Test func `its problem is reported once`() {
         let start = Instant(nanoseconds: 5)
         var name = AdvertisedName(isUsed: true, now: start)
         let looks = [name.isDue(now: start), name.isDue(now: start), name.isDue(now: start + .seconds(3601))]

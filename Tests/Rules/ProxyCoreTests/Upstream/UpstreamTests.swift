@@ -6,8 +6,8 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// T33.4: a phone's call is not left to an upstream that is away.
-@Suite("An upstream that is away")
+/// T33.4: a phone's call does not wait for an upstream that does not answer.
+@Suite("An upstream that does not answer")
 struct UpstreamTests {
     private static let second = Endpoint(IPAddress(v4: 0x0a00_0003), 5060)
 
@@ -31,7 +31,7 @@ struct UpstreamTests {
         story(bench.receive(SIPText.response(status, to: request, tag: "x"), from: EngineBench.pbx))
     }
 
-    /// One whose upstream has answered OPTIONS, and then has gone.
+    /// A bench whose upstream has answered OPTIONS, and then has stopped.
     private static func deserted() throws -> EngineBench {
         let bench = bench()
         _ = answer(bench, to: try question(bench.pass(.zero)))
@@ -41,7 +41,7 @@ struct UpstreamTests {
         return bench
     }
 
-    @Test func `the question says where it comes from, and any answer will do`() throws {
+    @Test func `the question names its source, and any answer counts`() throws {
         let bench = Self.bench()
         let sent = bench.pass(.zero)
         #expect(story(sent) == ["options > pbx"])
@@ -52,14 +52,14 @@ struct UpstreamTests {
         #expect(bench.engine.upstreamWatch.health.servers.map(\.state) == [.up])
     }
 
-    @Test func `while it is away a call is refused at once, with what to do, until it answers`() throws {
+    @Test func `while it is away a call is refused at once, with instructions, until it answers`() throws {
         let bench = try Self.deserted()
         let refused = bench.receive(bench.inviteText())
         #expect(story(refused) == ["503 invite > phone"])
         let text = try #require(refused.texts.first)
         #expect(text.contains("\r\nRetry-After: 10\r\n"))
         #expect(text.contains("\r\nWarning: 399 example.net \"The upstream does not answer\"\r\n"))
-        // It is asked on and on.
+        // The proxy keeps asking the upstream.
         let asked = bench.pass(.seconds(5))
         _ = Self.answer(bench, to: try Self.question(asked))
         #expect(story(bench.receive(bench.inviteText(callID: "again", branch: "again"))).last == "invite > pbx")
@@ -75,7 +75,7 @@ struct UpstreamTests {
         let text = try #require(told.texts.last)
         #expect(text.contains("\r\nRetry-After: 10\r\n"))
         #expect(!story(bench.pass(.seconds(10))).contains("invite > pbx"))
-        // It has had the INVITE after all: the caller is gone.
+        // The upstream has received the INVITE after all, but the caller is gone.
         #expect(Self.answer(bench, 180, to: sent).contains("cancel > pbx"))
     }
 
@@ -89,12 +89,13 @@ struct UpstreamTests {
         let next = try #require(sentRequest(bench.receive(bench.inviteText(callID: "n", branch: "n"))))
         _ = Self.answer(bench, 100, to: next)
         #expect(!bench.engine.upstreamWatch.health.isAway)
-        // The former 503 is repeated, since nobody has acknowledged it.
+        // The earlier 503 is repeated, because it is not acknowledged.
         #expect(
             !bench.pass(.seconds(20)).texts.contains { $0.hasPrefix("SIP/2.0 503") && $0.contains("Call-ID: n\r\n") })
     }
 
-    @Test func `of two servers the other one gets the call that the first has not answered, and those after it`() throws
+    @Test func `of two servers, the other one gets the call that the first has not answered, and all later ones`()
+        throws
     {
         let bench = Self.bench("sip:pbx.example.org")
         let hops = [
@@ -117,7 +118,7 @@ struct UpstreamTests {
         #expect(story(next) == ["invite > 10.0.0.3:5060"])
     }
 
-    @Test func `without a check nobody is asked`() {
+    @Test func `without a check no question is sent`() {
         let bench = EngineBench { $0.upstream = NextHop("sip:10.0.0.2:5060") }
         bench.engine.restored(now: bench.now)
         #expect(story(bench.pass(.seconds(100))).isEmpty)

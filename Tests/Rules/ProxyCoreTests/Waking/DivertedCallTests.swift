@@ -9,7 +9,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// A call for a device that was only reported goes to a contact of its user instead.
+/// A call to a device that was only reported goes to a contact of the same user instead.
 @Suite("Calls that were sent to a contact instead of their device")
 struct DivertedCallTests {
     private static let place = Endpoint(IPAddress(v4: 0xc000_0206), 40_001)
@@ -18,7 +18,9 @@ struct DivertedCallTests {
         Flow(transport: .tcp, listener: 1, connection: number, remote: place)
     }
 
-    /// A call rings at the contact.
+    /// A bench on which the call rings at the contact.
+    ///
+    /// - Returns: the contact's device.
     private func ringing(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {
         bench.engine.deviceReported(
             ReportedDevice(
@@ -29,7 +31,9 @@ struct DivertedCallTests {
         return try register(bench, at: number)
     }
 
-    /// The contact registers by a connection, gets the INVITE and rings.
+    /// Registers the contact over a connection. It gets the INVITE and rings.
+    ///
+    /// - Returns: the contact's device.
     private func register(_ bench: EngineBench, at number: UInt64) throws -> DeviceID {
         let first = bench.receive(
             bench.registerText(token: nil, callID: "contact\(number)", from: Self.place).replacing(
@@ -44,7 +48,7 @@ struct DivertedCallTests {
 
     private func calls(_ bench: EngineBench, of device: DeviceID) -> Int { bench.engine.wakes.calls(of: device).count }
 
-    @Test func `a call that its own device takes back is not found by the contact any more`() throws {
+    @Test func `a call that its own device takes over again is not found by the other contact any more`() throws {
         let bench = EngineBench()
         let contact = try ringing(bench, at: 7)
         #expect(calls(bench, of: contact) == 1)
@@ -59,7 +63,7 @@ struct DivertedCallTests {
         #expect(isEmpty)
     }
 
-    @Test func `a call that goes on to another contact is not found by the one that it left`() throws {
+    @Test func `a call that moves to another contact is not found by its former one`() throws {
         let bench = EngineBench()
         let first = try ringing(bench, at: 7)
         bench.engine.flowClosed(Self.flow(7), now: bench.now)

@@ -7,7 +7,7 @@ import Timekeeping
 
 @testable import ProxyCore
 
-/// Calls for tests of machines that find them. ``Calls`` makes them.
+/// Calls for tests of the machines that find them. ``Calls`` creates them.
 private func makeCalls(_ names: String...) throws -> [ProxiedRequest] {
     var calls = Calls(packing: .forTests, limits: HeldShares.Limits(ProxySettings()))
     let scene = MachineScene()
@@ -26,7 +26,7 @@ private func makeEnded(_ name: String, for devices: [DeviceID]) throws -> EndedC
 }
 
 extension WakeDesk.Releases {
-    /// In words, in their order.
+    /// The released requests in words, in their order.
     fileprivate var words: [String] {
         map { release in
             switch release {
@@ -40,8 +40,8 @@ extension WakeDesk.Releases {
     }
 }
 
-/// The desk made alone.
-@Suite("Who waits for which device")
+/// The desk without an engine.
+@Suite("Requests that wait for devices")
 struct WakeDeskTests {
     private let first = DeviceID(rawValue: 1)
     private let second = DeviceID(rawValue: 2)
@@ -77,12 +77,12 @@ struct WakeDeskTests {
         desk.waits(calls[2], for: first)
         desk.waits(calls[2], for: second)
         #expect(desk.returned(first).words == ["caller 1", "ended over later", "call 2", "call 3", "messages", "list"])
-        // Callers and calls that are over are told once. A call is offered until it says that it is over.
+        // Callers and ended calls are released once. A call is offered until it is over.
         #expect(desk.returned(first).words == ["call 2", "call 3", "messages", "list"])
         #expect(desk.returned(second).words == ["ended over", "call 3", "messages", "list"])
     }
 
-    @Test func `a sign of life releases the same but for the list of missed calls, which a REGISTER alone releases`()
+    @Test func `a sign of life releases the same requests as a REGISTER, without the list of missed calls`()
         throws
     {
         var desk = WakeDesk()
@@ -94,7 +94,7 @@ struct WakeDeskTests {
         #expect(!isEmpty)
     }
 
-    @Test func `an ended call that is forgotten is told to nobody`() throws {
+    @Test func `an ended call that is forgotten is not released`() throws {
         var desk = WakeDesk()
         let (one, two) = (try makeEnded("one", for: [first, second]), try makeEnded("two", for: [first]))
         desk.waits(one)
@@ -106,7 +106,7 @@ struct WakeDeskTests {
         #expect(isEmpty)
     }
 
-    @Test func `callers of an earlier run are given up together`() throws {
+    @Test func `callers of an earlier run are dropped together`() throws {
         var desk = WakeDesk()
         let calls = try makeCalls("c1", "c2")
         desk.waits(callerOf: calls[0], for: first)
@@ -150,7 +150,7 @@ struct WakeDeskTests {
         #expect(desk.listWaits(for: first) == false)
     }
 
-    @Test func `it waits two seconds from the first question, and a late answer is none`() {
+    @Test func `it waits two seconds from the first question, and a late answer does not count`() {
         var desk = WakeDesk()
         _ = desk.listWaits(for: first, answering: client(1), now: at(0))
         _ = desk.listWaits(for: first, answering: client(2), now: at(1900))
@@ -161,7 +161,7 @@ struct WakeDeskTests {
         #expect(desk.answered(first, farewell: client(2)) == false)
     }
 
-    @Test func `the end of an earlier question's time is not that of the next`() {
+    @Test func `the end of an earlier question's time does not end the next one`() {
         var desk = WakeDesk()
         _ = desk.listWaits(for: first, answering: client(1), now: at(0))
         #expect(desk.answered(first, farewell: client(1)) == true)
@@ -172,7 +172,7 @@ struct WakeDeskTests {
 
     // MARK: Devices that go, or have another number
 
-    @Test func `what waits for a device that is gone waits no longer, but for calls that it may have`() throws {
+    @Test func `requests stop waiting for a removed device, except for calls that it may have`() throws {
         var desk = WakeDesk()
         let calls = try makeCalls("c1", "c2")
         desk.waits(calls[0], for: first)
@@ -186,7 +186,7 @@ struct WakeDeskTests {
         #expect(desk.removed(second).count == 0)
     }
 
-    @Test func `what waits for a device goes on under its other number, and its flow is not watched`() throws {
+    @Test func `requests that wait for a device follow its new number, and its flow is not watched`() throws {
         var desk = WakeDesk()
         let calls = try makeCalls("c1", "c2")
         let ended = try makeEnded("over", for: [first])
@@ -206,7 +206,7 @@ struct WakeDeskTests {
 
     // MARK: Watched flows
 
-    @Test func `a flow is watched for all of its devices, and not beyond what waits for them`() throws {
+    @Test func `a flow is watched for all of its devices, as long as requests wait for them`() throws {
         var desk = WakeDesk()
         let call = try makeCalls("c1")[0]
         for device in [first, second] {
@@ -228,7 +228,7 @@ struct WakeDeskTests {
         #expect(watchesNothing)
     }
 
-    @Test func `after the last call a flow is watched for messages alone`() throws {
+    @Test func `after the last call a flow is watched only for messages`() throws {
         var desk = WakeDesk()
         let call = try makeCalls("c1")[0]
         for device in [first, second] {
@@ -240,12 +240,12 @@ struct WakeDeskTests {
         desk.noLongerWaits(call, for: first)
         desk.noLongerWaits(call, for: second)
         #expect(desk.watched(on: MachineScene.phone) == [first])
-        // A call that is over is watched for from then on.
+        // From now on, the ended call is a reason to watch as well.
         desk.watch(MachineScene.phone, of: second)
         #expect(desk.watched(on: MachineScene.phone) == [first, second])
     }
 
-    @Test func `a flow is watched until the last that waits for its device is over`() throws {
+    @Test func `a flow is watched until the last request for its device is over`() throws {
         var desk = WakeDesk()
         let ended = try makeEnded("over", for: [first])
         desk.waits(ended)
@@ -257,7 +257,7 @@ struct WakeDeskTests {
         #expect(desk.watched(on: MachineScene.phone) == [])
     }
 
-    @Test func `of a flow that has ended nothing is read any more, and what waits goes on waiting`() throws {
+    @Test func `a flow that has ended releases nothing any more, and requests keep waiting`() throws {
         var desk = WakeDesk()
         let call = try makeCalls("c1")[0]
         for device in [first, second] {

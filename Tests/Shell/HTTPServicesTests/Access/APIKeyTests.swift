@@ -25,7 +25,7 @@ struct APIKeyTests {
     }
 
     @Test(arguments: ["a", "app-server_1.x", "A9", String(repeating: "n", count: 64)])
-    func `plain names are taken`(name: String) { #expect(APIKey.isName(name)) }
+    func `plain names are accepted`(name: String) { #expect(APIKey.isName(name)) }
 
     @Test(arguments: ["", ".", "..", "a b", "a/b", "a\nb", "\u{e9}", String(repeating: "n", count: 65)])
     func `names that do not fit a path or a log line are refused`(name: String) { #expect(!APIKey.isName(name)) }
@@ -59,7 +59,7 @@ struct APIKeyTests {
     }
 
     @Test(arguments: ["", "spd_", "spd_short", "xpd_" + String(repeating: "a", count: 43)])
-    func `what cannot be a key is not hashed`(text: String) { #expect(APIKeySecret(text) == nil) }
+    func `a text that cannot be a key is not hashed`(text: String) { #expect(APIKeySecret(text) == nil) }
 
     // MARK: The store
 

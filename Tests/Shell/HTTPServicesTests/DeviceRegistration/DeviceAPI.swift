@@ -19,7 +19,7 @@ import Timekeeping
 
 @testable import Registration
 
-/// The device registration API over a store, with a directory and a push service that do as a test says.
+/// The device registration API with a store, and with a directory and a push service that the test controls.
 actor DeviceAPI {
     static let app = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
     static let otherApp = "11111111-2222-3333-4444-555555555555"
@@ -29,7 +29,7 @@ actor DeviceAPI {
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
     nonisolated let folder: StoreFolder
     nonisolated let logSink = MemoryLogSink()
-    /// Each dry run, as it is asked for.
+    /// The tokens of the dry runs, in the order of the requests.
     nonisolated let pushes = Mailbox<PushToken>()
 
     private let settings: APISettings
@@ -38,7 +38,7 @@ actor DeviceAPI {
     private var devices: [AddressOfRecord: [PushToken]] = [:]
     private var session: HTTPSession?
     private(set) var endpoint = Endpoint(.loopbackV4, 0)
-    /// Dry runs wait for ``release()``.
+    /// Whether dry runs wait for ``release()``.
     private var isHolding = false
     private var held: [(token: PushToken, asker: CheckedContinuation<Bool, Never>)] = []
 
@@ -148,7 +148,7 @@ actor DeviceAPI {
         devices[AddressOfRecord(user: ByteString(user), host: ByteString("example.org")), default: []].append(token)
     }
 
-    /// `provider:token` of a user's devices.
+    /// The user's devices, each as `provider:param:prid`.
     func devices(of user: String, at host: String = "example.org") -> [String] {
         devices[AddressOfRecord(user: ByteString(user), host: ByteString(host))]?.map {
             "\($0.provider.rawValue):\($0.param):\($0.prid)"
@@ -159,7 +159,7 @@ actor DeviceAPI {
 
     var openRequests: Int { parts?.service.queue.count ?? 0 }
 
-    /// Waits until everything that was accepted is done.
+    /// Waits until all accepted requests are done.
     nonisolated func idle() async throws {
         while await openRequests > 0 {
             try Task.checkCancellation()
@@ -190,7 +190,7 @@ actor DeviceAPI {
             "/devices/status/",
             #"{"RegistrationRequestIds":[\#(list)],"MobileAppId":"\#(app)","ApiToken":"\#(apiToken)"}"#)
         #expect(response.status == 200)
-        // Members come in any order.
+        // The order of the members is not defined.
         let outcomes = try #require(try JSONValue(response.body).array)
         let texts = try outcomes.map { outcome in
             guard case .object(let members) = outcome else { return "no object" }
@@ -200,16 +200,16 @@ actor DeviceAPI {
         return "[\(texts.map { "{\($0)}" }.joined(separator: ","))]"
     }
 
-    /// Registers one device, tracked.
+    /// Registers one device, and asks for tracking.
     ///
-    /// - Returns: its id.
+    /// - Returns: the id of the request.
     nonisolated func register(_ body: String, org: String = "org-1") async throws -> String {
         let response = try await post("/devices", body, org: org, headers: [.tracked])
         #expect(response.status == 202)
         return try #require(response.registrationID)
     }
 
-    /// Registers one device whose outcome is told to that URL.
+    /// Registers one device, whose outcome is sent to this callback URL.
     nonisolated func register(
         fcm: String, apiToken: String = apiToken, callback: String, at place: SourceLocation = #_sourceLocation
     ) async throws {
@@ -219,23 +219,27 @@ actor DeviceAPI {
         #expect(status == 202, sourceLocation: place)
     }
 
-    /// Registers them, tracked, and gives their ids.
+    /// Registers several devices, and asks for tracking.
+    ///
+    /// - Returns: the ids of the requests.
     nonisolated func registerBatch(_ items: [String]) async throws -> [String] {
         let response = try await post("/devices/batch", "[\(items.joined(separator: ","))]", headers: [.tracked])
         #expect(response.status == 202)
         return try #require(response.registrationIDs)
     }
 
-    /// Registers one device, tracked, and gives its outcome as the status call words it.
+    /// Registers one device, and asks for tracking.
+    ///
+    /// - Returns: the outcome in the words of the status call.
     nonisolated func outcome(_ body: String) async throws -> String {
         let id = try await register(body)
         try await idle()
         return try await status([id])
     }
 
-    // MARK: Rows of what is said
+    // MARK: Expectations
 
-    /// The answer to that request has that status.
+    /// Expects that the request is answered with this status.
     nonisolated func expect(
         _ status: Int, _ path: String, _ body: String, org: String = "org-1",
         at place: SourceLocation = #_sourceLocation
@@ -244,7 +248,7 @@ actor DeviceAPI {
         #expect(answered == status, "\(path)", sourceLocation: place)
     }
 
-    /// Those requests are told to have those outcomes.
+    /// Expects that the status call returns these outcomes.
     nonisolated func expect(
         _ outcomes: Outcome..., of ids: [String], app: String = app, apiToken: String = apiToken,
         at place: SourceLocation = #_sourceLocation
@@ -253,7 +257,7 @@ actor DeviceAPI {
         #expect(told == "[\(outcomes.map(\.text).joined(separator: ","))]", sourceLocation: place)
     }
 
-    /// That is what becomes of that device.
+    /// Registers a device, and expects this outcome.
     nonisolated func expect(
         _ outcome: Outcome, for body: String, at place: SourceLocation = #_sourceLocation
     ) async throws {
@@ -261,7 +265,7 @@ actor DeviceAPI {
         #expect(told == "[\(outcome.text)]", sourceLocation: place)
     }
 
-    /// Those are the user's devices, in whatever order.
+    /// Expects these devices of the user, in any order.
     nonisolated func expect(
         _ tokens: Set<String>, of user: String, at place: SourceLocation = #_sourceLocation
     ) async {
@@ -284,7 +288,7 @@ actor DeviceAPI {
     }
 }
 
-/// As the status call words it.
+/// An outcome in the words of the status call.
 enum Outcome {
     case success, pending
     case failed(String)
@@ -316,7 +320,7 @@ extension HTTPClientResponse {
     }
 }
 
-/// An API of its own for the length of a test.
+/// Runs a test with an API of its own.
 func withDeviceAPI(
     _ change: @Sendable (inout APISettings) -> Void = { _ in }, _ body: (DeviceAPI) async throws -> Void
 ) async throws {

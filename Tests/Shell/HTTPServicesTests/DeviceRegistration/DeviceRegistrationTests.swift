@@ -14,7 +14,7 @@ import Testing
 
 @Suite("Device registration over HTTP", .timeLimit(.minutes(10)))
 struct DeviceRegistrationTests {
-    // MARK: What is accepted
+    // MARK: Accepted requests
 
     @Test func `without tracking the answer is 202 and empty, and the device is there`() async throws {
         try await withDeviceAPI { api in
@@ -32,7 +32,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    @Test func `with tracking the answer holds an id whose status is told`() async throws {
+    @Test func `with tracking, the answer has an id whose status can be asked for`() async throws {
         try await withDeviceAPI { api in
             let response = try await api.post(
                 "/devices", DeviceAPI.body(apns: "aabb"), headers: [HTTPField("x-ms-track-registration", "TRUE")])
@@ -51,7 +51,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    @Test func `a batch is answered and told in the order of the request`() async throws {
+    @Test func `a batch is answered and reported in the order of the request`() async throws {
         try await withDeviceAPI { api in
             let users = (0..<100).map { "user\($0)" }
             let items = users.map { DeviceAPI.body(user: $0, fcm: $0 == "user7" ? "dead" : "token-\($0)") }
@@ -67,7 +67,7 @@ struct DeviceRegistrationTests {
     }
 
     @Test(arguments: [0, 101])
-    func `a batch of none or more than a hundred is refused`(count: Int) async throws {
+    func `an empty batch, or one of more than a hundred, is refused`(count: Int) async throws {
         try await withDeviceAPI { api in
             let items = (0..<count).map { DeviceAPI.body(user: "u\($0)", fcm: "t") }.joined(separator: ",")
             try await api.expect(400, "/devices/batch", "[\(items)]")
@@ -108,7 +108,7 @@ struct DeviceRegistrationTests {
         "[\(String(repeating: "0,", count: 60_000))0]", "{\"a\":1e999999999}", "\"\\ud800\"", "{\"a\":\"\\u0000\"}",
         "[null]", "[7]", "[\"x\"]", "[{}]",
     ])
-    func `what is no registration is 400 on every path, and never worse`(body: String) async throws {
+    func `an invalid registration is 400 on every path, and never a server error`(body: String) async throws {
         try await withDeviceAPI { api in
             for path in ["/devices", "/devices/batch", "/devices/status", "/devices/status/"] {
                 try await api.expect(400, path, body)
@@ -121,7 +121,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    @Test func `null and empty tokens count as none`() async throws {
+    @Test func `null and empty tokens count as missing`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f").dropLast() + #","ApnsDeviceToken":null}"#
             try await api.expect(.success, for: String(body))
@@ -136,20 +136,20 @@ struct DeviceRegistrationTests {
         }
     }
 
-    // MARK: What becomes of it
+    // MARK: Outcomes
 
     @Test func `the same device again is a duplicate, until it is cleaned up or lost`() async throws {
         try await withDeviceAPI { api in
             let body = DeviceAPI.body(fcm: "f1")
             try await api.expect(.success, for: body)
             try await api.expect(.failed("DuplicateExists"), for: body)
-            // Another token, another user, another app: another device.
+            // Each device differs in its token, its user or its app.
             try await api.expect(.success, for: DeviceAPI.body(fcm: "f2"))
             try await api.expect(.success, for: DeviceAPI.body(user: "bob", fcm: "f1"))
             let id = try await api.register(DeviceAPI.body(fcm: "f1", app: DeviceAPI.otherApp))
             try await api.idle()
             try await api.expect(.success, of: [id], app: DeviceAPI.otherApp)
-            // The provider has declared the token dead, and the directory has dropped it.
+            // The provider has declared the token dead, and the directory has removed it.
             await api.forget("alice")
             try await api.expect(.success, for: body)
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: "f1"))
@@ -157,7 +157,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    @Test func `what the directory has lost is forgotten with the next registration`() async throws {
+    @Test func `a device that the directory has lost is forgotten with the next registration`() async throws {
         try await withDeviceAPI { api in
             for token in ["f1", "f2"] {
                 try await api.expect(.success, for: DeviceAPI.body(fcm: token))
@@ -172,7 +172,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    /// Whichever of the two apps comes first.
+    /// Either of the two apps may come first.
     @Test(arguments: [[DeviceAPI.app, DeviceAPI.otherApp], [DeviceAPI.otherApp, DeviceAPI.app]], [nil, "f1"])
     func `a device of two apps goes with the last of them`(apps: [String], token: String?) async throws {
         try await withDeviceAPI { api in
@@ -180,7 +180,7 @@ struct DeviceRegistrationTests {
                 _ = try await api.register(DeviceAPI.body(fcm: "f1", app: app))
                 try await api.idle()
             }
-            // Another user's device of the same app keeps nobody's.
+            // The device of another user in the same app does not keep alice's device.
             _ = try await api.register(DeviceAPI.body(user: "bob", fcm: "f1"))
             try await api.idle()
             let device = "fcm:my-project:f1"
@@ -188,7 +188,7 @@ struct DeviceRegistrationTests {
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")
-            // It is the second app's alone now, and no duplicate for the first.
+            // The token now belongs to the second app only, and is no duplicate for the first one.
             try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token, app: apps[0]))
             try await api.idle()
             await api.expect([device], of: "alice")
@@ -242,7 +242,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    @Test func `a token for calls alone is taken without a dry run`() async throws {
+    @Test func `a token that is only for calls is accepted without a dry run`() async throws {
         try await withDeviceAPI { api in
             let id = try await api.register(DeviceAPI.body(apns: "aabb", app: DeviceAPI.otherApp))
             try await api.idle()
@@ -255,7 +255,7 @@ struct DeviceRegistrationTests {
         "ä",
         String(repeating: "a", count: 257),
     ])
-    func `a user who cannot have the device is a failure to store`(user: String) async throws {
+    func `a device that its user cannot have is a failure`(user: String) async throws {
         try await withDeviceAPI { api in
             try await api.expect(.failed("FailedToStoreDevice"), for: DeviceAPI.body(user: user, fcm: "f"))
         }
@@ -309,7 +309,7 @@ struct DeviceRegistrationTests {
         }
     }
 
-    @Test func `what is not done yet is pending`() async throws {
+    @Test func `an unfinished registration is pending`() async throws {
         try await withDeviceAPI { api in
             await api.hold()
             let id = try await api.register(DeviceAPI.body(fcm: "f"))
@@ -336,9 +336,9 @@ struct DeviceRegistrationTests {
         }
     }
 
-    // MARK: Clean-ups
+    // MARK: Cleanups
 
-    @Test func `one device goes, or all of the user's in that app, and no others`() async throws {
+    @Test func `one device is removed, or all of the user in that app, and no others`() async throws {
         try await withDeviceAPI { api in
             for body in [
                 DeviceAPI.body(fcm: "f1"), DeviceAPI.body(fcm: "f2"), DeviceAPI.body(apns: "aa"),
@@ -348,7 +348,7 @@ struct DeviceRegistrationTests {
             let one = try await api.post("/devices/cleanup", DeviceAPI.cleanup(token: "f1"))
             #expect(one.status == 202)
             #expect(one.body.isEmpty)
-            // Neither is of this app.
+            // Neither of the two belongs to this app.
             for token in ["f3", "by-sip", "unknown"] {
                 try await api.expect(202, "/devices/cleanup", DeviceAPI.cleanup(token: token))
             }
@@ -416,7 +416,7 @@ struct DeviceRegistrationTests {
 
     // MARK: Restarts
 
-    @Test func `outcomes survive a restart, and what was accepted is done after it`() async throws {
+    @Test func `outcomes survive a restart, and accepted registrations are completed after it`() async throws {
         try await withLoop { loop in
             let folder = try StoreFolder()
             defer { folder.remove() }
@@ -448,13 +448,13 @@ struct DeviceRegistrationTests {
             try await api.idle()
             try await api.expect(.success, of: [id])
             await api.prune()
-            // Written after the pruning: in the order of submission.
+            // Changes are written in the order of submission, so this one is written after the pruning.
             _ = try await api.post("/devices", DeviceAPI.body(fcm: "f2"))
             try await api.expect(.pending, of: [id])
         }
     }
 
-    @Test func `neither tokens nor webhook secrets stay in the store or come into the log`() async throws {
+    @Test func `the store keeps no tokens and webhook secrets, and the log has none`() async throws {
         try await withDeviceAPI { api in
             let secret = "s3cr3t-of-the-app"
             _ = try await api.post(

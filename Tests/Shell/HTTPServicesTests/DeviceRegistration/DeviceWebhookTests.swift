@@ -82,7 +82,7 @@ struct DeviceWebhookTests {
         }
     }
 
-    @Test func `header fields are added, but those that frame the request`() async throws {
+    @Test func `header fields are added, except for the framing ones`() async throws {
         try await withReceiver { api, receiver, url in
             let fields =
                 #"{"X-One":"1","authorization":"Bearer a","HOST":"evil","Content-Length":"3","#
@@ -113,7 +113,7 @@ struct DeviceWebhookTests {
         "x", "{", "[]", "7", "\"a\"", "{\"a\":1}", "{\"a\":null}", "{\"a\":{}}", "{\"a b\":\"c\"}", "{\"\":\"c\"}",
         "{\"a:\":\"c\"}", "{\"a\":\"b\\r\\nc: d\"}", "{\"a\":\"b\\u0000\"}", "{\"a\\n\":\"b\"}",
     ])
-    func `header fields that are none refuse the request`(fields: String) async throws {
+    func `invalid header fields make the request fail`(fields: String) async throws {
         try await withDeviceAPI { api in
             let response = try await api.post(
                 "/devices", DeviceAPI.body(fcm: "f"),
@@ -140,7 +140,7 @@ struct DeviceWebhookTests {
         FakeProvider.Reply.answer(500), .answer(302, headers: "location: /elsewhere\r\n"), .answer(400), .close,
         .answer(200, String(repeating: "x", count: 100_000)),
     ])
-    func `whatever the receiver says, it is asked once`(reply: FakeProvider.Reply) async throws {
+    func `the receiver gets each webhook once, after any answer`(reply: FakeProvider.Reply) async throws {
         try await withReceiver({ request, _ in request.path == "/last" ? .answer(202) : reply }) { api, receiver, url in
             try await api.register(fcm: "f", callback: "\(url)/once")
             try await receiver.expect("/once")
@@ -163,7 +163,7 @@ struct DeviceWebhookTests {
         }
     }
 
-    /// At most once, then: what is on the disk does not tell whether a receiver has heard of it.
+    /// The store does not record whether a receiver has got a webhook, so each is sent at most once.
     @Test func `a webhook comes after a restart when its request was still open, and never a second time`() async throws
     {
         try await withLoop { loop in
@@ -173,7 +173,7 @@ struct DeviceWebhookTests {
             defer { folder.remove() }
             let first = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
-            // The answer never comes.
+            // The response never comes.
             await first.resolving { host, _ in asked.put(host) }
             try await first.start()
             func register(_ user: String, at api: DeviceAPI) async throws {
@@ -182,7 +182,7 @@ struct DeviceWebhookTests {
             }
             try await register("told", at: first)
             _ = try await first.pushes.next()
-            // Its outcome is on the disk by now.
+            // The outcome of this request is already on the disk.
             _ = try await asked.next()
             await first.hold()
             try await register("open", at: first)
@@ -204,7 +204,7 @@ struct DeviceWebhookTests {
         }
     }
 
-    // MARK: Where webhooks may go
+    // MARK: Allowed addresses
 
     @Test func `the address that was checked is the one that is asked, and the name is looked up once`() async throws {
         try await withLoop { loop in
@@ -214,7 +214,7 @@ struct DeviceWebhookTests {
             defer { folder.remove() }
             let api = DeviceAPI(loop, folder: folder)
             let asked = Mailbox<String>()
-            // The second answer would lead inside.
+            // The second response redirects to an internal address.
             let count = Locked(0)
             await api.resolving { host, done in
                 asked.put(host)
@@ -230,7 +230,7 @@ struct DeviceWebhookTests {
             #expect(request.headers["host"] == "rebind.example.com:\(port)")
             try await asked.expect("rebind.example.com")
             #expect(count.withLock { $0 } == 1)
-            // The name now has another address.
+            // From now on the name has another address.
             try await api.register(fcm: "f2", callback: "http://rebind.example.com:\(port)/b")
             try await asked.expect("rebind.example.com")
             try await api.register(fcm: "f3", callback: "http://127.0.0.1:\(port)/c")
@@ -282,7 +282,7 @@ struct CallbackURLTests {
     func `nothing leads inside`(text: String) {
         let rules = CallbackGuard(allowsPlain: false, allowed: [])
         guard let url = CallbackURL(text) else { return }
-        // Names are judged by their addresses.
+        // The addresses of a name decide whether it is allowed.
         guard let address = IPAddress(url.host) else {
             Issue.record("\(text) is looked up as \(url.host)")
             return
@@ -301,7 +301,7 @@ struct CallbackURLTests {
         ("https://8.8.8.8/", "https://8.8.8.8/", "8.8.8.8", 443),
         ("https://a.example/?u=http://127.0.0.1/", "https://a.example/?u=http://127.0.0.1/", "a.example", 443),
     ])
-    func `what is good is sent as it was written`(text: String, sent: String, host: String, port: UInt16) throws {
+    func `valid URLs are used unchanged`(text: String, sent: String, host: String, port: UInt16) throws {
         let url = try #require(CallbackURL(text))
         #expect(url.text == sent)
         #expect(url.host == host)
@@ -321,7 +321,7 @@ struct CallbackURLTests {
         #expect(wide.address(among: [try address("10.1.3.3")], port: 443, own: []) == nil)
     }
 
-    @Test func `listeners on all addresses are ours on every one`() throws {
+    @Test func `a listener on all addresses is refused on every address`() throws {
         let rules = CallbackGuard(allowsPlain: true, allowed: [AddressBlock("127.0.0.0/8")].compactMap(\.self))
         let own = [Endpoint(.anyV4, 8088)]
         #expect(rules.address(among: [.loopbackV4], port: 8088, own: own) == nil)
@@ -336,7 +336,7 @@ struct CallbackURLTests {
 }
 
 extension FakeProvider {
-    /// The next request is for that path.
+    /// Expects that the next request has this path.
     fileprivate nonisolated func expect(_ path: String, at place: SourceLocation = #_sourceLocation) async throws {
         let asked = try await requests.next().path
         #expect(asked == path, sourceLocation: place)

@@ -14,7 +14,7 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// A sender of webhooks by itself; all names lead to 127.0.0.1.
+/// A sender of webhooks alone. All names have the address 127.0.0.1.
 private actor WebhookBench {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -39,9 +39,9 @@ private actor WebhookBench {
         sender?.post(.success, to: DeviceCallback(url: url, signature: "s", fields: ""))
     }
 
-    /// Sends and waits for the end.
+    /// Sends the webhook and waits for the end.
     ///
-    /// - Returns: why it was lost, if it was.
+    /// - Returns: the reason for its loss; `nil` if it arrived.
     nonisolated func lose(_ url: String) async throws -> String? {
         await send(to: url)
         while await openWebhooks > 0 {
@@ -54,7 +54,10 @@ private actor WebhookBench {
 
     private var openWebhooks: Int { sender.map { $0.waiting.count + $0.inFlight } ?? 0 }
 
-    /// A receiver over TLS.
+    /// Does what SIGHUP does in a daemon.
+    func reload() { sender?.readAuthority() }
+
+    /// Runs a test with a receiver over TLS.
     func receive(with certificate: SelfSignedCertificate) throws -> UInt16 {
         let semantics = ProviderSemantics { 0 }
         let server = SandboxServer(loop: loop, semantics: semantics)
@@ -119,11 +122,11 @@ struct WebhookSenderTests {
         }
     }
 
-    @Test func `a receiver that says nothing is not waited for without end`() async throws {
+    @Test func `a silent receiver is not waited for without end`() async throws {
         try await withSender(timeout: .milliseconds(50), reply: .silence) { (bench, receiver, url) async throws in
             let reason = try #require(try await bench.lose(url))
             #expect(reason.contains("timeout"))
-            // On a busy machine the time may be over before it was asked.
+            // On a busy machine, the time may be over before the request arrives.
             #expect(await receiver.requestCount() <= 1)
         }
     }
@@ -148,7 +151,7 @@ struct WebhookSenderTests {
         }
     }
 
-    @Test func `over TLS the certificate must be the host's, by an authority of ours`() async throws {
+    @Test func `over TLS the certificate must be the host's, from a trusted authority`() async throws {
         try await withFolder { folder in
             let certificate = try SelfSignedCertificate(hosts: ["hooks.example.net"])
             let file = folder.path + "/ca.pem"
@@ -167,6 +170,33 @@ struct WebhookSenderTests {
                     #expect(await bench.received.count == (isDelivered ? 1 : 0))
                     await bench.close()
                 }
+            }
+        }
+    }
+
+    @Test func `the authorities are read again, and broken ones change nothing`() async throws {
+        try await withFolder { folder in
+            let certificate = try SelfSignedCertificate(hosts: ["hooks.example.net"])
+            let file = folder.path + "/ca.pem"
+            func write(_ bytes: [UInt8]) throws { try Data(bytes).write(to: URL(filePath: file)) }
+            try write(try SelfSignedCertificate(hosts: ["hooks.example.net"]).certificate)
+            try await withLoop { loop in
+                let bench = WebhookBench(loop)
+                await bench.start { $0.webhookAuthorityFile = file }
+                let port = try await bench.receive(with: certificate)
+                #expect(try await bench.lose("https://hooks.example.net:\(port)/hook/a") != nil)
+                try write(certificate.certificate)
+                await bench.reload()
+                await bench.send(to: "https://hooks.example.net:\(port)/hook/b")
+                try write(Array("broken".utf8))
+                await bench.reload()
+                #expect(
+                    bench.log.lines.contains {
+                        $0.contains("certificate not reloaded, the old one stays in use") && $0.contains("ca.pem")
+                    })
+                _ = try await bench.lose("https://hooks.example.net:\(port)/hook/c")
+                #expect(await bench.received.count == 2)
+                await bench.close()
             }
         }
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import HTTPServices
 
-@Suite("What apps send with a mark")
+@Suite("Bodies of marks")
 struct MarkBodyTests {
     @Test(arguments: [
         "/api/v1/devices/Ab-9_/", "/api/v1/devices/Ab-9_", "https://10darts.com/api/v1/devices/Ab-9_/",
@@ -25,7 +25,7 @@ struct MarkBodyTests {
         #"{"device":"Ab","device":"Cd"}"#, #"{"device":"Ab"} x"#, #"{"device":"A b"}"#, #"{"device":"Ab\u0000"}"#,
         #"{"device":"é"}"#, "device=Ab",
     ])
-    func `what is malformed is 400`(body: String) {
+    func `malformed bodies are 400`(body: String) {
         #expect { _ = try MarkBody(Array(body.utf8)) } throws: { ($0 as? ServiceProblem)?.status == 400 }
     }
 
@@ -47,7 +47,7 @@ struct DeviceCodeTests {
         #expect(code.utf8.count == 32)
         #expect(MarkBody.code(in: code) == code[...])
         #expect(codes.device(of: code) == device)
-        // The same after a restart, another with another key.
+        // The code is the same after a restart, and differs if the key differs.
         let again = try DeviceCodes(key: Array(0..<32))
         #expect(again.code(of: device) == code)
         let other = try DeviceCodes(key: Array(1...32))

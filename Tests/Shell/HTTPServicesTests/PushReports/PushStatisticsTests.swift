@@ -31,13 +31,13 @@ struct PushStatisticsTests {
 
     init() throws { folder = try StoreFolder() }
 
-    /// Two days, two apps, one push for two devices.
+    /// Runs a test with rows of two days and two apps. One push goes to two devices.
     private func withRows(_ body: (SQLiteStore) async throws -> Void) async throws {
         let store = try ObservedWriter(folder.path)
         let next = day + .seconds(86_400)
         let records = [
             record(1) { $0.marks.received = day },
-            // SIP shows that it was received and followed.
+            // SIP shows that this push was received and followed.
             record(2) {
                 $0.steps.registered = 10
                 $0.end = .answered
@@ -47,12 +47,12 @@ struct PushStatisticsTests {
             record(4, kind: .missedCalls, at: next),
             record(5, device: 72, app: "apns/second", at: next) { $0.marks.followed = next },
             record(4, device: 72, kind: .missedCalls, app: "apns/second", at: next) { $0.marks.read = next },
-            // Neither accepted nor refused.
+            // This push was neither accepted nor refused.
             record(6, at: next) {
                 $0.delivery = .withdrawn
                 $0.answer = nil
             },
-            // Never sent: the phone came by itself.
+            // This push was never sent: the phone came without it.
             record(7, at: next) {
                 $0.delivery = .withdrawn
                 $0.answer = nil
@@ -60,13 +60,13 @@ struct PushStatisticsTests {
                 $0.steps.registered = 10
                 $0.end = .answered
             },
-            // No answer at all, and no try.
+            // This push has no answer, and no attempt was made.
             record(8, at: next) {
                 $0.answer = .queueFull
                 $0.tries = 0
             },
         ]
-        // A call without a push is none.
+        // A call without a push does not count.
         let without = TimelineRecord(
             id: .init(rawValue: 9), kind: .call, user: ByteString("bob"), host: ByteString("example.net"), device: 71,
             callRef: nil, callID: ByteString("c9"), requestedAt: day, omission: .ordinaryContact)
@@ -83,13 +83,13 @@ struct PushStatisticsTests {
         return String(decoding: response.body, as: UTF8.self)
     }
 
-    /// What is asked, and what is told.
+    /// A query, and the expected answer.
     struct Row: Sendable, CustomStringConvertible {
         let description: String
         let asked: PushStatistics
         let told: String
 
-        /// As CSV when `lines` are given; the first ends with the names of the figures.
+        /// The answer is CSV if `lines` are given. The first line ends with the names of the figures.
         fileprivate init(
             _ name: String, by: StatisticsQuestion.Grouping, from: UnixTime? = nil, to: UnixTime? = nil,
             app: String = "", after: UInt64 = 0, limit: Int = 1000, lines: [String] = [], json: String = ""
@@ -150,7 +150,7 @@ struct PushStatisticsTests {
             ]),
         Row("by push, behind the last", by: .push, after: 9, json: "[]"),
     ])
-    func `what is asked is told`(row: Row) async throws {
+    func `each query has its answer`(row: Row) async throws {
         try await withRows { store in
             let told = try await text(store, row.asked)
             #expect(told == row.told)

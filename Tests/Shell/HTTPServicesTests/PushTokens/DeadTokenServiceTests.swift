@@ -56,7 +56,7 @@ struct DeadTokenServiceTests {
         }
     }
 
-    /// - `@unchecked Sendable` because the loop alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     private struct Kept: @unchecked Sendable {
         let api: APIService
         let service: DeadTokenService
@@ -113,7 +113,7 @@ struct DeadTokenServiceTests {
         }
     }
 
-    @Test func `tokens are told as they were registered, in the order of their death`() async throws {
+    @Test func `tokens are listed as they were registered, in the order of their death`() async throws {
         try await withClient([
             Self.dead("a\"b", .fcm, since: 1000),
             Self.dead("Ff:voip", .apnsDevelopment, param: "T.b", source: .feedback),
@@ -129,8 +129,8 @@ struct DeadTokenServiceTests {
         }
     }
 
-    @Test func `asking again gives the same, and since leaves out what was recorded before`() async throws {
-        // The second was dead long before it was recorded: who asks by time must still hear of it.
+    @Test func `the same query gives the same answer, and since leaves out earlier records`() async throws {
+        // The second token was dead long before it was recorded. A client that asks by time must still get it.
         try await withClient([
             Self.dead("old", since: 1, recorded: 100), Self.dead("late", since: 2, recorded: 200),
             Self.dead("new", since: 200, recorded: 300),
@@ -189,7 +189,7 @@ struct DeadTokenServiceTests {
     @Test(arguments: [
         "since=-1", "since=x", "since=9223372036854775807", "limit=0", "limit=10001", "after=-1", "format=xml",
     ])
-    func `what is no number is refused`(query: String) async throws {
+    func `values that are no numbers are refused`(query: String) async throws {
         try await withClient([]) { client, _ in
             let response = try await client.get("/v1/dead-tokens?\(query)")
             #expect(response.status == 400)
@@ -199,7 +199,7 @@ struct DeadTokenServiceTests {
     @Test func `old tokens are forgotten, and numbers are not given twice`() async throws {
         try await withClient([Self.dead("old"), Self.dead("older")]) { client, loop in
             await Bench(loop).run { _ in client.kept.service.prune() }
-            // In the order of submission: what comes after it is written after it.
+            // Changes are written in the order of submission.
             let isWritten = Mailbox<Bool>()
             await Bench(loop).run { _ in
                 client.kept.store.record([.deadToken(Self.dead("new", recorded: 4_000_000_000))])
@@ -230,7 +230,7 @@ struct DeadTokenServiceTests {
         store.close()
     }
 
-    @Test func `a store that cannot be read is said to be`() async throws {
+    @Test func `a store that cannot be read is reported`() async throws {
         try await withClient([Self.dead("t")]) { client, _ in
             let other = try Connection(path: client.folder.path, options: ConnectionOptions())
             try other.execute("ALTER TABLE dead_token RENAME TO away")

@@ -6,14 +6,14 @@ import Testing
 
 @testable import HTTPServices
 
-/// What a report says, wherever and however it says it.
+/// A report means the same in all forms and places in which it can be sent.
 @Suite("Reading reports of tokens")
 struct TokenReportTests {
     private static let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
-    /// With all characters that stumble.
+    /// A token with all characters that need escapes.
     private static let token = "ab+/cd=="
 
-    /// Every name of the sheet, what is said by it, and as what it is read.
+    /// Each name of the specification, an example value, and the member of the report that gets it.
     private static let names: [(name: String, value: String, read: any KeyPath<ReportedTokens, String?> & Sendable)] = [
         ("selector", selector, \.selectorText), ("SELECTOR", selector, \.selectorText),
         ("token_calls", token, \.callsToken), ("pushTokenIncomingCall", token, \.callsToken),
@@ -55,7 +55,7 @@ struct TokenReportTests {
             let report = try read("/token", "\r\n {\"\(name)\":\"\(value)\"}", type: type)
             #expect(report.tokens(.acrobits)[keyPath: key] == value)
         }
-        // Joined to a token in the path, which is the other one.
+        // Appended to a token in the path. That one is the other token.
         if key != \.otherToken {
             let report = try read(path: ["u", Self.selector, "T0&\(name)=\(value)"])
             #expect(report.tokens(.acrobits)[keyPath: key] == value)
@@ -68,7 +68,7 @@ struct TokenReportTests {
         ("token_msgs=ab%2b%2fcd", "ab+/cd"), ("token_msgs=ab%20/cd", "ab+/cd"), ("token_msgs=ab-_cd", "ab-_cd"),
         ("token_msgs=++++", "++++"),
     ])
-    func `a plus is a plus however it came`(form: String, token: String) throws {
+    func `a plus sign is kept in each encoding`(form: String, token: String) throws {
         #expect(try read("/token?\(form)").tokens(.acrobits).otherToken == token)
         #expect(try read("/token", form).tokens(.acrobits).otherToken == token)
         #expect(
@@ -78,7 +78,7 @@ struct TokenReportTests {
     }
 
     @Test(arguments: ["null", "(null)", "NULL", "(Null)", ""])
-    func `a null is nothing, wherever it stands`(null: String) throws {
+    func `a null counts as missing, at any place`(null: String) throws {
         let names = Self.names.map(\.name)
         let all = names.map { "\($0)=\(null)" }.joined(separator: "&")
         for report in [
@@ -99,7 +99,7 @@ struct TokenReportTests {
             ("username=100", "100", nil), ("username=100@example.net", "100", "example.net"),
             ("username=sip:100@example.net", "100", "example.net"), ("username=SIPS:100@b.org", "100", "b.org"),
             ("username=a@b@example.net", "a@b", "example.net"), ("username=null", "null", nil),
-            // A number in the international form, whose plus was not encoded.
+            // A number in the international format, whose plus sign was not encoded.
             ("username=%2B4930123", "+4930123", nil), ("username=+4930123", "+4930123", nil),
             ("username=+4930123@example.net", "+4930123", "example.net"),
             ("username=sip:+4930123@example.net", "+4930123", "example.net"),
@@ -123,7 +123,7 @@ struct TokenReportTests {
     @Test(arguments: [
         "password=a%2Bb%20c", "password=a%2Bb+c", "PASSWORD=a%2bb%20c",
     ])
-    func `a password is taken as forms write it, and nothing is mended in it`(form: String) throws {
+    func `a password is decoded as in forms, and not corrected`(form: String) throws {
         #expect(try read("/token?\(form)").password == ByteString("a+b c"))
         #expect(try read("/token", form).password == ByteString("a+b c"))
         #expect(try read("/token", "{\"password\":\"a+b c\"}").password == ByteString("a+b c"))
@@ -132,7 +132,7 @@ struct TokenReportTests {
         #expect(try read("/token?password=").password == nil)
     }
 
-    @Test func `a body with GET says nothing`() throws {
+    @Test func `a body with GET is ignored`() throws {
         let request = HTTPRequest(method: "GET", target: "/token", body: Array("token_msgs=T".utf8))
         #expect(try TokenReport(request, []).tokens(.acrobits).isEmpty)
     }

@@ -31,7 +31,7 @@ struct AdminAPITests {
             }, body)
     }
 
-    /// Method and path of everything the admin API serves behind a key, with something in the place of each parameter.
+    /// Method and path of each route of the admin API that needs a key, with a value in the place of each parameter.
     private func routes(of daemon: RunningDaemon) async throws -> [(method: String, path: String)] {
         let document = try JSONValue(Array(try await daemon.order("GET", "/openapi.json", key: nil).body.utf8))
         guard case .object(let paths)? = document["paths"] else { return [] }
@@ -77,7 +77,7 @@ struct AdminAPITests {
         }
     }
 
-    @Test func `the API for application servers has none of it`() async throws {
+    @Test func `the API for application servers has none of these routes`() async throws {
         try await withAdmin { daemon async throws in
             for (method, path) in try await routes(of: daemon) {
                 let answer = try await daemon.answer(
@@ -88,11 +88,11 @@ struct AdminAPITests {
         }
     }
 
-    @Test func `it listens nowhere unless it is told to`() async throws {
+    @Test func `it listens only if the settings ask for it`() async throws {
         try await RunningDaemon.with { daemon async throws in #expect(daemon.admin == nil) }
     }
 
-    @Test func `all users come in lines, from as many pages as there are`() async throws {
+    @Test func `all users are printed as lines, from any number of pages`() async throws {
         let folder = try StoreFolder()
         let names = (0..<2500).map { "u\(String(10_000 + $0))" }
         try folder.keep(
@@ -122,7 +122,7 @@ struct AdminAPITests {
         folder.remove()
     }
 
-    @Test func `changes leave a line with the key's name, and reading leaves none`() async throws {
+    @Test func `changes leave a line with the key's name, and reads leave none`() async throws {
         try await withAdmin { daemon async throws in
             _ = try await daemon.order("GET", "/v1/users")
             _ = try await daemon.order("PUT", "/v1/users", #"{"name":"9@example.net","password":"very-secret"}"#)
@@ -166,7 +166,7 @@ struct AdminAPITests {
         #"{"name":"@example.net","password":"x"}"#, #"{"name":"a/b@example.net","password":"x"}"#,
         #"{"name":"a@example.net","ha1MD5":"00","ha1SHA256":"00"}"#, #"{"name":"a@example.net","password":1}"#,
     ])
-    func `what is no user is refused`(body: String) async throws {
+    func `invalid users are refused`(body: String) async throws {
         try await withAdmin { daemon async throws in
             #expect(try await daemon.order("PUT", "/v1/users", body).status == 400)
         }
@@ -216,9 +216,43 @@ struct AdminAPITests {
         try await daemon.stop()
     }
 
-    // MARK: The rest
+    @Test func `a pause survives a restart, and is shown wherever an operator looks`() async throws {
+        let folder = try StoreFolder()
+        var daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        #expect(try await daemon.order("GET", "/readyz").body == #"{"status":"ready"}"#)
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/pause").status == 200)
+        try await daemon.stop()
+        daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":true,"isPaused":true"#))
+        #expect(
+            try await daemon.order("GET", "/readyz").body
+                == #"{"status":"degraded","detail":"push provider acrobits is paused"}"#)
+        let paused = "sippushd_push_provider_paused{provider=\"acrobits\"} "
+        #expect(try await daemon.order("GET", "/metrics").body.contains("\(paused)1"))
+        #expect(try await daemon.order("POST", "/v1/providers/acrobits/resume").status == 200)
+        #expect(try await daemon.order("GET", "/metrics").body.contains("\(paused)0"))
+        #expect(try await daemon.order("GET", "/readyz").body == #"{"status":"ready"}"#)
+        try await daemon.stop()
+    }
 
-    @Test func `what holds slashes is explained by query`() async throws {
+    @Test func `to switch a provider off says what it ends, before and after`() async throws {
+        try await withAdmin { daemon async throws in
+            let disable = "/v1/providers/acrobits/disable"
+            let counts = #"{"contactsEnded":0,"contactsOrdinary":0}"#
+            #expect(try await daemon.order("GET", disable).body == counts)
+            #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":true"#))
+            #expect(try await daemon.order("POST", disable).body == counts)
+            #expect(try await daemon.order("POST", "/v1/providers/acrobits/resume").status == 409)
+            #expect(try await daemon.order("POST", "/v1/providers/acrobits/pause").status == 409)
+            #expect(try await daemon.order("POST", "/v1/providers/acrobits/enable").status == 200)
+            #expect(try await daemon.order("GET", "/v1/providers/apns/disable").status == 409)
+            #expect(try await daemon.order("GET", "/v1/providers/none/disable").status == 404)
+        }
+    }
+
+    // MARK: Other routes
+
+    @Test func `names with slashes are explained by query`() async throws {
         try await withAdmin { daemon async throws in
             for (target, status) in [
                 ("/v1/explain?name=a84b%2F%2F4c%5C@pbx", 200), ("/v1/explain?name=100@example.net&limit=1", 200),

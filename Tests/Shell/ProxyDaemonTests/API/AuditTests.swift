@@ -12,7 +12,7 @@ import TestSupport
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// T35.6: every line "API change" says what was changed, and by whom.
+    /// T35.6: each log line "API change" names the change and the key that made it.
     @Suite("Audit lines", .timeLimit(.minutes(10)))
     struct AuditTests {
         private static let organisation = "/api/v1.0/orgs/org/pushdeviceregistration"
@@ -35,7 +35,7 @@ extension RunningDaemonSuites {
             var body = ""
             var type = "application/json"
             var key: String?
-            /// What the line says.
+            /// The expected contents of the line.
             let object: String
             let actor: String
         }
@@ -46,7 +46,7 @@ extension RunningDaemonSuites {
                 actor: "app:\(Self.appID)")
         }
 
-        /// A request that changes something by that route; `nil` for a route that this test does not know.
+        /// Returns a request that changes something on that route; `nil` for a route that this test does not know.
         private func request(_ route: RunningDaemon.Route, _ daemon: RunningDaemon) -> Request? {
             let hash = String(repeating: "0", count: 64)
             func admin(_ target: String, _ body: String = "", _ object: String) -> Request {
@@ -67,6 +67,8 @@ extension RunningDaemonSuites {
             case ("DELETE", "/v1/messages/{}"): return admin("/v1/messages/7", "", "message 7")
             case ("DELETE", "/v1/held/{}"): return admin("/v1/held/call1", "", "call call1")
             case ("POST", "/v1/providers/{}/disable"): return admin("/v1/providers/acrobits/disable", "", "acrobits")
+            case ("POST", "/v1/providers/{}/pause"): return admin("/v1/providers/acrobits/pause", "", "acrobits")
+            case ("POST", "/v1/providers/{}/resume"): return admin("/v1/providers/acrobits/resume", "", "acrobits")
             case ("POST", "/v1/providers/{}/enable"): return admin("/v1/providers/acrobits/enable", "", "acrobits")
             case ("PUT", "/v1/apikeys"):
                 return admin(
@@ -76,8 +78,10 @@ extension RunningDaemonSuites {
                 let app = #"{"name":"a1","id":"0a1b2c3d-4e5f-6071-8293-000000000000","org":"o","hash":"\#(hash)"}"#
                 return admin("/v1/apps", app, "a1")
             case ("DELETE", "/v1/apps/{}"): return admin("/v1/apps/a1", "", "a1")
+            case ("POST", "/v1/push-tests"):
+                return admin("/v1/push-tests", #"{"user":"100@example.net"}"#, "100@example.net")
             case ("POST", "/v1/feedback/pull"): return admin("/v1/feedback/pull", "", "feedback service")
-            // One that is carried out ends the daemon.
+            // A successful request of this kind would end the daemon.
             case ("POST", "/v1/drain"): return admin("/v1/drain?within=x", "", "the daemon")
             case ("POST", "/pnm2/send"):
                 return Request(
@@ -174,7 +178,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a key that may not do it is named, and what it wanted is not read`() async throws {
+        @Test func `a key without permission is named, and its request is not read`() async throws {
             try await RunningDaemon.with(Self.settings) { daemon async throws in
                 #expect(
                     try await daemon.order("DELETE", "/v1/users/100@example.net", key: RunningDaemon.readerKey).status

@@ -21,7 +21,7 @@ extension RunningDaemonSuites {
             return try await daemon.answer("GET \(target) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         }
 
-        /// A report with that password is answered with that status.
+        /// Sends a report with that password, and expects that status.
         ///
         /// - Returns: the answer.
         @discardableResult
@@ -34,7 +34,7 @@ extension RunningDaemonSuites {
             return answer
         }
 
-        @Test func `after ten wrong passwords a source has to wait, and the right one is not looked at`() async throws {
+        @Test func `after ten wrong passwords a source has to wait, and the right one is not checked`() async throws {
             try await RunningDaemon.with { daemon in
                 for number in 0..<10 {
                     try await expect(401, daemon, "100", password: "wrong\(number)")
@@ -55,7 +55,8 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `success gives no tries back, but lets the user in where it was shown`() async throws {
+        @Test func `success restores no attempts, but the user may log in at the address of the success`() async throws
+        {
             try await RunningDaemon.with { daemon in
                 for number in 0..<10 {
                     try await expect(401, daemon, "10\(number + 1)", password: "x")
@@ -76,7 +77,7 @@ extension RunningDaemonSuites {
                     for _ in 0..<5 {
                         try await expect(401, daemon, user, password: "x")
                     }
-                    // In another spelling, it is the same user.
+                    // Another notation of the same user.
                     for domain in ["example.net", "EXAMPLE.net"] {
                         try await expect(429, daemon, user, password: right, domain: domain)
                     }
@@ -85,7 +86,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `wrong keys are counted, and the right one opens all the same`() async throws {
+        @Test func `wrong keys are counted, and the right one is still accepted`() async throws {
             try await RunningDaemon.with { daemon in
                 var statuses: [Int] = []
                 for _ in 0..<12 {
@@ -110,9 +111,9 @@ extension RunningDaemonSuites {
             }
         }
 
-        // MARK: Who exists
+        // MARK: Unknown users
 
-        /// `etc/nightly timing` compares their times, and `DigestTests` their work.
+        /// `etc/nightly timing` compares the response times, and `DigestTests` compares the work.
         @Test func `known and unknown users and domains are answered alike`() async throws {
             try await RunningDaemon.with({
                 $0.limits.wrongLoginsPerSource = 0

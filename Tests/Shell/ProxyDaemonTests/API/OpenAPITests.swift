@@ -100,7 +100,7 @@ struct OpenAPITests {
         let age: Int32?
     }
 
-    @Test func `an operation says its scope, its parameters and its answers`() throws {
+    @Test func `an operation has its scope, its parameters and its answers`() throws {
         let document = try document { router in
             router.add(
                 "PUT", "/v1/things/{}", scope: .pushes,
@@ -123,7 +123,7 @@ struct OpenAPITests {
                 "size": ["type": "integer", "minimum": .number(1), "maximum": .number(9)],
                 "names": ["type": "array", "items": ["type": "string"]], "age": ["type": "integer"],
             ])
-        // Nobody described it.
+        // This route has no description.
         #expect(document["paths"]?["/v1/secret"] == nil)
     }
 }

@@ -13,14 +13,14 @@ import TestSupport
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// Threat T18: whatever goes well or wrong in a run, no password, key or token is in the log, in what operators read, or
+    /// Threat T18: in good and bad cases, no password, key or token appears in the log, in the output for operators, or
     /// in an answer.
     @Suite("Secrets of a whole run", .timeLimit(.minutes(10)))
     struct PlantedSecretsTests {
-        /// Long, and nowhere else.
+        /// A long text that appears nowhere else.
         private static func planted(_ name: String) -> String { "planted-\(name)-0123456789" }
 
-        /// As apps report tokens.
+        /// The text in the encoding in which apps report tokens.
         private static func base64(_ name: String) -> String { Data(planted(name).utf8).base64EncodedString() }
 
         private static let names = [
@@ -43,7 +43,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Takes no push, and repeats the token it got.
+        /// Refuses all pushes, and repeats their tokens in the answers.
         private static let reply: @Sendable (FakeProvider.Request, Int) -> FakeProvider.Reply = { request, _ in
             if request.path.contains("gateway") { return .answer(400, "no such token \(planted("gateway-token"))") }
             if request.path.contains("fcm") {
@@ -96,7 +96,7 @@ extension RunningDaemonSuites {
                         try await calls(daemon, outside)
                         try await reading(daemon)
                         for line in daemon.log.lines { Self.expectNone(in: line, "the log") }
-                        // Else nothing would prove that there was anything to tell.
+                        // Otherwise nothing would prove that the log had a reason to name a secret.
                         for word in [
                             "API change", "API request refused", "push provider does not accept the message",
                             "webhook lost",
@@ -114,9 +114,9 @@ extension RunningDaemonSuites {
             }
         }
 
-        // MARK: What happens
+        // MARK: The requests
 
-        /// Requests with secrets in all their parts, good ones and bad ones.
+        /// Sends requests with secrets in all their parts, valid ones and invalid ones.
         private func requests(_ daemon: RunningDaemon) async throws {
             let report =
                 #""selector":"S:1","token_calls":"\#(Self.base64("call-token"))","appid_calls":"a.voip","#
@@ -185,11 +185,11 @@ extension RunningDaemonSuites {
                 Self.expectNone(in: try await daemon.order("PUT", target, body).body, target)
             }
             _ = try await daemon.order("GET", "/v1/users", key: Self.key)
-            // Webhooks are tried for a while; the log tells of each that is lost.
+            // Webhooks are tried for a while. The log reports each lost one.
             while !daemon.log.lines.contains(where: { $0.contains("webhook lost") }) { await Task.yield() }
         }
 
-        /// Phones that registered with tokens, calls that wake them, and providers that repeat the tokens.
+        /// Phones register with tokens, calls wake them, and the providers repeat the tokens.
         private func calls(_ daemon: RunningDaemon, _ outside: Outside) async throws {
             let local = await outside.local
             let login =
@@ -207,7 +207,7 @@ extension RunningDaemonSuites {
                     to: daemon.sip)
                 _ = try await outside.message("SIP/2.0 200", of: "r\(user)")
             }
-            // Broken in two ways.
+            // Two kinds of malformed requests.
             for (number, row) in ["CSeq: x REGISTER", "CSeq: 1 REGISTER\r\nContent-Length: -9"].enumerated() {
                 let contact = "<sip:103@\(local);pn-provider=fcm;pn-param=p;pn-prid=\(Self.planted("broken-token"))>"
                 let text = String(
@@ -224,7 +224,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// What operators and application servers can ask for.
+        /// Reads all data that operators and application servers can request.
         private func reading(_ daemon: RunningDaemon) async throws {
             for user in ["100", "101", "102"] {
                 for target in ["/v1/users/\(user)@example.net/devices", "/v1/users/\(user)@example.net/bucket"] {

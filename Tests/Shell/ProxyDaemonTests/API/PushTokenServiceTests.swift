@@ -12,13 +12,13 @@ import TestSupport
 import Testing
 
 private let selector = "12869E0E6E553673C54F29105A0647204C416A2A:7C3A0D14"
-/// 32 bytes in base64; its plus and slashes are what forms and paths stumble over.
+/// 32 bytes in base64. The plus sign and the slashes are difficult in forms and paths.
 private let callsToken = "Udl99X2JFP1bWwS5gR/wGeLE1hmAB2CMpr1Ej0wxkrY="
 private let messagesToken = "QVBBOTFiR3RvMmVuLTE6QVBBOTFi+/8"
 private let both = "acrobits app.voip&app:\(selector) \(callsToken):calls&\(messagesToken):other"
 
 extension String {
-    /// As a client writes a value into a query or form.
+    /// Encodes a value for a query or a form, as a client does.
     fileprivate var encoded: String {
         utf8.map { byte in
             byte.isLetterOrDigit
@@ -33,7 +33,7 @@ extension UInt8 {
     }
 }
 
-/// Daemons one after the other: signals of a process go to one loop.
+/// The daemons run one after the other, because the signals of a process go to only one loop.
 @Suite(.serialized) enum RunningDaemonSuites {}
 
 extension RunningDaemonSuites {
@@ -126,7 +126,7 @@ extension RunningDaemonSuites {
             ("Udl99X2J//5bWwS5gR/wGeLE", "&pushappid=app&x=y"), ("ab+cd/ef==", "&appid_msgs=app"),
             ("ab%20cd", "&appid=app"),
         ])
-        func `a token may stand in the path, slashes and all`(token: String, rest: String) async throws {
+        func `a token may be in the path, with slashes`(token: String, rest: String) async throws {
             try await RunningDaemon.with { daemon in
                 for root in ["/pushToken/", "/v1/push-tokens/", "/token/"] {
                     let user = "u" + root.filter(\.isLetter)
@@ -158,7 +158,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        // MARK: Who may
+        // MARK: Permissions
 
         @Test func `a password or a key is needed`() async throws {
             try await RunningDaemon.with({ $0.limits.wrongLoginsPerSource = 0 }) { daemon in
@@ -241,7 +241,7 @@ extension RunningDaemonSuites {
                     let empty = null.map { #","token_calls":\#($0)"# } ?? ""
                     try await post(member + empty)
                     await daemon.expect([], of: user)
-                    // The token of messages comes late.
+                    // The token for messages comes later.
                     try await post(#","token_calls":"Q2Fs","appId_calls":"a.voip""# + member)
                     await daemon.expect(["acrobits a.voip:S:1 Q2Fs:calls"], of: user)
                     try await post(#","token_msgs":"T3Ro","appId_msgs":"a""# + empty)
@@ -257,7 +257,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `reports at the same time lose nothing`() async throws {
+        @Test func `simultaneous reports lose nothing`() async throws {
             try await RunningDaemon.with { daemon in
                 async let first = daemon.get(
                     "/v1/push-tokens/u/S:1?token_calls=Q2Fs&appid_calls=a.voip", key: daemon.key.text)
@@ -285,7 +285,7 @@ extension RunningDaemonSuites {
 
         // MARK: Hostile input
 
-        @Test func `limits hold to the byte, and what is refused changes nothing`() async throws {
+        @Test func `limits are exact to the byte, and refused reports change nothing`() async throws {
             try await RunningDaemon.with { daemon in
                 let limits = [("username", 256), ("selector", 256), ("token_msgs", 2000), ("appid_msgs", 256)]
                 for (name, limit) in limits {
@@ -314,7 +314,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `what cannot be is refused, and changes nothing`() async throws {
+        @Test func `impossible reports are refused, and change nothing`() async throws {
             try await RunningDaemon.with { daemon in
                 let key = daemon.key.text
                 let fine = "username=u&selector=S:1&appid_msgs=app"
@@ -335,7 +335,7 @@ extension RunningDaemonSuites {
                     #expect((got, posted) == (400, 400), "\(query)")
                 }
                 for query in [
-                    // No app; two tokens of which one has none.
+                    // No app at all, and two tokens, one of them without an app.
                     "username=u&token_msgs=T2sx", "username=u&token_msgs=T2sx&appid_msgs=a&token_calls=Q2Fs",
                 ] {
                     try await daemon.expect(422, post: "/v1/push-tokens", query, key: key)
@@ -361,7 +361,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a provider that is off is said to be`() async throws {
+        @Test func `a disabled provider is named as such`() async throws {
             try await RunningDaemon.with({ $0.push.acrobits.enabled = false }) { daemon in
                 try await daemon.expect(
                     409, get: "/v1/push-tokens/u?token_msgs=T2sx&appid_msgs=a", key: daemon.key.text)
@@ -437,7 +437,7 @@ extension RunningDaemonSuites {
                         await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
                     }
                 }
-                // A selector that is known to be another's is not overruled by the token.
+                // The selector of another device counts more than the token.
                 try await daemon.expect(200, get: "/v1/account-removals/u/S:9?token_msgs=T3Ro", key: key)
                 await daemon.expect(["acrobits a:S:2 T3Ro"], of: "u")
                 try await daemon.expect(200, get: "/v1/account-removals/u?pushToken=T3Ro", key: key)

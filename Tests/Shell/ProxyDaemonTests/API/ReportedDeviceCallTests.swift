@@ -9,7 +9,7 @@ import Telemetry
 import TestSupport
 import Testing
 
-/// A phone and a caller at one UDP socket, and the mediator that wakes the phone.
+/// A phone and a caller that share a UDP socket, and the mediator that wakes the phone.
 actor Outside {
     let loop: EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe loop.asUnownedSerialExecutor() }
@@ -20,6 +20,8 @@ actor Outside {
 
     init(_ loop: EventLoop) { self.loop = loop }
 
+    /// Opens the socket and the mediator.
+    ///
     /// - Returns: the mediator's URL.
     func open() throws -> String {
         let semantics = ProviderSemantics { 0 }
@@ -44,7 +46,7 @@ actor Outside {
 
     func send(_ bytes: [UInt8], to target: Endpoint) { socket?.queue(bytes, to: target) }
 
-    /// The next message that begins like that; others are passed over.
+    /// Returns the next message with that beginning, and skips others.
     nonisolated func message(_ start: String, of callID: String = "") async throws -> String {
         while true {
             let message = try await messages.next()
@@ -84,7 +86,7 @@ extension RunningDaemonSuites {
                 type: "application/json")
         }
 
-        /// Bounded by the time limit.
+        /// The time limit ends the waiting.
         private func pushes(_ outside: Outside, _ count: Int) async throws -> [PushRecord] {
             var pushes: [PushRecord] = []
             while pushes.count < count {
@@ -107,7 +109,8 @@ extension RunningDaemonSuites {
                 try await report(daemon)
                 await invite(daemon, outside, 1)
                 _ = try await outside.message("SIP/2.0 100")
-                // The provider has it when the daemon says so, which nobody can wait for; the phone may be early.
+                // The daemon has sent the push now, or soon will. The test cannot wait for that, and the phone may be
+                // early.
                 let local = await outside.local
                 await outside.send(
                     SIPText.register(
@@ -118,7 +121,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `the mediator is told the token, the app, the account and the call`() async throws {
+        @Test func `the mediator gets the token, the app, the account and the call`() async throws {
             try await withOutside { daemon, outside in
                 try await report(daemon)
                 await invite(daemon, outside, 1)
@@ -132,12 +135,13 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a phone that was woken is told on its other token that the caller has given up`() async throws {
+        @Test func `a phone that was woken gets a push on its other token when the caller has cancelled`() async throws
+        {
             try await withOutside { daemon, outside in
                 try await report(daemon, more: #","token_msgs":"T3Ro","appId_msgs":"b""#)
                 await invite(daemon, outside, 1)
                 _ = try await pushes(outside, 1)
-                // The caller gives up when the daemon has heard that the provider took the push.
+                // The caller cancels when the daemon knows that the provider accepted the push.
                 while !daemon.log.lines.contains(where: { $0.contains("push accepted") }) {
                     try Task.checkCancellation()
                     await Task.yield()
@@ -161,7 +165,8 @@ extension RunningDaemonSuites {
 
         @Test func `a token that the mediator does not know is dropped, and others are kept`() async throws {
             try await withOutside { daemon, outside in
-                // The stand-in answers so to tokens of this form; the call ends at once, or when all tries have failed.
+                // The stand-in answers tokens of this form with that code. The call ends at once, or after all retries
+                // have failed.
                 for (number, code, kept) in [(1, 404, 0), (2, 400, 1)] {
                     try await report(daemon, token: "fail-\(code)")
                     await invite(daemon, outside, number)
@@ -173,7 +178,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a removal ends the call that waits, and the next one finds nobody`() async throws {
+        @Test func `a removal ends the waiting call, and the next one finds no device`() async throws {
             try await withOutside { daemon, outside in
                 try await report(daemon)
                 await invite(daemon, outside, 1)
@@ -183,7 +188,7 @@ extension RunningDaemonSuites {
                 let first = try await outside.message("SIP/2.0 4")
                 #expect(first.hasPrefix("SIP/2.0 480") && first.contains("Call-ID: call1\r\n"))
                 await invite(daemon, outside, 2)
-                // A user of ours without a device; the first call's answer may be repeated meanwhile.
+                // A user of the domain without a device. In the meantime, the answer to the first call may be repeated.
                 let second = try await outside.message("SIP/2.0 4", of: "call2")
                 #expect(second.hasPrefix("SIP/2.0 480"))
             }

@@ -18,24 +18,25 @@ import Timekeeping
 @testable import ProxyDaemon
 @testable import ProxyRuntime
 
-/// A whole daemon on a thread of its own, with user 100, whose password is `se cret+1`, and a key that may report.
+/// A complete daemon on a thread of its own. User 100 has the password `se cret+1`, and there is a key that may report
+/// tokens.
 struct RunningDaemon: Sendable {
     let loop: EventLoop
     let door: ShardDoor
     private let streams: StreamFlows
     let api: Endpoint
-    /// The admin API, where the settings have it.
+    /// The admin API, if the settings have one.
     let admin: Endpoint?
     let sip: Endpoint
     let key: APIKeySecret
     let log: MemoryLogSink
     let undescribedRoutes: [String]
     let apps: MobileApps
-    /// What the API serves.
+    /// The routes of the API.
     let routes: [Route]
-    /// What changes something, over the API and over the admin API.
+    /// The routes of the API and of the admin API that change something.
     let changes: [Route]
-    /// The control socket.
+    /// The routes of the control socket.
     let control: String
     private let ended: Mailbox<Bool>
 
@@ -77,6 +78,8 @@ struct RunningDaemon: Sendable {
         settings.auth = .off
         settings.api.listen = [Endpoint(.loopbackV4, 0)]
         settings.push.acrobits.enabled = true
+        // No test asks a real provider.
+        settings.push.triesCredentials = false
         change(&settings)
         let sink = MemoryLogSink()
         let log = Log(level: .debug, sink: sink) { UnixTime(milliseconds: 0) }
@@ -103,12 +106,12 @@ struct RunningDaemon: Sendable {
         return running
     }
 
-    /// Of somebody who may read and not report.
+    /// The key of a client that may read and may not report.
     static let readerKey = "spd_" + String(repeating: "A", count: 43)
-    /// Of somebody who may everything.
+    /// The key of a client that may do everything.
     static let adminKey = "spd_" + String(repeating: "B", count: 43)
 
-    /// Of somebody who may send pushes, and say what became of them.
+    /// The key of a client that may send pushes and report what happened to them.
     static let senderKey = "spd_" + String(repeating: "C", count: 43)
 
     func stop() async throws {
@@ -130,9 +133,9 @@ struct RunningDaemon: Sendable {
         try await daemon.stop()
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
-    /// What is stored for a user, as `provider param prid`.
+    /// The stored devices of a user, each as `provider param prid`.
     func devices(_ user: String, domain: String = "example.net") async -> [String] {
         await door.ask(.everything) { engine, now in
             engine.targets(of: AddressOfRecord(user: ByteString(user), host: ByteString(domain)), now: now)
@@ -140,14 +143,14 @@ struct RunningDaemon: Sendable {
         }
     }
 
-    /// Everything that is stored.
+    /// The number of all stored devices.
     func bindingCount() async -> Int { await door.ask(.everything) { engine, _ in engine.bindings.count } }
 
     var streamFigures: CounterSet {
         get async { await Bench(loop).run { _ in streams.figures } }
     }
 
-    /// Whether some app has this token.
+    /// Whether an app has this token.
     func isKnown(_ token: AppToken) async -> Bool {
         let apps = apps
         return await Bench(loop).run { _ in
@@ -156,14 +159,16 @@ struct RunningDaemon: Sendable {
         }
     }
 
-    /// Sends a request as it is written here, and returns the answer as it came.
+    /// Sends a request without any change.
+    ///
+    /// - Returns: the raw answer.
     func answer(_ request: String, from other: Endpoint? = nil) async throws -> String {
         try await TCPClient.answer(to: request, from: other ?? api)
     }
 
     func answer(_ request: [UInt8]) async throws -> String { try await TCPClient.answer(to: request, from: api) }
 
-    /// Asks the admin API.
+    /// Sends a request to the admin API.
     func order(
         _ method: String, _ target: String, _ body: String = "", key: String? = adminKey
     ) async throws -> (status: Int, body: String) {
@@ -193,9 +198,9 @@ struct RunningDaemon: Sendable {
                     + "Connection: close\r\n\r\n\(body)"))
     }
 
-    // MARK: What is expected
+    // MARK: Expectations
 
-    /// The answer to that request has that status.
+    /// Expects that the request is answered with this status.
     func expect(
         _ status: Int, get target: String, key: String? = nil, method: String = "GET",
         at place: SourceLocation = #_sourceLocation
@@ -204,7 +209,7 @@ struct RunningDaemon: Sendable {
         #expect(answered == status, "\(method) \(target.prefix(200))", sourceLocation: place)
     }
 
-    /// The answer to that request has that status.
+    /// Expects that the request is answered with this status.
     func expect(
         _ status: Int, post target: String, _ body: String, type: String? = nil, key: String? = nil,
         at place: SourceLocation = #_sourceLocation
@@ -215,7 +220,7 @@ struct RunningDaemon: Sendable {
             sourceLocation: place)
     }
 
-    /// That is what is stored for a user.
+    /// Expects these stored devices of the user.
     func expect(
         _ devices: [String], of user: String, domain: String = "example.net",
         at place: SourceLocation = #_sourceLocation

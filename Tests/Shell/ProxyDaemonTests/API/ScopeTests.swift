@@ -12,10 +12,10 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Every route of both APIs against keys of every scope.
+    /// Each route of both APIs against keys of each scope.
     @Suite("Scopes", .timeLimit(.minutes(10)))
     struct ScopeTests {
-        /// What the routes that begin like that are for; the longest beginning counts.
+        /// The scope of the routes with this prefix. The longest prefix counts.
         private static let scopes: [(prefix: String, scope: APIScope?)] = [
             ("/healthz", nil), ("/readyz", nil), ("/version", nil), ("/openapi.json", nil),
             ("/api/v1.0/orgs/", nil),
@@ -30,7 +30,7 @@ extension RunningDaemonSuites {
             ("/metrics", .metrics),
             ("/v1/users", .admin), ("/v1/held", .admin), ("/v1/messages", .admin), ("/v1/providers", .admin),
             ("/v1/explain", .admin), ("/v1/apikeys", .admin), ("/v1/apps", .admin), ("/v1/feedback", .admin),
-            ("/v1/drain", .admin),
+            ("/v1/drain", .admin), ("/v1/push-tests", .admin),
         ]
 
         private struct Operation {
@@ -85,8 +85,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a key that was removed opens nothing any more, not even on a connection that stands`() async throws
-        {
+        @Test func `a removed key gives no access any more, even on an open connection`() async throws {
             try await RunningDaemon.with({ $0.admin.listen = [Endpoint(.loopbackV4, 0)] }) { daemon async throws in
                 let key = APIKeyRequest(name: "x", secret: try secret(.tokensRead), scopes: [.tokensRead])
                 let body = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)

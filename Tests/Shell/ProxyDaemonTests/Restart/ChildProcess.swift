@@ -1,10 +1,10 @@
 import Glibc
 import Reactor
 
-/// A process that is killed with its last owner, if it has not ended before.
+/// A process that is killed when its last owner releases it, unless it has already ended.
 final class ChildProcess: Sendable {
     let id: pid_t
-    /// Its number may be another's then.
+    /// After that, the number may belong to another process.
     private let isReaped = Locked(false)
 
     init(_ id: pid_t) { self.id = id }
@@ -20,9 +20,9 @@ final class ChildProcess: Sendable {
         }
     }
 
-    /// Blocks until it has ended. To be asked once at a time.
+    /// Blocks until the process has ended. Only one thread at a time may call it.
     ///
-    /// - Returns: its status, as `waitpid` has it; 0 when it was asked for before.
+    /// - Returns: the status as `waitpid` returns it; 0 if it was already returned.
     func end() -> Int32 {
         if isReaped.withLock({ $0 }) { return 0 }
         var information = unsafe siginfo_t()

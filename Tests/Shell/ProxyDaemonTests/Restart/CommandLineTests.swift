@@ -8,8 +8,8 @@ import Testing
 
 @testable import Control
 
-/// Commands as operators type them: status 0 for done, 64 for a command line that is wrong, 1 for what did not work, and a
-/// sentence for it.
+/// Commands as operators type them. The status is 0 for success, 64 for an invalid command line, and 1 for a failure,
+/// which is explained in one sentence.
 @Suite("The command line", .timeLimit(.minutes(10)), .serialized)
 struct CommandLineTests {
     private let folder: StoreFolder
@@ -43,13 +43,13 @@ struct CommandLineTests {
         let text = status == 0 ? ended.output : ended.complaint
         #expect(text.contains(sentence), "\(arguments): \(ended)", sourceLocation: location)
         #expect(status == 0 || ended.complaint.hasPrefix("sippushd: "), "\(ended)", sourceLocation: location)
-        // One cause, one sentence: no trace, no name of a type.
+        // Each cause has one sentence, without a trace or the name of a type.
         for word in ["Fatal", "Error(", ".swift"] {
             #expect(!ended.complaint.contains(word), "\(ended)", sourceLocation: location)
         }
     }
 
-    @Test func `wrong command lines end with 64 and say why`() async throws {
+    @Test func `wrong command lines end with 64 and a reason`() async throws {
         for (arguments, sentence) in [
             (["bogus"], "unknown command \"bogus"), (["user", "bogus"], "unknown command \"user bogus\""),
             (["user", "add"], "expected one argument: USER[@DOMAIN]"),
@@ -58,7 +58,7 @@ struct CommandLineTests {
             (["usr", "list"], "unknown command \"usr list\"; did you mean \"user list\"?"),
             (["usr"], "unknown command \"usr\"; did you mean \"user\"?"),
             (["user", "lsit"], "unknown command \"user lsit\"; did you mean \"user list\"?"),
-            (["user", "delete", "bob"], "after \"user\" comes add, remove, list or passwd"),
+            (["user", "delete", "bob"], "after \"user\" comes add, remove, list, passwd, import or export"),
             (
                 ["apikey", "add", "x", "--scpe", "admin"],
                 "unknown option --scpe for \"apikey add\"; did you mean \"--scope\"?"
@@ -73,7 +73,7 @@ struct CommandLineTests {
             (["device", "remove", "x"], "expected 2 arguments"),
             (["explain", "x", "--limit"], "unknown option"),
         ] {
-            // The last lacks its value, so the configuration is taken for it.
+            // The last option has no value, so the name of the configuration is taken as its value.
             let isLast = arguments.last == "--limit"
             let ended = try await run(arguments)
             #expect(ended.status == 64, "\(arguments): \(ended)")
@@ -89,18 +89,20 @@ struct CommandLineTests {
             let ended = try await DaemonProgram.run(arguments, in: folder)
             #expect(ended.status == 0 && !ended.output.isEmpty && ended.complaint.isEmpty, "\(ended)")
         }
-        // After "--" nothing is an option.
+        // Nothing after "--" is an option.
         let dashed = try await DaemonProgram.run(["apikey", "remove", "--config", file, "--", "--help"], in: folder)
         #expect(dashed.status == 1 && dashed.complaint.contains("no key is called --help"), "\(dashed)")
         let none = try await DaemonProgram.run(["user", "list", "--config", "/none.yaml"], in: folder)
         #expect(none.status == 1 && none.complaint.contains("the configuration cannot be used"), "\(none)")
     }
 
-    @Test func `without a daemon, what needs one says that there is none`() async throws {
+    @Test func `without a daemon, commands that need one report that none runs`() async throws {
         for arguments in [
             ["held", "list"], ["held", "end", "7"], ["bucket", "show", "100@example.net"],
             ["bucket", "empty", "100@example.net"], ["device", "show", "100@example.net"],
             ["device", "remove", "100@example.net", "7"], ["provider", "list"], ["provider", "disable", "acrobits"],
+            ["provider", "disable", "acrobits", "--yes"], ["provider", "pause", "acrobits"],
+            ["provider", "resume", "acrobits"],
             ["explain", "100@example.net"], ["metrics"], ["feedback", "pull"],
         ] {
             try await expect(arguments, 1, "no daemon answers on \(folder.folder)/control.sock")
@@ -111,7 +113,7 @@ struct CommandLineTests {
         try await keysAndUsers()
     }
 
-    /// The same words with a daemon and without.
+    /// The messages are the same with a running daemon and without.
     private func keysAndUsers() async throws {
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 0, "spd_")
         try await expect(["apikey", "add", "shop", "--scope", "pushes"], 1, "a key named shop exists already")
@@ -133,7 +135,7 @@ struct CommandLineTests {
         try await expect(["user", "add", "a/b@example.net", "--password-stdin"], input: "x\n", 1, "without slashes")
         try await expect(
             ["user", "add", "100@example.net", "--password-stdin"], input: "\n", 1, "the password is empty")
-        // Without a domain it is the first.
+        // Without a domain, the first one is meant.
         try await expect(["user", "add", "bob", "--password-stdin"], input: "secret\n", 0, "added")
         try await expect(["user", "list"], 0, "bob@example.net\n")
         try await expect(["user", "passwd", "bob@example.net", "--password-stdin"], input: "other\n", 0, "changed")
@@ -147,7 +149,7 @@ struct CommandLineTests {
         try await expect(["app", "remove", "x"], 1, "no app is called x")
     }
 
-    @Test func `a daemon is asked, whatever the name`() async throws {
+    @Test func `the daemon is asked, with any name of the command`() async throws {
         try await DaemonProgram.with(settings: settings, in: folder) { _ in try await asking() }
     }
 
@@ -169,8 +171,16 @@ struct CommandLineTests {
         try await expect(["provider", "disable", "acrobits/shop"], 1, "it is an app of acrobits")
         try await expect(["held", "list"], 0, "SLEEPING")
         try await expect(["held", "end", "7", "--status", "200"], 1, "status is one of 480, 486, 600, 603")
-        try await expect(["provider", "disable", "acrobits"], 0, "acrobits is off")
+        try await expect(["provider", "pause", "acrobits"], 0, "acrobits is paused")
+        try await expect(["provider", "list"], 0, "paused")
+        try await expect(["provider", "resume", "acrobits"], 0, "acrobits is on")
+        try await expect(
+            ["provider", "disable", "acrobits"], 1, "nothing was changed; it would end 0 expired contacts")
+        try await expect(["provider", "list"], 0, "on")
+        try await expect(
+            ["provider", "disable", "acrobits", "--yes"], 0, "acrobits is off; it ended 0 expired contacts")
         try await expect(["provider", "list"], 0, "off")
+        try await expect(["provider", "pause", "acrobits"], 1, "acrobits is off: enable it first")
         try await expect(["provider", "enable", "apns"], 1, "apns is not configured")
         try await expect(["metrics"], 0, "sippushd_bindings 0")
         try await expect(["feedback", "pull"], 1, "push.apns.feedback.endpoint is not set")
@@ -219,8 +229,8 @@ struct CommandLineTests {
         try await expect(["app", "remove", app], 0, "removed")
     }
 
-    /// What a list shows, the next command takes: a held call, its device, its reference and its Call-ID.
-    @Test func `what one command shows, the next one takes`() async throws {
+    /// The next command accepts the names that a list shows: the device, the reference and the Call-ID of a held call.
+    @Test func `names from the output of one command are accepted by the next`() async throws {
         try await withLoop { loop in
             let (phone, pbx) = (Outside(loop), Outside(loop))
             let mediator = try await phone.open()
@@ -301,7 +311,7 @@ struct CommandLineTests {
         #expect(try OfflineStore(path: folder.path).keys().map(\.name) == ["shop"])
     }
 
-    /// - `@unchecked Sendable` because the loop alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     private final class Closing: @unchecked Sendable {
         private var listener: StreamListener?
 

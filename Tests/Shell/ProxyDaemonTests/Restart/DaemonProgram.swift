@@ -9,24 +9,24 @@ import Testing
 
 @testable import Control
 
-/// The real `sippushd`, as a process that can be killed, and is with its last owner. Not Foundation's `Process`: the address
-/// sanitizer takes what that does in the child for an error.
+/// The real `sippushd` as a child process. It can be killed, and is killed when its last owner releases it.
+/// Foundation's `Process` is not used, because the address sanitizer reports an error in its child.
 final class DaemonProgram: Sendable {
-    /// Where its HTTP API and its SIP over UDP are.
+    /// The addresses of its HTTP API and of its SIP over UDP.
     let api: Endpoint
     let sip: Endpoint
-    /// What it said until it served.
+    /// Its output until it served.
     let beginning: [String]
     private let control: String
     private let child: ChildProcess
-    /// What it says; the end of it is `nil`.
+    /// Its lines of output; `nil` stands for the end.
     private let lines = Mailbox<String?>()
 
     struct Failure: Error {
         let sentence: String
     }
 
-    /// Starts it, and waits until it serves; `variables` stand in its environment besides our own.
+    /// Starts the daemon and waits until it serves. `variables` are added to the environment.
     init(settings: String, in folder: StoreFolder, variables: [String: String] = [:]) async throws {
         control = folder.folder + "/control.sock"
         let file = try Self.write(settings, in: folder)
@@ -34,7 +34,7 @@ final class DaemonProgram: Sendable {
             ["serve", "--config", file, "--log-format", "text"], variables: variables)
         self.child = ChildProcess(child)
         let lines = lines
-        // A thread of its own, as reading blocks; it ends with the child.
+        // Reading blocks, so it has a thread of its own. The thread ends with the child.
         Thread.detachNewThread {
             var rest: [UInt8] = []
             var buffer = [UInt8](repeating: 0, count: 4096)
@@ -59,7 +59,7 @@ final class DaemonProgram: Sendable {
             }
             words.append(line)
             if line.contains("API listens") { api = Self.endpoint(after: "listener=", in: line) }
-            if line.contains("started") { sip = Self.endpoint(after: "listener=udp:", in: line) }
+            if line.contains("started") { sip = Self.endpoint(after: "udp:", in: line) }
         }
         beginning = words
         self.api = try #require(api)
@@ -73,14 +73,14 @@ final class DaemonProgram: Sendable {
 
     var id: pid_t { child.id }
 
-    /// Without a chance to say goodbye; from any thread.
+    /// Kills the daemon without a clean shutdown. Any thread may call it.
     func kill() { child.send(SIGKILL) }
 
     func terminate() { child.send(SIGTERM) }
 
-    /// Has it read settings and certificates again.
+    /// Makes the daemon read the settings and certificates again.
     ///
-    /// - Returns: what it said since it was asked for its lines last.
+    /// - Returns: its output since the last call.
     func reload() async throws -> [String] {
         child.send(SIGHUP)
         var said: [String] = []
@@ -91,9 +91,9 @@ final class DaemonProgram: Sendable {
         return said
     }
 
-    /// Waits for its end, and brings it about when that does not come.
+    /// Waits for the end of the daemon, and kills it if the waiting is cancelled.
     ///
-    /// - Returns: the signal that ended it; 0 when it ended by itself.
+    /// - Returns: the signal that ended it; 0 if it ended by itself.
     func ended() async throws -> Int32 {
         let child = child
         let end = Mailbox<Int32>()
@@ -106,24 +106,24 @@ final class DaemonProgram: Sendable {
         }
     }
 
-    /// The contacts of a user, by the control socket.
+    /// Asks over the control socket for the number of contacts of a user.
     func bindingCount(of user: String) throws -> Int {
         var request = HTTPClientRequest(url: "http://sippushd/v1/users/\(user)/devices")
         request.route.unixSocketPath = control
         let response = try HTTPSession.wait(for: request)
-        // A user who has no device left, and no password, is nobody.
+        // A user without a device and without a password does not exist.
         if response.status == 404 { return 0 }
         return try JSONDecoder().decode([BindingReport].self, from: Data(response.body)).count
     }
 
-    /// What it answers over its control socket.
+    /// Returns the answer of the control socket.
     func ask(_ resource: String) throws -> HTTPClientResponse {
         var request = HTTPClientRequest(url: "http://sippushd\(resource)")
         request.route.unixSocketPath = control
         return try HTTPSession.wait(for: request)
     }
 
-    /// Kilobytes: what it has in memory, and the most that it ever had.
+    /// Its resident memory now and at its peak, in kilobytes.
     func memory() throws -> (now: Int, peak: Int) {
         let status = try String(contentsOfFile: "/proc/\(child.id)/status", encoding: .utf8)
         func number(_ name: String) throws -> Int {
@@ -135,13 +135,14 @@ final class DaemonProgram: Sendable {
 
     // MARK: The process
 
-    /// The build puts it beside the program that runs the tests.
+    /// The build puts the program into the folder of the test runner.
     private static func path(of program: String) -> String {
+        guard !program.hasPrefix("/") else { return program }
         let own = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         return URL(filePath: own).deletingLastPathComponent().appending(path: program).path
     }
 
-    /// What all have in common; more goes on within `api`.
+    /// The settings that all tests share. `more` continues the group `api`.
     static func settings(_ folder: StoreFolder, _ more: String = "") -> String {
         """
         domains: [example.net]
@@ -155,7 +156,7 @@ final class DaemonProgram: Sendable {
         """
     }
 
-    /// Starts it, and kills it when the body is through.
+    /// Starts the daemon, and kills it at the end of the body.
     static func with<Result: Sendable>(
         settings: String, in folder: StoreFolder, _ body: (DaemonProgram) async throws -> Result
     ) async throws -> Result {
@@ -172,7 +173,7 @@ final class DaemonProgram: Sendable {
         }
     }
 
-    /// - Returns: the settings' path.
+    /// - Returns: the path of the settings.
     static func write(_ settings: String, in folder: StoreFolder) throws -> String {
         let file = folder.folder + "/sippushd.yaml"
         try Data(settings.utf8).write(to: URL(filePath: file))
@@ -198,7 +199,7 @@ final class DaemonProgram: Sendable {
         let environment = ProcessInfo.processInfo.environment.merging(variables) { _, ours in ours }
         var pairs = unsafe environment.map { unsafe strdup("\($0.key)=\($0.value)") } + [nil]
         defer { unsafe (words + pairs).forEach { unsafe free($0) } }
-        // The worst that it may inherit.
+        // Blocks all signals: the worst mask that a child may inherit.
         var attributes = posix_spawnattr_t()
         unsafe posix_spawnattr_init(&attributes)
         defer { unsafe posix_spawnattr_destroy(&attributes) }
@@ -220,14 +221,14 @@ final class DaemonProgram: Sendable {
 // MARK: Commands
 
 extension DaemonProgram {
-    /// What a command has said, and how it ended.
+    /// The output of a command, and its status.
     struct Ended: Sendable {
         let status: Int32
         let output: String
         let complaint: String
     }
 
-    /// Runs a command of the program to its end, which has to come within the limit.
+    /// Runs a command of the program, which has to end within the limit.
     static func run(
         _ arguments: [String], program: String = "sippushd", input: String = "", in folder: StoreFolder,
         variables: [String: String] = [:], limit: Duration = .seconds(60)
@@ -249,11 +250,11 @@ extension DaemonProgram {
             throw Failure(sentence: "\(arguments) did not end within \(limit): \(complaint.text)")
         }
         let output = try String(contentsOfFile: name + ".out", encoding: .utf8)
-        // Ended by a signal it has no status of its own.
+        // A command that a signal has ended has no status of its own.
         return Ended(status: status & 0x7f == 0 ? status >> 8 & 0xff : -1, output: output, complaint: complaint.text)
     }
 
-    /// What comes up to the end, or as much as comes in time.
+    /// Reads to the end of the output, or as much as comes before the deadline.
     private static func text(
         from descriptor: Int32, until deadline: ContinuousClock.Instant
     ) -> (text: String, isCut: Bool) {

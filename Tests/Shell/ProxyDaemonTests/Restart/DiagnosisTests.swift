@@ -6,7 +6,7 @@ import Reactor
 import StoreTesting
 import Testing
 
-/// What an operator is told when something is not as it should be.
+/// The messages for an operator when something is wrong.
 @Suite("Diagnoses", .timeLimit(.minutes(10)))
 struct DiagnosisTests {
     private let folder: StoreFolder
@@ -23,7 +23,7 @@ struct DiagnosisTests {
             + "control: \(folder.folder)/control.sock\n" + rest
     }
 
-    @Test func `check-config reads the files that the settings name, and says where they are named`() async throws {
+    @Test func `check-config reads the files of the settings, and reports the place of a wrong name`() async throws {
         let junk = folder.folder + "/junk.pem"
         try Data("no key".utf8).write(to: URL(fileURLWithPath: junk))
         let ended = try await run(
@@ -61,7 +61,7 @@ struct DiagnosisTests {
         #expect(lines.count == 7)
     }
 
-    @Test func `serve says at its start what it will miss later`() async throws {
+    @Test func `serve warns at its start of missing requirements`() async throws {
         let settings = DaemonProgram.settings(
             folder,
             """
@@ -87,13 +87,15 @@ struct DiagnosisTests {
         ("sip:pbx.example.org;transport=tcp", "expected a tcp address under listen"),
         ("sip:192.0.2.10", nil), ("sip:pbx.example.org", nil), ("sip:pbx.example.org;transport=udp", nil),
     ])
-    func `an upstream that nothing could be sent to is refused`(upstream: String, complaint: String?) async throws {
+    func `an upstream that cannot be reached by any listener is refused`(upstream: String, complaint: String?)
+        async throws
+    {
         let ended = try await run("check-config", settings("upstream: \(upstream)\n"))
         #expect(ended.status == (complaint == nil ? 0 : 1), "\(ended)")
         if let complaint { #expect(ended.complaint.contains(":5:") && ended.complaint.contains(complaint), "\(ended)") }
     }
 
-    @Test func `an expired certificate, another's key, an empty file and a folder are told in plain words`()
+    @Test func `an expired certificate, a foreign key, an empty file and a folder are explained in plain words`()
         async throws
     {
         func write(_ name: String, _ bytes: [UInt8]) throws -> String {
@@ -136,7 +138,7 @@ struct DiagnosisTests {
     }
 
     @Test(arguments: ["tcp", "udp", "api", "control"])
-    func `an address or path that is taken is named`(kind: String) async throws {
+    func `an address or path that is in use is named`(kind: String) async throws {
         try await withLoop { loop in
             let control = folder.folder + "/control.sock"
             let holder = Holder()
@@ -154,7 +156,7 @@ struct DiagnosisTests {
         }
     }
 
-    @Test func `the push sandbox names an address that is taken, too`() async throws {
+    @Test func `the push sandbox also names an address that is in use`() async throws {
         try await withLoop { loop in
             let holder = Holder()
             let taken = try await Bench(loop).run { bench in try holder.take("tcp", "", on: bench.loop) }
@@ -169,7 +171,7 @@ struct DiagnosisTests {
         }
     }
 
-    /// - `@unchecked Sendable` because the loop alone uses it.
+    /// - `@unchecked Sendable` because it is used only on the loop.
     private final class Holder: @unchecked Sendable {
         private var listener: StreamListener?
         private var socket: UDPSocket?

@@ -13,17 +13,17 @@ import Timekeeping
 
 @testable import HTTPServices
 
-/// Rule 1 and fault F1 for the whole program: what was answered with success is there after `kill -9`, without a hand.
+/// Rule 1 and fault F1 for the whole program: each change that was acknowledged survives `kill -9`, without help.
 @Suite("Restarts after kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledDaemonTests {
-    /// What was acknowledged; kills the daemon with the last that is waited for.
+    /// The acknowledged changes. Kills the daemon when the expected number is reached.
     private actor Journal {
         private(set) var reported: Set<String> = []
         private(set) var removed: Set<String> = []
-        /// Asked for and perhaps not answered.
+        /// Removals that were requested and perhaps not answered.
         private(set) var leaving: Set<String> = []
         private(set) var registered: Set<String> = []
-        /// Ids of tracked registrations.
+        /// The ids of tracked registrations.
         private(set) var tracked: [String] = []
         private var left: Int
         private let full: @Sendable () -> Void
@@ -83,7 +83,7 @@ struct KilledDaemonTests {
             let answers = Mailbox<String>()
             let journal = Journal(until: Int.random(in: 30...150, using: &random)) { daemon.kill() }
             try await withThrowingTaskGroup(of: Void.self) { group in
-                // A client is through when the daemon has gone; one that fails before takes it along.
+                // A client ends when the daemon has gone. A client that fails earlier kills the daemon.
                 for number in 0..<4 {
                     group.addTask {
                         defer { daemon.kill() }
@@ -100,7 +100,7 @@ struct KilledDaemonTests {
                 }
                 let signal = try await daemon.ended()
                 #expect(signal == SIGKILL)
-                // Over UDP nobody sees that.
+                // A client over UDP does not see the end of the daemon.
                 answers.put("")
                 try await group.waitForAll()
             }
@@ -129,7 +129,7 @@ struct KilledDaemonTests {
         #expect(try await daemon.ended() == 0)
     }
 
-    @Test func `a daemon that nobody holds any more is ended`() async throws {
+    @Test func `a daemon without an owner is killed`() async throws {
         let id = try await DaemonProgram(settings: settings, in: folder).id
         let isGone = Glibc.kill(id, 0) < 0 && errno == ESRCH
         #expect(isGone)
@@ -137,7 +137,7 @@ struct KilledDaemonTests {
 
     // MARK: Clients
 
-    /// One report after the other, each third account removed again, until nobody answers any more.
+    /// Sends one report after the other until no answer comes. Each third account is removed again.
     private func report(_ name: String, to daemon: DaemonProgram, _ journal: Journal) async throws {
         for number in 0... {
             let user = "\(name)n\(number)"
@@ -182,7 +182,7 @@ struct KilledDaemonTests {
         return try JSONValue(Array(body.utf8))
     }
 
-    /// Accepted is done, sooner or later: what was lost would stay pending for ever.
+    /// Each accepted registration is done sooner or later. A lost one would stay pending forever.
     private func expectEnd(of id: String, at daemon: DaemonProgram) async throws {
         let body = """
             {"RegistrationRequestIds":["\(id)"],"MobileAppId":"\(RunningDaemon.app)",\

@@ -8,10 +8,10 @@ import StoreTesting
 import TestSupport
 import Testing
 
-/// Device registration by the real program over `kill -9`, for an app that was added with a command.
+/// Device registration by the real program, with `kill -9`, for an app that a command has added.
 @Suite("Device registration over kill -9", .timeLimit(.minutes(10)), .serialized)
 struct KilledRegistrationTests {
-    /// Ids of tracked registrations that were accepted, by their users; kills the daemon with the last that is waited for.
+    /// The ids of the accepted registrations, by user. Kills the daemon when the expected number is reached.
     private actor Journal {
         private(set) var accepted: [String: String] = [:]
         private let count: Int
@@ -28,7 +28,7 @@ struct KilledRegistrationTests {
         }
     }
 
-    /// The app as the command has printed it, and where its webhooks go.
+    /// The app as the command has printed it, and the receiver of its webhooks.
     private struct App {
         let id: String
         let token: String
@@ -59,7 +59,7 @@ struct KilledRegistrationTests {
             """)
     }
 
-    @Test func `what was accepted is done, and its webhook comes once at most`() async throws {
+    @Test func `accepted registrations are completed, and each webhook comes at most once`() async throws {
         let folder = try StoreFolder()
         try await withLoop { loop in
             let outside = Outside(loop)
@@ -70,7 +70,7 @@ struct KilledRegistrationTests {
                 counts.withLock { $0[request.path, default: 0] += 1 }
                 return .answer(202)
             }
-            // What the environment says of proxies is not for daemons: nobody ever asks there.
+            // Daemons ignore the proxies of the environment, so this proxy never gets a request.
             let proxy = FakeProvider(loop) { _, _ in .answer(502) }
             let proxyURL = try await proxy.listen()
             let variables = [
@@ -109,13 +109,13 @@ struct KilledRegistrationTests {
 
     // MARK: Steps
 
-    /// - Returns: what a command printed; `nil` when it failed.
+    /// - Returns: the output of a command; `nil` if it failed.
     private func printed(by arguments: [String], _ folder: StoreFolder) async throws -> String? {
         let ended = try await DaemonProgram.run(arguments, in: folder)
         return ended.status == 0 ? ended.output : nil
     }
 
-    /// While no daemon runs.
+    /// Adds the app while no daemon runs.
     private func addApp(_ file: String, _ folder: StoreFolder, receiver: String) async throws -> App {
         let output = try #require(
             try await printed(
@@ -127,7 +127,7 @@ struct KilledRegistrationTests {
         return App(id: try value("MobileAppId"), token: try value("ApiToken"), receiver: receiver)
     }
 
-    /// One after the other, until nobody answers any more.
+    /// Sends one registration after the other until no answer comes.
     private func register(_ name: String, _ app: App, at daemon: DaemonProgram, _ journal: Journal) async throws {
         for number in 0... {
             let user = "\(name)n\(number)"
@@ -136,7 +136,7 @@ struct KilledRegistrationTests {
         }
     }
 
-    /// - Returns: the id; `nil` when there was no answer.
+    /// - Returns: the id; `nil` if no answer came.
     private func register(_ user: String, _ app: App, at daemon: DaemonProgram) async throws -> String? {
         let answer = try await TCPClient.answer(
             to: RunningDaemon.post(
@@ -157,7 +157,7 @@ struct KilledRegistrationTests {
         return try Self.json(answer).array?.first
     }
 
-    /// The suite's time limit is the bound.
+    /// Waits for the outcome. The suite's time limit ends the waiting.
     private func outcome(of id: String, _ app: App, at daemon: DaemonProgram) async throws -> String? {
         while true {
             let outcome = try await status(of: id, app, at: daemon)
@@ -168,7 +168,7 @@ struct KilledRegistrationTests {
         }
     }
 
-    /// A daemon that lives tells of each.
+    /// Expects that a running daemon sends a webhook for each registration.
     private func expectWebhook(_ app: App, at daemon: DaemonProgram, _ receiver: FakeProvider) async throws {
         let id = try #require(try await register("last", app, at: daemon))
         #expect(try await outcome(of: id, app, at: daemon) == "Success")
@@ -178,7 +178,7 @@ struct KilledRegistrationTests {
         while try await receiver.requests.next().path != "/last" {}
     }
 
-    /// With a command to the daemon that runs; whoever shows the token afterwards is a stranger.
+    /// Removes the app with a command to the running daemon. After that, the token belongs to nobody.
     private func expectRemoval(_ app: App, _ file: String, _ folder: StoreFolder, at daemon: DaemonProgram) async throws
     {
         let list = try await printed(by: ["app", "list", "--config", file], folder)

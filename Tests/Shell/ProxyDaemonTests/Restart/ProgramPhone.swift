@@ -4,20 +4,20 @@ import LoopTesting
 import Reactor
 import TestSupport
 
-/// A phone of the real program over UDP: sends one request at a time and waits for what comes back.
+/// A phone that talks to the real program over UDP. It sends one request at a time and waits for the answer.
 struct ProgramPhone: Sendable {
-    /// An empty text ends the waiting: over UDP nobody sees that the daemon has gone.
+    /// An empty text ends the waiting, because a client over UDP does not see the end of the daemon.
     let answers: Mailbox<String>
     private let daemon: Endpoint
     private let loop: EventLoop
     private let socket: Held
 
-    /// - `@unchecked Sendable` because it is used on its loop alone.
+    /// - `@unchecked Sendable` because it is used only on its loop.
     private struct Held: @unchecked Sendable {
         let socket: UDPSocket
     }
 
-    /// Opens one for the length of the body.
+    /// Opens a phone for the duration of the body.
     static func with(
         _ daemon: DaemonProgram, answers: Mailbox<String> = Mailbox(), _ body: (ProgramPhone) async throws -> Void
     ) async throws {

@@ -6,7 +6,7 @@ import LoopTesting
 import StoreTesting
 import Testing
 
-/// SIGHUP, to the whole program.
+/// SIGHUP to the real program.
 @Suite("Reading certificates again", .timeLimit(.minutes(10)))
 struct ReloadTests {
     private let folder: StoreFolder
@@ -35,7 +35,7 @@ struct ReloadTests {
         try await DaemonProgram.with(settings: settings, in: folder) { try await check($0) }
     }
 
-    @Test func `what is not taken at once is named in the log`() async throws {
+    @Test func `settings that need a restart are named in the log`() async throws {
         let before = DaemonProgram.settings(folder)
         try await DaemonProgram.with(settings: before, in: folder) { daemon in
             let changes = """
@@ -57,7 +57,7 @@ struct ReloadTests {
     private func check(_ daemon: DaemonProgram) async throws {
         try await withLoop { loop async throws in
             let session = await Bench(loop).run { HTTPSession(on: $0.loop) }
-            /// Whether a new connection is served by whoever has that certificate.
+            /// Whether the daemon presents this certificate to a new connection.
             func isServed(_ name: String) async throws -> Bool {
                 var request = HTTPClientRequest(url: "https://\(daemon.api)/healthz")
                 request.route.authorityFile = "\(folder.folder)/\(name)"

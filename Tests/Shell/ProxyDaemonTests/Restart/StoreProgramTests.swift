@@ -7,7 +7,7 @@ import StoreTesting
 import TestSupport
 import Testing
 
-/// The store of the whole program, and what others do to its files.
+/// The store of the real program, and other programs that use its files.
 @Suite("The program's store", .timeLimit(.minutes(10)), .serialized)
 struct StoreProgramTests {
     private let folder: StoreFolder
@@ -33,15 +33,15 @@ struct StoreProgramTests {
 
     // MARK: Other processes
 
-    @Test func `a foreign open and close takes nothing of what was acknowledged`() async throws {
+    @Test func `another program that opens and closes the store destroys no acknowledged data`() async throws {
         let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
         try await ProgramPhone.with(daemon) { phone in
             #expect(try await phone.register("before").hasPrefix("SIP/2.0 200"))
             try lookAndLeave()
             #expect(FileManager.default.fileExists(atPath: folder.path + "-wal"))
             #expect(try await phone.register("after").hasPrefix("SIP/2.0 200"))
-            // SQLite's lock on the file stays as long as a connection of the daemon does, whatever the daemon opens and
-            // closes beside it.
+            // SQLite's lock on the file stays as long as the daemon has a connection, even if the daemon opens and
+            // closes other connections.
             #expect(KernelLocks.of(folder.path, heldBy: daemon.id)?.isEmpty == false)
         }
         daemon.kill()
@@ -54,7 +54,7 @@ struct StoreProgramTests {
         }
     }
 
-    /// Another process, since SQLite's connections of one process know of each other.
+    /// Opens the store in another process, because the SQLite connections of one process know about each other.
     private func lookAndLeave() throws {
         let foreign = Process()
         foreign.executableURL = URL(filePath: "/usr/bin/python3")
@@ -68,7 +68,7 @@ struct StoreProgramTests {
         #expect(foreign.terminationStatus == 0)
     }
 
-    @Test func `a write-ahead log that somebody removes costs nothing, and explain goes on`() async throws {
+    @Test func `the removal of a write-ahead log loses nothing, and explain still works`() async throws {
         let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
         try await ProgramPhone.with(daemon) { phone in
             #expect(try await phone.register("before").hasPrefix("SIP/2.0 200"))
@@ -76,7 +76,7 @@ struct StoreProgramTests {
             for suffix in ["-wal", "-shm"] { try FileManager.default.removeItem(atPath: folder.path + suffix) }
             #expect(try await phone.register("after").hasPrefix("SIP/2.0 200"))
             #expect(try daemon.ask("/v1/explain/before@example.net").status == 200)
-            // Others who look at the file now find the new log, and leave it.
+            // A program that opens the file now finds the new log and keeps it.
             try lookAndLeave()
             #expect(FileManager.default.fileExists(atPath: folder.path + "-wal"))
             #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
@@ -106,11 +106,11 @@ struct StoreProgramTests {
                 ["user", "add", "100@example.net", "--password-stdin", "--config", file], input: "secret\n", in: folder)
             #expect(written.status == 1 && written.complaint.contains("(process \(daemon.id))"), "\(written)")
         }
-        // What is killed holds nothing.
+        // A killed process holds no lock.
         try await DaemonProgram.with(settings: settings(folder), in: folder) { _ in }
     }
 
-    @Test func `who removes the lock lets no second daemon in`() async throws {
+    @Test func `removing the lock file admits no second daemon`() async throws {
         let lock = folder.path + ".lock"
         let daemon = try await DaemonProgram(settings: settings(folder), in: folder)
         try FileManager.default.removeItem(atPath: lock)
@@ -124,7 +124,7 @@ struct StoreProgramTests {
         try await DaemonProgram.with(settings: settings(folder), in: folder) { _ in }
     }
 
-    @Test func `commands that read make no store, and say that there is none`() async throws {
+    @Test func `commands that read create no store, and report that none exists`() async throws {
         let file = try DaemonProgram.write(settings(folder), in: folder)
         for arguments in [
             ["user", "list"], ["apikey", "list"], ["app", "list"], ["user", "remove", "x@example.net"],
@@ -139,7 +139,7 @@ struct StoreProgramTests {
 
     // MARK: Backup
 
-    @Test func `a backup is taken while the daemon serves, and serves in its place`() async throws {
+    @Test func `a backup is made while the daemon serves, and can replace the store`() async throws {
         let copy = try StoreFolder()
         try await DaemonProgram.with(settings: settings(folder), in: folder) { daemon in
             try await ProgramPhone.with(daemon) { phone in
@@ -150,8 +150,8 @@ struct StoreProgramTests {
                 let own = try await DaemonProgram.run(["backup", folder.path, "--config", file], in: folder)
                 #expect(own.status == 1 && own.complaint.contains("belongs to the store itself"), "\(own)")
                 #expect(try daemon.ask("/v1/explain/kept@example.net").status == 200)
-                // SQLite's lock on the file stays as long as a connection of the daemon does, whatever the daemon opens and
-                // closes beside it.
+                // SQLite's lock on the file stays as long as the daemon has a connection, even if the daemon opens and
+                // closes other connections.
                 #expect(KernelLocks.of(folder.path, heldBy: daemon.id)?.isEmpty == false)
                 #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
             }
@@ -162,7 +162,7 @@ struct StoreProgramTests {
             ]
             #expect(counts == [1, 0])
         }
-        // Without a daemon, too.
+        // The same without a daemon.
         let file = folder.folder + "/sippushd.yaml"
         let ended = try await DaemonProgram.run(
             ["backup", folder.folder + "/offline.db", "--config", file], in: folder)
@@ -172,7 +172,8 @@ struct StoreProgramTests {
 
     // MARK: A full disk
 
-    @Test func `a full disk is told in a sentence, refuses what cannot be stored, and is over by itself`() async throws
+    @Test func `a full disk is reported in a sentence, refuses changes that cannot be stored, and recovers by itself`()
+        async throws
     {
         let disk = folder.folder + "/disk"
         try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
@@ -187,7 +188,7 @@ struct StoreProgramTests {
         let refused = try await DaemonProgram.run(["serve", "--config", file], in: folder)
         #expect(refused.status == 1 && refused.complaint.contains("No space left on device"), "\(refused)")
         try empty(disk)
-        // With room for the lock alone it is SQLite that finds none.
+        // If only the lock file has room, SQLite reports the full disk.
         try Data("0 none\n".utf8).write(to: URL(filePath: disk + "/store.db.lock"))
         try fill(disk)
         let locked = try await DaemonProgram.run(["serve", "--config", file], in: folder)
@@ -205,12 +206,12 @@ struct StoreProgramTests {
                 } while answer.hasPrefix("SIP/2.0 200") && number < 2000
                 #expect(answer.hasPrefix("SIP/2.0 503") && answer.contains("\r\nRetry-After: "), "\(answer)")
                 try await expectFull(daemon)
-                // A call comes as ever; what it leaves is written when there is room.
+                // The call is handled as usual. Its records are written when there is room.
                 #expect(try await phone.call("bob", "full@pbx").hasPrefix("SIP/2.0 100"))
                 try empty(disk)
                 while try daemon.ask("/readyz").status != 200 { try await Task.sleep(for: .milliseconds(50)) }
                 #expect(try await phone.register("later").hasPrefix("SIP/2.0 200"))
-                // Within a second, by itself.
+                // This happens within a second, without any other event.
                 while try !holds("full@pbx", in: disk + "/store.db-calls") {
                     try await Task.sleep(for: .milliseconds(50))
                 }
@@ -224,7 +225,8 @@ struct StoreProgramTests {
         #expect(String(decoding: bucket.body, as: UTF8.self).contains("\"callRef\""))
         again.terminate()
         #expect(try await again.ended() == 0)
-        // Where there is room to open the store and no more, what is known is served, and nothing new is acknowledged.
+        // If the disk has just enough room to open the store, known users are served, and no new change is
+        // acknowledged.
         try Data(repeating: 0, count: 40_960).write(to: URL(filePath: disk + "/reserve"))
         try fill(disk)
         try FileManager.default.removeItem(atPath: disk + "/reserve")
@@ -247,7 +249,7 @@ struct StoreProgramTests {
 
     private func expectFull(_ daemon: DaemonProgram) async throws {
         var ready = try daemon.ask("/readyz")
-        // It looks for room when it has started.
+        // The daemon checks the room after it has started.
         while ready.status == 200 {
             try await Task.sleep(for: .milliseconds(20))
             ready = try daemon.ask("/readyz")
@@ -258,7 +260,8 @@ struct StoreProgramTests {
         #expect(figures.contains("\nsippushd_store_failing 1\n"))
     }
 
-    /// Takes all room: what large pieces leave, small ones take, and more files what one file leaves.
+    /// Fills the disk: with large pieces, with small ones for the rest, and with more files until nothing fits any
+    /// more.
     private func fill(_ disk: String) throws {
         var number = 0
         var vain = 0
@@ -282,7 +285,7 @@ struct StoreProgramTests {
         #expect(unsafe statvfs(disk, &room) == 0 && room.f_bavail == 0, "the disk is not full")
     }
 
-    /// Gives the room back: by cutting the files first, since a program that another test is starting at this moment holds
+    /// Frees the room. It truncates the files first, because a program that another test starts at this moment keeps
     /// them open until its `exec`.
     private func empty(_ disk: String) throws {
         for name in try FileManager.default.contentsOfDirectory(atPath: disk) where name.hasPrefix("filler") {

@@ -14,7 +14,7 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// A daemon, a PBX, a phone and a push service that have IPv6 alone.
+    /// A daemon, a PBX, a phone and a push service that have only IPv6.
     @Suite("A call over IPv6", .timeLimit(.minutes(10)))
     struct IPv6DaemonTests {
         private static let loopback = IPAddress(high: 0, low: 1)
@@ -23,9 +23,9 @@ extension RunningDaemonSuites {
             let daemon: RunningDaemon
             let places: Places
             let pbx: Endpoint
-            /// Where it is spoken to, by transport.
+            /// The daemon's address, by transport.
             let targets: [Transport: Endpoint]
-            /// What phones believe.
+            /// The authority that phones trust.
             let authority: TLSContext
 
             func register(_ contact: String, over transport: Transport = .udp, from phone: Endpoint) async {
@@ -45,7 +45,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// A daemon on all transports, whose certificate is for its address.
+        /// Runs a test with a daemon on all transports, whose certificate is for its address.
         private func withScene(
             _ change: @escaping (inout DaemonSettings) throws -> Void = { _ in }, _ body: (Scene) async throws -> Void
         ) async throws {
@@ -84,7 +84,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// What answers a request: its own fields, and where the phone is.
+        /// The answer to a request: it copies the fields of the request, and names the address of the phone.
         private func ok(to request: String, contact: String) -> [UInt8] {
             let copied = request.components(separatedBy: "\r\n").filter { line in
                 ["Via:", "Record-Route:", "From:", "To:", "Call-ID:", "CSeq:"].contains { line.hasPrefix($0) }
@@ -120,7 +120,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Apple is spoken to over HTTP/2, and Google's tokens come over HTTP/1.1 as well.
+        /// The connection to Apple uses HTTP/2. Google's tokens come over HTTP/1.1.
         @Test(arguments: [("apns", "DEF123GHIJ.com.example.phone.voip"), ("fcm", "my-project")])
         func `a push reaches a service at an IPv6 address`(service: String, parameter: String) async throws {
             try await withFolder { folder in

@@ -13,8 +13,8 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// The rules T4.4, T9.1 to T9.4 and T9.9 of docs/Trust.md on the wire.
-    @Suite("Where a daemon sends to", .timeLimit(.minutes(10)))
+    /// The rules T4.4, T9.1 to T9.4 and T9.9 of docs/Trust.md, tested over the network.
+    @Suite("Targets of a daemon", .timeLimit(.minutes(10)))
     struct RoutingDaemonTests {
         private struct Scene {
             let daemon: RunningDaemon
@@ -26,7 +26,7 @@ extension RunningDaemonSuites {
                 await daemon.door.ask(.everything) { engine, _ in engine.figures[counter] }
             }
 
-            /// Waits until the daemon has seen the connection end.
+            /// Waits until the daemon has seen the end of the connection.
             func hangUp(_ name: String) async throws {
                 await places.hangUp(name)
                 while await daemon.door.ask(
@@ -63,14 +63,15 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// A daemon on UDP and TCP, and a PBX that it trusts by address and port, as it shares its address with phones.
+        /// Runs a test with a daemon on UDP and TCP, and a PBX. The daemon trusts the PBX by address and port, because
+        /// phones have the same address.
         private func withScene(
             _ change: @escaping (inout DaemonSettings, Endpoint) -> Void = { _, _ in },
             _ body: (Scene) async throws -> Void
         ) async throws {
             try await withLoop { loop in
                 let places = Places(loop)
-                // Some tests listen there for TCP as well.
+                // Some tests also listen on this port for TCP.
                 let pbx = try await places.udp("pbx", at: places.freePort())
                 let tcp = try await places.freePort()
                 let result: Result<Void, any Error>
@@ -78,7 +79,7 @@ extension RunningDaemonSuites {
                     try await RunningDaemon.with { settings in
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
-                        // A call waits that long for a phone that may register anew.
+                        // A call waits that long for a phone that may register again.
                         settings.call.ringTimeout = .seconds(1)
                         change(&settings, pbx)
                     } _: { daemon in
@@ -94,14 +95,14 @@ extension RunningDaemonSuites {
         }
 
         @Test(arguments: ["the PBX", "an inside address", "the daemon", "the daemon over UDP"])
-        func `nothing arrives where the Contact of a phone with a dead connection points`(target: String) async throws {
+        func `no request goes to the Contact of a phone with a dead connection`(target: String) async throws {
             try await withScene { scene in
                 let never = "bystander"
                 let contact: Endpoint
                 switch target {
                 case "the PBX": contact = try await scene.places.tcp(never, at: scene.pbx)
                 case "an inside address":
-                    // At another address than that of the REGISTER, where nobody listens on that port.
+                    // This address differs from the one of the REGISTER, and nobody listens on its port.
                     contact = try await scene.places.tcp(never, at: Endpoint(IPAddress(v4: 0x7f00_0009), 0))
                 case "the daemon": contact = scene.tcp
                 default: contact = scene.daemon.sip
@@ -151,18 +152,20 @@ extension RunningDaemonSuites {
                 if transport == .tcp { try await scene.hangUp("phone") }
                 await scene.ask("MESSAGE")
                 if transport == .udp {
-                    // One for each, where they came from; none is answered.
+                    // One arrives for each contact, at the address that the REGISTER came from. None is answered.
                     for _ in 1...6 { _ = try await scene.places.message("MESSAGE ", at: "phone") }
                 } else {
                     let end = try await scene.places.message("SIP/2.0 4", at: "pbx")
                     #expect(end.hasPrefix("SIP/2.0 480"))
                 }
-                // The daemon heard the PBX's request and none of its own.
+                // The daemon has received the PBX's request, and none of its own.
                 #expect(await scene.figure(.requestMessage) == 1)
             }
         }
 
-        @Test func `the Path of a phone is refused, that of a trusted edge followed wherever it leads`() async throws {
+        @Test func `the Path of a phone is refused, and that of a trusted edge proxy is followed anywhere`()
+            async throws
+        {
             try await withScene { scene in
                 let inner = try await scene.places.udp("inner", at: Endpoint(IPAddress(v4: 0x7f00_0005), 0))
                 _ = try await scene.places.udp("phone")
@@ -172,7 +175,7 @@ extension RunningDaemonSuites {
                 #expect(refusal.hasPrefix("SIP/2.0 403") && refusal.contains("\r\nWarning: 399 example.net "))
                 #expect(scene.daemon.log.lines.contains { $0.contains("its Path is not of a trusted address") })
 
-                // The PBX's address is trusted: it stands for the edge.
+                // The PBX's address is trusted, so the PBX plays the edge proxy.
                 await scene.register("pbx", 2, contact: "<sip:100@127.0.0.1:9>", path: path, transport: .udp)
                 _ = try await scene.places.message("SIP/2.0 200", at: "pbx")
                 await scene.ask("INVITE")
@@ -190,7 +193,7 @@ extension RunningDaemonSuites {
         }
 
         @Test(arguments: [true, false])
-        func `a large request goes to the upstream by TCP, or as a datagram where there is none`(
+        func `a large request goes to the upstream by TCP, or as a datagram if there is no TCP`(
             hasTCP: Bool
         ) async throws {
             try await withScene { settings, pbx in

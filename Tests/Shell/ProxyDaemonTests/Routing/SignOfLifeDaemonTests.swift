@@ -10,7 +10,8 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// The rule T22.1 of docs/Trust.md on the wire: what an awake phone sends in place of a REGISTER.
+    /// The rule T22.1 of docs/Trust.md, tested over the network: packets that an awake phone sends in place of a
+    /// REGISTER.
     @Suite("Signs of life", .timeLimit(.minutes(10)))
     struct SignOfLifeDaemonTests {
         private struct Scene {
@@ -29,12 +30,12 @@ extension RunningDaemonSuites {
                     SIPText.invite(to: "100", from: "103", at: pbx, callID: "call", branch: "call"), from: "pbx",
                     to: daemon.sip)
                 _ = try await places.message("SIP/2.0 100", at: "pbx", never: ["phone"])
-                // The provider has heard of it before the phone has.
+                // The provider gets the push before the phone gets anything.
                 _ = try await places.message("POST /wake/token ", at: "provider", never: ["phone"])
             }
         }
 
-        /// A daemon, a PBX that it trusts, a provider that never answers, and a phone that has registered.
+        /// Runs a test with a daemon, a PBX that it trusts, a provider that never answers, and a registered phone.
         private func withScene(_ transport: Transport, _ body: (Scene) async throws -> Void) async throws {
             try await withLoop { loop in
                 let places = Places(loop)
@@ -57,7 +58,7 @@ extension RunningDaemonSuites {
                         settings.listen.append(ListenAddress(transport: .tcp, endpoint: tcp))
                         settings.trusted = [.endpoint(pbx)]
                         settings.push = push
-                        // The phone says what it says of itself.
+                        // The daemon does not ask the phone, so only the phone's own packets count.
                         settings.call.asksConnections = false
                     } _: { daemon in
                         let scene = Scene(
@@ -86,16 +87,16 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// The sign lets the INVITE out, once, and the neighbour's same sign before it does not.
+        /// Expects that the phone's sign lets the INVITE out once, and that the same sign of a neighbour does not.
         private func showsLife(_ transport: Transport, _ sign: [UInt8]) async throws {
             try await withScene(transport) { scene in
                 try await scene.call()
                 await scene.send(sign, from: "neighbour")
-                // Its answer comes after whatever its sign may have caused.
+                // The answer to this request comes after all effects of the neighbour's sign.
                 await scene.send(Self.options("neighbour"), from: "neighbour")
                 _ = try await scene.places.text(until: "\r\nCall-ID: oneighbour\r\n", at: "neighbour", never: ["phone"])
                 await scene.send(sign)
-                // The request would let it out as well, so it comes later.
+                // The OPTIONS request would also let the INVITE out, so the test sends it later.
                 let first = try await scene.places.text(until: "\r\nCall-ID: call\r\n", at: "phone")
                 await scene.send(sign)
                 await scene.send(Self.options("phone"))
@@ -104,7 +105,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Of INVITEs; over UDP one may be repeated.
+        /// The branches of the INVITEs. Over UDP an INVITE may be repeated.
         private static func branches(_ text: String) -> Set<Substring> {
             Set(
                 text.split(separator: "INVITE sip:").filter {
@@ -144,7 +145,7 @@ extension RunningDaemonSuites {
         }
 
         @Test(arguments: [Transport.udp, .tcp])
-        func `half a message is none`(transport: Transport) async throws {
+        func `half a message is no sign of life`(transport: Transport) async throws {
             try await withScene(transport) { scene in
                 try await scene.call()
                 await scene.send(Array("OPTIONS sip:example.net SIP/2.0\r\n".utf8))

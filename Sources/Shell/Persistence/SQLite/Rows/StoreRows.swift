@@ -59,7 +59,7 @@ extension Connection {
         switch change {
         case .addUser(let user): try write(user)
         case .removeUser(let name, let realm): try removeUser(name, realm: realm)
-        case .switchProvider(let provider, let isOn): try writeSwitch(provider, isOn: isOn)
+        case .switchProvider(let provider, let state): try writeSwitch(provider, state)
         case .addKey(let key): try write(key)
         case .removeKey(let name): try removeKey(name)
         case .addApp(let app): try write(app)

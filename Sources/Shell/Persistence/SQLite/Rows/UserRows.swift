@@ -19,6 +19,13 @@ extension Connection {
         try values(of: try statement("SELECT * FROM user")) { $0.storedUser }
     }
 
+    /// The users after the given one, by realm and name.
+    func users(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [DigestUser] {
+        let rows = try statement(
+            "SELECT * FROM user WHERE (realm, name) > (?, ?) ORDER BY realm, name", with: realm, name)
+        return try values(of: rows, limit: limit) { $0.storedUser }
+    }
+
     /// The names of the users after the given one, sorted by realm and name. Each has the form `name@realm`.
     func userNames(after name: ByteString, in realm: ByteString, limit: Int) throws(SQLError) -> [String] {
         let rows = try statement(
@@ -26,13 +33,24 @@ extension Connection {
         return try values(of: rows, limit: limit) { "\($0.text(0))@\($0.text(1))" }
     }
 
-    func writeSwitch(_ provider: PushProvider, isOn: Bool) throws(SQLError) {
-        try run("INSERT OR REPLACE INTO provider_switch VALUES (?, ?)", provider.rawValue, isOn)
+    func writeSwitch(_ provider: PushProvider, _ state: ProviderState) throws(SQLError) {
+        try run("INSERT OR REPLACE INTO provider_switch VALUES (?, ?)", provider.rawValue, state.column)
     }
 
-    func disabledProviders() throws(SQLError) -> [PushProvider] {
-        let rows = try statement("SELECT name FROM provider_switch WHERE enabled = 0")
+    func providers(_ state: ProviderState) throws(SQLError) -> [PushProvider] {
+        let rows = try statement("SELECT name FROM provider_switch WHERE enabled = ?", with: state.column)
         return try values(of: rows) { PushProvider(rawValue: $0.text(0)) }
+    }
+}
+
+extension ProviderState {
+    /// The column `enabled`. Versions before 0.2.0 know 0 and 1, and take a paused provider for one that is on.
+    fileprivate var column: Int {
+        switch self {
+        case .off: 0
+        case .on: 1
+        case .paused: 2
+        }
     }
 }
 

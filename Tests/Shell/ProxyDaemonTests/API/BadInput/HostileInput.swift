@@ -7,10 +7,10 @@ import Testing
 @testable import HTTPServices
 @testable import ProxyDaemon
 
-/// What a daemon holds, to compare before and after requests that must change nothing.
+/// The data of a daemon, for a comparison before and after requests that must change nothing.
 struct DaemonContent: Equatable {
     let bindings: Int
-    /// Rows of each table.
+    /// The number of rows of each table.
     let rows: [String: Int64]
 }
 
@@ -19,7 +19,8 @@ extension RunningDaemon {
     static let apiToken = "api-token-1"
     static let registration = "/api/v1.0/orgs/org-1/pushdeviceregistration/devices"
 
-    /// Names an app that may register devices, and lets one source have as many connections as a table has rows.
+    /// Sets up an app that may register devices, and lets one source open as many connections as a table of the tests
+    /// has rows.
     static func forHostileInput(_ settings: inout DaemonSettings) {
         var app = MobileAppSettings()
         app.id = Self.app
@@ -33,16 +34,18 @@ extension RunningDaemon {
     static func hash(of text: String) -> [UInt8] { HashAlgorithm.sha256.digest(of: Array(text.utf8)) }
 
     func content(_ folder: StoreFolder) async throws -> DaemonContent {
-        // What the daemon notes of itself is nobody's request.
+        // The daemon's own notes are not the result of a request.
         DaemonContent(bindings: await bindingCount(), rows: try folder.rowCounts().filter { $0.key != "meta" })
     }
 
-    /// Answers of one connection: more than one says that one request was read as two.
+    /// The statuses of the responses on one connection. More than one means that one request was read as two.
     static func statuses(_ answer: String) -> [Int] {
         answer.components(separatedBy: "HTTP/1.1 ").dropFirst().compactMap { Int($0.prefix(3)) }
     }
 
-    /// Sends every request on a connection of its own, all at once, and gives the answers in their order.
+    /// Sends each request on a connection of its own, all at the same time.
+    ///
+    /// - Returns: the answers, in the order of the requests.
     func answers(_ requests: [[UInt8]]) async throws -> [String] {
         try await withThrowingTaskGroup(of: (Int, String).self) { group in
             for (index, request) in requests.enumerated() {
@@ -54,7 +57,7 @@ extension RunningDaemon {
         }
     }
 
-    /// The bytes of a POST with a body.
+    /// The bytes of a POST request with a body.
     static func post(_ target: String, _ body: [UInt8], _ fields: [String] = []) -> [UInt8] {
         let head =
             (["POST \(target) HTTP/1.1", "Host: a", "Connection: close", "Content-Length: \(body.count)"] + fields)
@@ -62,13 +65,13 @@ extension RunningDaemon {
         return Array((head + "\r\n\r\n").utf8) + body
     }
 
-    /// What no answer may hold: it would come from a file, or from what was sent.
+    /// Whether the answer contains text that no answer may contain, because it comes from a file or from the request.
     static func leaks(_ answer: String) -> Bool {
         ["root:", "/etc/", "/tmp/", "SQLite format", "PRIVATE KEY", "Fatal error", ".swift", "api-token-1"]
             .contains { answer.contains($0) }
     }
 
-    /// It lives, and serves.
+    /// Expects that the daemon runs and is ready.
     func expectAlive() async throws {
         for target in ["/healthz", "/readyz"] {
             let status = try await get(target)

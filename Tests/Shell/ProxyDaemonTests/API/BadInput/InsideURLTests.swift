@@ -7,17 +7,18 @@ import ProxyDaemon
 import Testing
 
 extension RunningDaemonSuites {
-    /// Threat T12 from outside: callback URLs that lead inside, to a server that listens there.
+    /// Threat T12, tested from outside: callback URLs that lead to internal addresses, with a server that listens
+    /// there.
     @Suite("Callback URLs that lead inside", .timeLimit(.minutes(10)))
     struct InsideURLTests {
-        /// `{port}` is where a server on 127.0.0.1 would answer, `{own}` the API's own port.
+        /// `{port}` stands for the port of a server on 127.0.0.1, `{own}` for the port of the API.
         private static let urls = [
-            // Plainly, and in other spellings of numbers.
+            // Plain addresses, and other notations of their numbers.
             "http://127.0.0.1:{port}/", "https://127.0.0.1:{port}/", "http://127.1:{port}/", "http://127.0.1:{port}/",
             "http://2130706433:{port}/", "http://0x7f000001:{port}/", "http://0x7f.0.0.1:{port}/",
             "http://0177.0.0.1:{port}/", "http://017700000001:{port}/", "http://127.0.0.1.:{port}/",
             "http://127.0.0.01:{port}/", "http://0:{port}/", "http://0.0.0.0:{port}/", "http://127.127.127.127:{port}/",
-            // IPv6, with an IPv4 address inside.
+            // IPv6 addresses that contain an IPv4 address.
             "http://[::1]:{port}/", "http://[::]:{port}/", "http://[::ffff:127.0.0.1]:{port}/",
             "http://[::ffff:7f00:1]:{port}/", "http://[::127.0.0.1]:{port}/", "http://[64:ff9b::7f00:1]:{port}/",
             "http://[2002:7f00:1::]:{port}/", "http://[0:0:0:0:0:ffff:7f00:0001]:{port}/",
@@ -25,19 +26,19 @@ extension RunningDaemonSuites {
             // Names.
             "http://localhost:{port}/", "http://LOCALHOST:{port}/", "http://localhost.:{port}/",
             "http://ip6-localhost:{port}/",
-            // Who is asked, and who seems to be.
+            // URLs whose apparent host differs from the real one.
             "http://example.com@127.0.0.1:{port}/", "http://u:p@127.0.0.1:{port}/",
             "http://127.0.0.1:{port}@example.com/", "http://example.com#@127.0.0.1:{port}/",
             "http://127.0.0.1:{port}\\@example.com/", "http:\\\\127.0.0.1:{port}\\", "http:/127.0.0.1:{port}/",
             "http:127.0.0.1:{port}", "//127.0.0.1:{port}/", "127.0.0.1:{port}",
-            // Upper case, encoded, other scripts.
+            // Upper case, percent-encoding, other scripts.
             "HTTP://127.0.0.1:{port}/", "http://%31%32%37.0.0.1:{port}/", "http://127%2e0%2e0%2e1:{port}/",
             "http://①②⑦.0.0.1:{port}/", "http://127。0。0。1:{port}/",
             // Other schemes.
             "file:///etc/passwd", "FILE:///etc/passwd", "file://localhost/etc/passwd", "gopher://127.0.0.1:{port}/_GET",
             "ftp://127.0.0.1:{port}/", "dict://127.0.0.1:{port}/", "ldap://127.0.0.1:{port}/", "unix:///run/x.sock",
             "javascript:alert(1)", "data:text/plain,x",
-            // Addresses of clouds and of ourselves.
+            // Addresses of cloud services and of the daemon itself.
             "http://169.254.169.254/latest/meta-data", "http://[fd00:ec2::254]/latest/meta-data",
             "http://metadata.google.internal/", "http://127.0.0.1:{own}/v1/dead-tokens", "http://0.0.0.0:{own}/healthz",
             // Ports and lengths.
@@ -45,7 +46,7 @@ extension RunningDaemonSuites {
             "http://127.0.0.1:{port}/\u{9}x",
         ]
 
-        /// What a header field cannot hold ends the whole request.
+        /// Values that a header field cannot contain. The whole request is refused.
         private static let broken = [
             "http://a/\nX-Injected: y", "http://a/\rX-Injected: y", "http://a/\r", "http://a/\0",
         ]
@@ -62,11 +63,11 @@ extension RunningDaemonSuites {
 
         @Test func `there are enough of them`() { #expect(Self.urls.count >= 30) }
 
-        @Test func `nobody inside hears of any`() async throws {
+        @Test func `internal servers get none of the webhooks`() async throws {
             try await withLoop { loop in
                 let inside = FakeProvider(loop) { _, _ in .answer(202) }
                 let port = try await inside.listen().split(separator: ":").last ?? ""
-                // Where webhooks may go, in the same run: else nothing would prove that they are sent at all.
+                // A receiver that is allowed, in the same run: it proves that webhooks are sent at all.
                 let allowed = FakeProvider(loop) { _, _ in .answer(202) }
                 let good = try await allowed.listen(at: IPAddress(v4: 0x7f00_0002))
                 try await RunningDaemon.with({ settings in
@@ -90,7 +91,7 @@ extension RunningDaemonSuites {
                     let request = try await allowed.requests.next()
                     #expect(request.path == "/hook")
                     try await daemon.expectAlive()
-                    // The providers are off, so each has failed, and nobody has a device now.
+                    // The providers are switched off. So each registration has failed, and no user has a device.
                     let count = await daemon.bindingCount()
                     #expect(count == 0)
                 }

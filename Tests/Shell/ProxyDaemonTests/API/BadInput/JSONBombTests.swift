@@ -2,7 +2,7 @@ import StoreTesting
 import Testing
 
 extension RunningDaemonSuites {
-    /// Threat T15: bodies that are made to break readers, for every route that takes any.
+    /// Threat T15: bodies that are made to break JSON readers, sent to each route that accepts a body.
     @Suite("JSON bombs", .timeLimit(.minutes(10)))
     struct JSONBombTests {
         private struct Bomb: Sendable {
@@ -30,7 +30,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Below the size that ends a request before its route is asked.
+        /// Less than the size at which a request is refused before its route is called.
         private static let size = 200_000
 
         private static let bombs = [
@@ -91,7 +91,7 @@ extension RunningDaemonSuites {
             Bomb("prototype", "{\"__proto__\":{\"username\":\"u\"},\"constructor\":{}}"),
         ]
 
-        /// Answers 400 to whatever is none of its objects.
+        /// Routes that answer 400 to any body that is not the expected object.
         private static let strict = [
             "/v1/push-tokens", "/v1/account-removals",
             RunningDaemon.registration, RunningDaemon.registration + "/batch", RunningDaemon.registration + "/status",
@@ -123,8 +123,8 @@ extension RunningDaemonSuites {
             try await daemon.stop()
         }
 
-        /// New routes come in by themselves.
-        @Test func `no route that is there answers with an error of ours`() async throws {
+        /// New routes are included automatically.
+        @Test func `no route answers with a server error`() async throws {
             let folder = try StoreFolder()
             let daemon = try await RunningDaemon.start(folder, RunningDaemon.forHostileInput)
             let fields = ["Content-Type: application/json", "Authorization: Bearer \(RunningDaemon.adminKey)"]

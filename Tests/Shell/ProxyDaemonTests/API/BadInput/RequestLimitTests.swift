@@ -5,16 +5,16 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Each limit minus one, at it, and plus one, as a client outside meets it. Fields of token reports and batches have
-    /// theirs in the suites of their services.
+    /// Each limit: one below it, exactly at it and one above it, as an outside client sees it. The suites of the
+    /// services test the fields of token reports and batches.
     @Suite("Limits of requests", .timeLimit(.minutes(10)))
     struct RequestLimitTests {
         private struct Row: Sendable {
             let name: String
             let limit: Int
-            /// A request that is as large as the number says.
+            /// Returns a request of that size.
             let request: @Sendable (Int) -> [UInt8]
-            /// What is answered up to the limit, and beyond it.
+            /// The status up to the limit, and the status above it.
             let statuses: (Int, Int)
         }
 
@@ -22,7 +22,7 @@ extension RunningDaemonSuites {
             String(repeating: letter, count: max(count, 0))
         }
 
-        /// A clean-up of nobody, made as long as wanted by `filler`.
+        /// A cleanup request for a user that does not exist. `more` makes it as long as needed.
         private static func cleanup(_ more: String, user: String = "nobody") -> String {
             "{\"MobileAppId\":\"\(RunningDaemon.app)\",\"UserId\":\"\(user)\",\"ApiToken\":\"\(RunningDaemon.apiToken)\"\(more)}"
         }
@@ -48,7 +48,7 @@ extension RunningDaemonSuites {
                     + "Authorization: Bearer \(RunningDaemon.adminKey)\r\n\r\n").utf8)
         }
 
-        /// A body of exactly so many bytes.
+        /// Pads a body to exactly that many bytes.
         private static func padded(_ body: String, to count: Int) -> String {
             body + text(count - body.utf8.count, " ")
         }
@@ -75,7 +75,7 @@ extension RunningDaemonSuites {
                 request: { post("/cleanup", padded(cleanup(""), to: $0)) }, statuses: (202, 413)),
             Row(
                 name: "bytes of a chunked body with its frame", limit: 1 << 20,
-                // Five digits and a line end, another behind the chunk, and the last chunk.
+                // Five digits and a line end, another line end after the chunk, and the last chunk.
                 request: { chunked("/cleanup", [padded(cleanup(""), to: $0 - 5 - 2 - 2 - 1 - 2 - 2)]) },
                 statuses: (202, 413)),
             Row(
@@ -85,7 +85,7 @@ extension RunningDaemonSuites {
                 }, statuses: (202, 400)),
             Row(
                 name: "values of JSON", limit: 50_000,
-                // The object, its three members and the array are values too.
+                // The object, its three members and the array count as values too.
                 request: { count in
                     post("/cleanup", cleanup(",\"x\":[" + text(count - 6, "0,") + "0]"))
                 }, statuses: (202, 400)),
@@ -159,7 +159,7 @@ extension RunningDaemonSuites {
                 $0.api.http.connectionsPerSource = 3
                 $0.api.http.headTimeout = .seconds(1)
             }) { daemon in
-                // None of them is complete, so all stay open until the time for a head is over.
+                // No request is complete, so all connections stay open until the time for a head is over.
                 async let open = withThrowingTaskGroup(of: String.self) { group in
                     for _ in 0..<6 { group.addTask { try await daemon.answer("GET / HTTP/1.1\r\n") } }
                     return try await group.reduce(into: [String]()) { $0.append($1) }

@@ -3,10 +3,11 @@ import StoreTesting
 import Testing
 
 extension RunningDaemonSuites {
-    /// Threat T14: requests inside requests, against a whole daemon; the reader's own table has more of them.
+    /// Threat T14: requests hidden in other requests, sent to a complete daemon. The tests of the request reader have
+    /// more cases.
     @Suite("Smuggled requests", .timeLimit(.minutes(10)))
     struct SmugglingTests {
-        /// A request that changes something, where it is read as one.
+        /// A request that changes something if it is read as a request.
         private static func inner(_ key: String) -> String {
             "GET /v1/push-tokens/smuggled/S:1?token_msgs=T2sx&appid_msgs=a HTTP/1.1\r\nHost: a\r\n"
                 + "Authorization: Bearer \(key)\r\n\r\n"
@@ -14,15 +15,15 @@ extension RunningDaemonSuites {
 
         private struct Shape {
             let name: String
-            /// Head fields after Host, each with its line end; then the body.
+            /// The header fields after Host, each with its line end, and the body.
             var fields = ""
             var body = ""
             var first = "POST /v1/push-tokens HTTP/1.1\r\nHost: a\r\n"
-            /// All that may be answered, once.
+            /// The statuses that are allowed. Exactly one response must come.
             var statuses = [400]
         }
 
-        /// `{}` stands for the inner request, `{n}` for its length, `{x}` for that in hexadecimal.
+        /// `{}` stands for the inner request, `{n}` for its length, and `{x}` for its length in hexadecimal digits.
         private static let shapes = [
             Shape(
                 name: "CL.TE", fields: "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", body: "0\r\n\r\n{}"),
@@ -109,7 +110,7 @@ extension RunningDaemonSuites {
                 let body = shape.body.replacing("{}", with: inner)
                     .replacing("{x}", with: String(inner.utf8.count, radix: 16))
                 let fields = shape.fields.replacing("{n}", with: "\(inner.utf8.count)")
-                // Whatever the shape leaves open, the inner request follows.
+                // If the shape has no body, the inner request follows the head.
                 return Array((shape.first + fields + "\r\n" + body + (body.isEmpty ? inner : "")).utf8)
             }
             for (shape, answer) in zip(Self.shapes, try await daemon.answers(requests)) {
@@ -122,7 +123,7 @@ extension RunningDaemonSuites {
             let after = try await daemon.content(folder)
             #expect(after == before)
             try await daemon.expectAlive()
-            // The inner request itself is a good one.
+            // The inner request is valid if it is sent alone.
             let status = RunningDaemon.statuses(
                 try await daemon.answer(inner.replacing("Host: a", with: "Host: a\r\nConnection: close")))
             #expect(status == [200])

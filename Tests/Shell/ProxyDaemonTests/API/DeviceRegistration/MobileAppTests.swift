@@ -77,7 +77,7 @@ struct MobileAppTests {
         ("a", id, "o", "{{user}}{{user}}", nil), ("a", id, "o", nil, "google"), ("a", id, "o\n", nil, nil),
         ("a", id, String(repeating: "o", count: 257), nil, nil),
     ])
-    func `what is no app is refused`(name: String, id: String, org: String, user: String?, provider: String?) throws {
+    func `invalid apps are refused`(name: String, id: String, org: String, user: String?, provider: String?) throws {
         let folder = try StoreFolder()
         var request = AppRequest(name: name, id: id, org: org, token: try AppToken.make())
         request.user = user
@@ -85,7 +85,7 @@ struct MobileAppTests {
         #expect(throws: StartError.self) { try OfflineStore(path: folder.path).add(request) }
     }
 
-    // MARK: With one
+    // MARK: With a daemon
 
     private func body(_ token: AppToken) -> String {
         #"{"MobileAppId":"\#(Self.id)","UserId":"alice","ApiToken":"\#(token.text)","FcmDeviceToken":"fcm-token-1"}"#
@@ -101,7 +101,8 @@ struct MobileAppTests {
         let id = try #require(answer.firstMatch(of: /"RegistrationRequestId":"([^"]+)"/)).output.1
         let status =
             #"{"RegistrationRequestIds":["\#(id)"],"MobileAppId":"\#(Self.id)","ApiToken":"\#(token.text)"}"#
-        // A stranger's registration stays pending for ever; the other's fails, since there is no Google here.
+        // The stranger's registration stays pending forever. The other one fails, because Google does not exist in this
+        // test.
         for _ in 0..<200 {
             let outcome = try await daemon.answer(
                 "POST /api/v1.0/orgs/org-1/pushdeviceregistration/devices/status HTTP/1.1\r\nHost: a\r\n"
@@ -112,8 +113,7 @@ struct MobileAppTests {
         return false
     }
 
-    @Test func `an app that is added counts at once, and one that is removed no more, over restarts too`() async throws
-    {
+    @Test func `an added app is valid at once, and a removed one is not, also after restarts`() async throws {
         let folder = try StoreFolder()
         let (request, token) = try request()
         let text = String(decoding: try JSONEncoder().encode(request), as: UTF8.self)

@@ -13,7 +13,8 @@ import Testing
 @testable import ProxyDaemon
 
 extension RunningDaemonSuites {
-    /// Device registration in a whole daemon: with the SIP side's directory, and with what stands in for the providers.
+    /// Device registration in a complete daemon, with the directory of the SIP side and with a stand-in for the
+    /// providers.
     @Suite("Device registration beside SIP", .timeLimit(.minutes(10)))
     struct OneDirectoryTests {
         private static let apple = String(repeating: "0a", count: 32)
@@ -42,7 +43,9 @@ extension RunningDaemonSuites {
             return try? JSONValue(Array(answer[start...].utf8))
         }
 
-        /// `Success`, or why not; the suite's time limit is the bound.
+        /// Registers a token, and waits for the end. The suite's time limit ends the waiting.
+        ///
+        /// - Returns: `Success`, or the reason of the failure.
         private func register(_ daemon: RunningDaemon, _ token: String) async throws -> String? {
             let id = try #require(
                 try await post(daemon, "", #""UserId":"100",\#(token)"#)?["RegistrationRequestId"]?.string)
@@ -56,7 +59,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// Cleans up, and waits until it is done.
+        /// Cleans up, and waits until the device is removed.
         private func cleanUp(_ daemon: RunningDaemon, _ token: String) async throws {
             _ = try await post(daemon, "/cleanup", #""UserId":"100","DeviceToken":"\#(token)""#)
             while await !daemon.devices("100").isEmpty {
@@ -65,7 +68,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        /// A REGISTER with push parameters, and its 200.
+        /// Sends a REGISTER with push parameters, and waits for its 200.
         private func register(_ daemon: RunningDaemon, bySIPWith parameters: String) async throws {
             try await withLoop { loop in
                 let outside = Outside(loop)
@@ -80,7 +83,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        // MARK: One device, however it became known
+        // MARK: One device, registered by SIP or HTTP
 
         @Test func `a device that has registered by SIP is no other one, and the app may clean it up`() async throws {
             try await with { daemon async throws in
@@ -134,7 +137,7 @@ extension RunningDaemonSuites {
 
         // MARK: Failures that the providers and the directory cause
 
-        @Test func `each provider's word on a token is the outcome`() async throws {
+        @Test func `each provider's answer about a token is the outcome`() async throws {
             let plans = [
                 Self.deadApple: #"{"status":410,"reason":"Unregistered"}"#,
                 "dead": #"{"status":404,"reason":"UNREGISTERED"}"#, "bad": #"{"status":400}"#,
@@ -152,7 +155,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a provider that is switched off takes no token`() async throws {
+        @Test func `a provider that is switched off accepts no token`() async throws {
             try await with {
                 $0.push.apns.enabled = false
             } _: { daemon async throws in
@@ -171,7 +174,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a user has so many devices and no more`() async throws {
+        @Test func `a user has a limited number of devices`() async throws {
             try await with {
                 $0.registrar.maxContacts = 2
             } _: { daemon async throws in

@@ -13,7 +13,8 @@ import Testing
 @testable import HTTPServices
 
 extension RunningDaemonSuites {
-    /// Threat T8 for the tokens that stand in bodies: wrong ones are answered like right ones, and counted all the same.
+    /// Threat T8 for the tokens in request bodies: the answer to a wrong token is the same as to a right one, but wrong
+    /// ones are counted.
     @Suite("Wrong API tokens", .timeLimit(.minutes(10)))
     struct WrongAPITokenTests {
         private static let paths = ["", "/batch", "/status", "/status/", "/cleanup", "/cleanup/batch"]
@@ -31,7 +32,7 @@ extension RunningDaemonSuites {
                 ["x-ms-track-registration: true"])
         }
 
-        /// What each path takes.
+        /// The body that the path expects.
         private static func body(_ path: String, _ item: String) -> String {
             path.hasSuffix("/batch") ? "[\(item)]" : item
         }
@@ -40,7 +41,7 @@ extension RunningDaemonSuites {
             RunningDaemon.statuses(try await daemon.answer(request))
         }
 
-        @Test func `after ten of them a source has to wait, on every path and whatever it shows`() async throws {
+        @Test func `after ten of them a source has to wait, on every path and with any token`() async throws {
             let folder = try StoreFolder()
             let daemon = try await RunningDaemon.start(folder, RunningDaemon.forHostileInput)
             for number in 0..<9 {
@@ -48,9 +49,9 @@ extension RunningDaemonSuites {
                 let answer = try await daemon.answer(Self.request(path, Self.body(path, Self.item("guess \(number)"))))
                 #expect(RunningDaemon.statuses(answer) == [path.hasPrefix("/status") ? 200 : 202], "\(path)")
             }
-            // One less than the limit: the right one is heard, and takes nothing away.
+            // One attempt is left: a right token is accepted, and does not count.
             #expect(try await statuses(daemon, Self.request("/status", Self.item())) == [200])
-            // The last one is answered like all of them.
+            // The last attempt is answered like all others.
             #expect(try await statuses(daemon, Self.request("", Self.item("guess 10"))) == [202])
             let before = try await daemon.content(folder)
             let requests = Self.paths.flatMap { path in
@@ -69,7 +70,7 @@ extension RunningDaemonSuites {
             let other = try await RunningDaemon.answer(
                 Self.request("", Self.item()), of: IPAddress(v4: 0x7f00_0002), from: daemon.api)
             #expect(RunningDaemon.statuses(other) == [202])
-            // Other services are as they were, and keys cannot be guessed.
+            // Other services are not affected, and keys cannot be guessed.
             try await daemon.expectAlive()
             try await daemon.expect(200, get: "/v1/dead-tokens", key: RunningDaemon.readerKey)
             #expect(!daemon.log.lines.contains { $0.contains("guess") || $0.contains(RunningDaemon.apiToken) })
@@ -86,7 +87,7 @@ extension RunningDaemonSuites {
         }
 
         @Test(arguments: [(9, [202, 202, 429]), (10, [202, 429]), (11, [429]), (99, [429])])
-        func `different ones in a batch are as many guesses, and beyond the limit nothing of it is done`(
+        func `different ones in a batch are as many guesses, and beyond the limit the batch is refused`(
             count: Int, expected: [Int]
         ) async throws {
             let folder = try StoreFolder()
@@ -146,12 +147,13 @@ extension RunningDaemonSuites {
 }
 
 extension RunningDaemon {
-    /// All that a server says to a client that has that address, an IPv4 one of this machine.
+    /// Returns the whole answer of a server to a client with this address, which must be an IPv4 address of this
+    /// machine.
     fileprivate static func answer(
         _ request: [UInt8], of client: IPAddress, from endpoint: Endpoint
     ) async throws -> String {
         let received = Mailbox<String>()
-        // It blocks.
+        // The call blocks.
         Thread.detachNewThread { received.put(blockingAnswer(request, of: client, from: endpoint)) }
         return try await received.next()
     }

@@ -10,15 +10,15 @@ import Testing
 
 @testable import ProxyDaemon
 
-/// A daemon that serves notifications, with the stand-in for all providers.
+/// A daemon that serves notifications, with a stand-in for all providers.
 struct NotificationDaemon {
     let daemon: RunningDaemon
     let providers: Providers
 
-    /// 32 bytes, and what Apple calls them.
+    /// A token of 32 bytes, and its form in Apple's requests.
     static let voip = ("AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", String(repeating: "01", count: 32))
     static let remote = ("AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=", String(repeating: "02", count: 32))
-    /// `google-token`.
+    /// `google-token` in base64.
     static let google = ("Z29vZ2xlLXRva2Vu", "google-token")
 
     static func with(
@@ -68,7 +68,7 @@ struct NotificationDaemon {
         try #require(status == 200)
     }
 
-    /// An iPhone with both tokens.
+    /// Reports an iPhone with both tokens.
     func reportPhone() async throws {
         try await report(
             #""selector":"S:1","token_calls":"\#(Self.voip.0)","appid_calls":"com.example.phone.voip","#
@@ -100,7 +100,9 @@ struct NotificationDaemon {
         return (Int(answer.dropFirst(9).prefix(3)) ?? 0, try? JSONValue(Array(answer[start...].utf8)))
     }
 
-    /// The code that the mediator answers with.
+    /// Sends a request to the mediator.
+    ///
+    /// - Returns: the code in its answer.
     func mediate(_ body: String, isForm: Bool = false) async throws -> Int64? {
         let answer = try await send(
             body, to: isForm ? "/pnm2" : "/pnm2/send",
@@ -111,7 +113,7 @@ struct NotificationDaemon {
         return answer.body?["code"]?.integer
     }
 
-    /// Waits for so many; bounded by the test's time limit.
+    /// Waits for that many pushes. The test's time limit ends the waiting.
     func pushes(_ count: Int) async throws -> [PushRecord] {
         while true {
             let records = await providers.records

@@ -60,7 +60,7 @@ extension RunningDaemonSuites {
                 let apple = try #require(pushes.first { $0.service == "apns" })
                 #expect(apple.token == NotificationDaemon.remote.1 && apple.isAccepted)
                 #expect(apple.headers["apns-push-type"] == "alert" && apple.headers["apns-id"] == code)
-                // The device's code is another in each run.
+                // The device's code differs in each run.
                 #expect(
                     apple.body.replacing(/,"device":"[A-Za-z0-9_-]{32}"/, with: "")
                         == #"{"aps":{"alert":{"title":"Ti","body":"Te"},"sound":"default","badge":1},"id":"\#(code)","#
@@ -73,7 +73,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `what became of it is told by its code, device by device`() async throws {
+        @Test func `its result is found by its code, device by device`() async throws {
             try await NotificationDaemon.with(.direct) { bench in
                 try await bench.reportPhone()
                 try await bench.report(
@@ -83,7 +83,7 @@ extension RunningDaemonSuites {
                     #""selector":"S:3","token_msgs":"\#(NotificationDaemon.google.0)","appid_msgs":"my-project""#)
                 let sent = try await bench.send(#"{"users":["100"],"message":"x"}"#)
                 let code = try #require(sent.body?["code"]?.string)
-                // Two of them arrive; the third has no token for it.
+                // Two pushes arrive. The third device has no token for the message.
                 var metrics: JSONValue?
                 while metrics?["accepted"]?.integer != 2 {
                     let answer = try await bench.get("/api/v1/notifications/\(code)/metrics/")
@@ -96,7 +96,7 @@ extension RunningDaemonSuites {
                 #expect(metrics?["received_by"]?.integer == 0)
                 let devices = try #require(metrics?["devices"]?.array)
                 let device = try #require(devices.first?["device"]?.string)
-                // The app says so.
+                // The app marks it.
                 let path = "/api/v1/pushes/\(code)/"
                 for mark in ["received", "follow"] {
                     let answer = try await bench.send(
@@ -107,7 +107,7 @@ extension RunningDaemonSuites {
                 #expect(marked?["received_by"]?.integer == 1)
                 #expect(marked?["followed_by"]?.integer == 1)
 
-                // By the same name one device alone is addressed.
+                // The same name can also address one device alone.
                 let one = try await bench.send(
                     #"{"devices":["/api/v1/devices/\#(device)/","https://10darts.com/api/v1/devices/nobodys/"],"message":"y"}"#
                 )
@@ -116,7 +116,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `nothing is told of what is no notification`() async throws {
+        @Test func `pushes that are no notifications are not found`() async throws {
             try await NotificationDaemon.with(.direct) { bench in
                 for code in ["x", "12345678-9abc-4ef0-bedc-ba9876543210"] {
                     #expect(try await bench.get("/api/v1/notifications/\(code)/metrics/").status == 404)
@@ -136,7 +136,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `silence comes in the background`() async throws {
+        @Test func `a silent push is a background push`() async throws {
             try await NotificationDaemon.with(.direct) { bench in
                 try await bench.reportPhone()
                 let answer = try await bench.send(#"{"users":["100"],"is_silent":1}"#)
@@ -206,7 +206,7 @@ extension RunningDaemonSuites {
             more(#""\#(name)":"\#(String(repeating: "x", count: length))""#)
         }
 
-        /// A good order with more in it.
+        /// A valid request with additional members.
         private static func more(_ members: String) -> String { #"{"users":["100"],"message":"x",\#(members)}"# }
 
         private static let bodies: [(String, Int)] = [
@@ -244,7 +244,7 @@ extension RunningDaemonSuites {
             (long("junk", (16 << 10) - 41), 202), (long("junk", (16 << 10) - 40), 413),
         ]
 
-        @Test func `bad bodies are refused, the others taken`() async throws {
+        @Test func `bad bodies are refused, and the others are accepted`() async throws {
             try await NotificationDaemon.with(.direct, { $0.api.notifications.perDevice = 0 }) { bench in
                 try await bench.reportPhone()
                 for (body, status) in Self.bodies {
@@ -254,7 +254,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `what does not fit into one phone's push goes to nobody`() async throws {
+        @Test func `a notification that does not fit into one phone's push goes to no phone`() async throws {
             try await NotificationDaemon.with(.direct) { bench in
                 try await bench.reportPhone()
                 let custom = #"{"a":"\#(String(repeating: "x", count: 4000))"}"#
@@ -299,7 +299,7 @@ extension RunningDaemonSuites {
                         + #""Message":"hi","Badge":3,"Sound":"default","UserName":"103","UserDisplayName":"Anna","#
                         + #""ContentType":"text/plain","Id":"i1","ThreadId":"t1"}"#)
                 #expect(push.isAccepted)
-                // Without an account, and once more now that the device is remembered.
+                // Without an account, and again now that the device is remembered.
                 for _ in 1...2 {
                     #expect(try await bench.mediate(message("NotifyGenericTextMessage", selector: nil)) == 200)
                 }
@@ -310,7 +310,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `what is wrong has the sheet's codes`() async throws {
+        @Test func `errors have the codes of the specification`() async throws {
             try await NotificationDaemon.with(.acrobits) { bench in
                 try await report(bench)
                 let cases: [(String, Int64)] = [
@@ -336,7 +336,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `HTTP's own status says what is no request of that kind`() async throws {
+        @Test func `requests of another kind get an HTTP error status`() async throws {
             try await NotificationDaemon.with(.acrobits) { bench in
                 let json = "application/json"
                 let form = "application/x-www-form-urlencoded"
@@ -356,7 +356,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `two accounts in one app are told apart by their selectors`() async throws {
+        @Test func `two accounts in one app are distinguished by their selectors`() async throws {
             try await NotificationDaemon.with(.acrobits) { bench in
                 try await report(bench)
                 try await bench.report(#""selector":"S:2","token_msgs":"TXNn/+8=","appid_msgs":"app""#, user: "200")
@@ -367,7 +367,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `a device that we push to ourselves is found by what its token stands for`() async throws {
+        @Test func `a device with direct pushes is found by the decoded token`() async throws {
             try await NotificationDaemon.with(.direct) { bench in
                 try await bench.reportPhone()
                 let message = self.message(

@@ -18,7 +18,7 @@ import Timekeeping
 @testable import HTTPServices
 @testable import ProxyDaemon
 
-/// A daemon with the 10darts payload, a phone, a caller and a gateway that takes its pushes.
+/// A daemon with the 10darts payload, a phone, a caller and a gateway that accepts the pushes.
 private struct Story {
     let daemon: RunningDaemon
     let outside: Outside
@@ -26,7 +26,7 @@ private struct Story {
     static let key = "spd_" + String(repeating: "L", count: 43)
     static let token = "device-token-of-the-phone"
 
-    /// Each gets a store of its own if none is given; `changed` may change the settings.
+    /// Runs a test with a daemon, by default with a store of its own. `changed` may change the settings.
     static func with(
         _ folder: StoreFolder? = nil, _ changed: @escaping (inout DaemonSettings) -> Void = { _ in },
         _ body: (Story) async throws -> Void
@@ -72,7 +72,9 @@ private struct Story {
         _ = try await outside.message("SIP/2.0 200", of: "r\(user)")
     }
 
-    /// The data of the push for a call that nobody answers, when the call is over.
+    /// Makes a call that nobody answers, and waits until it is over.
+    ///
+    /// - Returns: the data of its push.
     func missedCall(_ number: Int, user: String = "100") async throws -> JSONValue {
         let count = await outside.pushes.count
         let local = await outside.local
@@ -84,14 +86,16 @@ private struct Story {
         return data
     }
 
-    /// The data of that push; bounded by the time limit.
+    /// Returns the data of the push with this index. The time limit ends the waiting.
     func push(_ index: Int) async throws -> JSONValue {
         while await outside.pushes.count <= index { await Task.yield() }
         let body = await outside.pushes[index].body
         return try #require(try JSONValue(Array(body.utf8))["data"])
     }
 
-    /// A request with the fields of the platform's SDK; the answer as it came.
+    /// Sends a request with the header fields of the platform's SDK.
+    ///
+    /// - Returns: the raw answer.
     func ask(
         _ line: String, _ body: String? = nil, authorization: String? = "Token \(key)", more: String = ""
     ) async throws -> String {
@@ -171,7 +175,7 @@ extension RunningDaemonSuites {
                         try await story.status(
                             "PATCH \(path)/", push.body, authorization: "Token \(RunningDaemon.readerKey)") == 403)
                 }
-                // However often it was said, it happened once.
+                // It counts once, even though it was reported several times.
                 let statistics = try await story.json("/v1/push-statistics?by=push")
                 let row = try #require(statistics["statistics"]?.array?.first)
                 #expect(
@@ -201,7 +205,7 @@ extension RunningDaemonSuites {
                 #expect(day.contains("Content-Type: text/csv"))
                 #expect(
                     day.hasSuffix("app,devices,sent,accepted,failed,received,followed,read\r\nfcm,1,1,1,0,1,0,0\r\n"))
-                // Neither the token nor the caller.
+                // The answer contains neither the token nor the caller.
                 let text = try await story.ask("GET /v1/pushes/\(push.id)", authorization: "Bearer \(Story.key)")
                 #expect(!text.contains(Story.token) && !text.contains("103"))
             }
@@ -235,7 +239,7 @@ extension RunningDaemonSuites {
                 #expect(try await story.status("PATCH /api/v1/pushes/\(pushes[1].id)/read/", pushes[1].body) == 200)
                 let push = try await story.missedCall(5)
                 #expect(push.badge == 3)
-                // The push of another user's device, and no push at all.
+                // The push of another user's device, and pushes that do not exist.
                 for id in [try await story.push(3).id, UUID().uuidString, "x"] {
                     #expect(try await story.status("PATCH /api/v1/pushes/\(id)/read/", push.body) == 404)
                 }
@@ -253,19 +257,19 @@ extension RunningDaemonSuites {
                 let rows = try await story.json("/v1/push-statistics?by=push")["statistics"]?.array ?? []
                 let first = rows.first { $0["push"]?.string == pushes[1].id }
                 #expect(first?["read"]?.integer == 1)
-                // The last is perhaps not written yet.
+                // The last row may not be written yet.
                 #expect(rows.count == 8 || rows.count == 9)
             }
         }
 
-        /// T7: 404 = 403 for foreign ids.
+        /// T7: for ids of others, the answer is 404, as for ids that do not exist, and never 403.
         @Test func `others' pushes and no pushes are answered alike`() async throws {
             try await Story.with { story in
                 try await story.register(1)
                 try await story.register(1, user: "101", token: "another-device-token")
                 let own = try await story.missedCall(1)
                 let other = try await story.missedCall(2, user: "101")
-                // Its row is written when the mark is.
+                // The row of the push is written together with this mark.
                 #expect(try await story.status("PUT /api/v1/pushes/\(other.id)/received/", other.body) == 200)
                 let unknown = UUID().uuidString.lowercased()
                 var answers: Set<String> = []
@@ -281,13 +285,15 @@ extension RunningDaemonSuites {
                     }
                 }
                 #expect(answers.count == 1)
-                // Nothing of it was kept.
+                // None of these marks was kept.
                 let device = try await story.json("/v1/pushes/\(other.id)")["devices"]?.array?.first
                 #expect(device?["read"]?.bool == false && device?["followed"]?.bool == false)
             }
         }
 
-        @Test func `missed calls that an operator has forgotten count no more, once the store has it`() async throws {
+        @Test func `missed calls that an operator has deleted do not count any more, once the store has the change`()
+            async throws
+        {
             let folder = try StoreFolder()
             try await Story.with(folder, { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }) { story in
                 try await story.register(1)
@@ -308,14 +314,14 @@ extension RunningDaemonSuites {
                 #expect(try other.integer("SELECT count(*) FROM bucket_entry") == 0)
                 #expect(try await story.missedCall(3).badge == 1)
             }
-            // After a restart as well: what was forgotten was read.
+            // The same after a restart: the forgotten calls count as read.
             try await Story.with(folder) { story in
                 let push = try await story.missedCall(4)
                 #expect(push.badge == 2)
             }
         }
 
-        @Test func `while the store cannot be written a mark is not taken, and the app tries again`() async throws {
+        @Test func `while the store cannot be written a mark is refused, and the app tries again`() async throws {
             let folder = try StoreFolder()
             try await Story.with(folder) { story in
                 try await story.register(1)
@@ -349,7 +355,7 @@ extension RunningDaemonSuites {
                         "GET /v1/pushes/\(name)", authorization: "Bearer \(Story.key)")
                     #expect(status == 404)
                 }
-                // The schemes of the platform are those of its routes alone.
+                // Only the platform's routes accept the platform's authorization schemes.
                 #expect(try await story.status("GET /v1/pushes/\(id)", authorization: "Token \(Story.key)") == 401)
             }
         }
@@ -378,7 +384,7 @@ extension RunningDaemonSuites {
             "limit=10001", "after=x", "from=1969-12-31", "to=20261121T00", "from=99999-01-01",
             "from=2026-%2B1-01", "to=2026-01-1", "from=", "by=", "limit=%2B",
         ])
-        func `questions that are none`(query: String) async throws {
+        func `invalid queries`(query: String) async throws {
             try await Story.with { story in
                 let status = try await story.status(
                     "GET /v1/push-statistics?\(query)", authorization: "Bearer \(Story.key)")
@@ -390,7 +396,7 @@ extension RunningDaemonSuites {
             try await Story.with { story in
                 try await story.register(1)
                 let push = try await story.missedCall(1)
-                // Its row is written when the mark is.
+                // The row of the push is written together with this mark.
                 #expect(try await story.status("PATCH /api/v1/pushes/\(push.id)/received/", push.body) == 200)
                 let now = Int64(Date().timeIntervalSince1970)
                 let today = Date().formatted(.iso8601.year().month().day())
@@ -406,7 +412,7 @@ extension RunningDaemonSuites {
             }
         }
 
-        @Test func `without a timeline there is no lifecycle, and badges all the same`() async throws {
+        @Test func `without a timeline there is no lifecycle, but there are badges`() async throws {
             try await Story.with(nil, { $0.push.timeline.maximumRecords = 0 }) { story in
                 try await story.register(1)
                 let push = try await story.missedCall(1)

@@ -1,1 +1,0 @@
-../../../Sources/Values/HTTPSemantics/HTTPField.swift

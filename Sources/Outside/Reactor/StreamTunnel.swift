@@ -1,0 +1,126 @@
+import Timekeeping
+
+/// The request of a connection to a relay, such as an HTTP proxy, which then passes all bytes on to a server. TLS with
+/// that server begins when the relay has agreed.
+package struct StreamTunnel: Sendable {
+    package enum Judgement: Hashable, Sendable {
+        /// The relay's answer has not ended yet.
+        case incomplete
+        /// The relay agrees. Its answer has this many bytes; the bytes behind it are the server's.
+        case open(length: Int)
+        case refused(status: Int)
+        /// The answer is not in the relay's protocol.
+        case garbled
+    }
+
+    /// Why a relay did not lead to the server.
+    package enum Failure: Hashable, Sendable {
+        /// There is no connection to the relay itself.
+        case unreachable(SystemError)
+        /// The relay did not answer in time.
+        case silent
+        /// The relay closed the connection before it had answered.
+        case closed
+        case refused(status: Int)
+        case garbled
+        case tooLong
+    }
+
+    package let request: [UInt8]
+    /// The most bytes of an answer.
+    package let longestAnswer: Int
+    /// Called with all bytes of the answer so far.
+    package let judge: @Sendable ([UInt8]) -> Judgement
+
+    package init(request: [UInt8], longestAnswer: Int, judge: @escaping @Sendable ([UInt8]) -> Judgement) {
+        self.request = request
+        self.longestAnswer = longestAnswer
+        self.judge = judge
+    }
+}
+
+/// Asks a relay for a tunnel, on a socket that belongs to a connection. Bytes behind the relay's answer stay in the
+/// socket, because they belong to the server.
+///
+/// Releasing the object ends the exchange silently.
+final class TunnelOpening {
+    private let tunnel: StreamTunnel
+    private var done: ((StreamTunnel.Failure?) -> Void)?
+    private var watch: FileWatch?
+    private var descriptor: Int32 = -1
+    private var loop: EventLoop?
+    private var sent = 0
+    private var answer: [UInt8] = []
+
+    init(_ tunnel: StreamTunnel) { self.tunnel = tunnel }
+
+    /// Whether the relay was reached, and has been asked.
+    var isAsking: Bool { watch != nil }
+
+    /// Begins on a connected socket, which must outlive the object. `done` is called once, on the loop, with `nil` when
+    /// the tunnel is open. The deadline belongs to the connection.
+    func begin(
+        _ descriptor: Int32, on loop: EventLoop, turn: LoopTurn, until deadline: LoopTimer?,
+        done: @escaping (StreamTunnel.Failure?) -> Void
+    ) throws(SystemError) {
+        self.descriptor = descriptor
+        self.loop = loop
+        self.done = done
+        let watch = try FileWatch(descriptor: descriptor, on: loop, turn: turn, until: deadline) {
+            [weak self] ready in
+            self?.fired(ready)
+        }
+        try watch.watch(for: .write)
+        self.watch = watch
+    }
+
+    private func fired(_ ready: FileWatch.Interest) {
+        do throws(SystemError) {
+            if ready.contains(.write) { try sendRest() } else { try readAnswer() }
+        } catch {
+            end(.closed)
+        }
+    }
+
+    private func sendRest() throws(SystemError) {
+        let request = tunnel.request
+        guard let taken = try System.send(descriptor, request.span.extracting(sent..<request.count)) else { return }
+        sent += taken
+        if sent == request.count { try watch?.watch(for: .read) }
+    }
+
+    private func readAnswer() throws(SystemError) {
+        guard let loop else { return }
+        let had = answer.count
+        // One byte more than allowed shows that the answer is too long.
+        let room = unsafe loop.streams.room(upTo: tunnel.longestAnswer + 1 - had)
+        guard let count = unsafe try System.peek(descriptor, into: room) else { return }
+        guard count > 0 else { return end(.closed) }
+        unsafe answer.append(contentsOf: room[..<count])
+        switch tunnel.judge(answer) {
+        case .incomplete:
+            if answer.count > tunnel.longestAnswer { return end(.tooLong) }
+            try take(count, on: loop)
+        case .open(let length):
+            guard length > had, length <= answer.count else { return end(.garbled) }
+            try take(length - had, on: loop)
+            end(nil)
+        case .refused(let status): end(.refused(status: status))
+        case .garbled: end(.garbled)
+        }
+    }
+
+    /// Takes bytes from the socket that were peeked before.
+    private func take(_ count: Int, on loop: EventLoop) throws(SystemError) {
+        let room = unsafe loop.streams.room(upTo: count)
+        guard unsafe try System.receive(descriptor, into: room) == count else {
+            throw SystemError(call: "recv", code: SystemError.protocolError)
+        }
+    }
+
+    private func end(_ failure: StreamTunnel.Failure?) {
+        watch = nil
+        let done = done.take()
+        done?(failure)
+    }
+}

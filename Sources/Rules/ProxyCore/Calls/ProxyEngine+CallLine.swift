@@ -1,0 +1,154 @@
+import Addressing
+import Bytes
+import PushDelivery
+import Registration
+import SIPGrammar
+import SIPTransactions
+import Telemetry
+import Timekeeping
+
+/// The one line that a call has at its end. No other code writes such a line.
+struct CallLine {
+    var call: RefusedCall
+    var source: Endpoint
+    var code: CallCode
+    var status: UInt16
+    /// Why it ended.
+    var reason: String
+    /// The phone that answered.
+    var device: DeviceID?
+    /// How many phones were called.
+    var count = 0
+    var duration: Duration = .zero
+
+    func write(_ message: StaticString, to log: Log, asNotice isNotice: Bool, suppressed: Int = 0) {
+        func fields() -> KeyValuePairs<LogKey, LogValue> {
+            [
+                .aor: .described(call.callee), .caller: .bytes(call.caller), .source: .described(source),
+                .callID: .bytes(call.callID), .code: .described(code), .status: .number(Int(status)),
+                .reason: .text(reason), .device: device.map { .described($0) } ?? .text("-"), .count: .number(count),
+                .duration: .duration(duration), .suppressed: .number(suppressed),
+            ]
+        }
+        if isNotice { log.notice(message, fields()) } else { log.info(message, fields()) }
+    }
+}
+
+/// The end of each call in the log.
+extension ProxyEngine {
+    /// Writes the line of a call whose caller has the final response, once.
+    func tellEnd(of call: ProxiedRequest, now: Moment) {
+        guard call.userCall != nil || call.outgoing != nil, !call.marks.contains(.told) else { return }
+        call.marks.insert(.told)
+        // Most calls are answered, and have no line at the default settings.
+        let isGood = call.fork.isAnswered && call.fork.wasAnswered
+        guard !isGood || settings.callLogging == .all || log.isEnabled(.info) else { return }
+        let code = code(of: call)
+        let isNotice =
+            switch settings.callLogging {
+            case .all: true
+            case .failed: code.isFailure
+            case .none: false
+            }
+        guard log.isEnabled(isNotice ? .notice : .info), let line = line(of: call, code, now: now) else { return }
+        guard isNotice, settings.callLogging == .failed else {
+            return line.write("call ended", to: log, asNotice: isNotice)
+        }
+        if let suppressed = output.callLines.admit(to: line.call.callee, now: now.instant) {
+            line.write("call ended", to: log, asNotice: true, suppressed: suppressed)
+        } else {
+            line.write("call ended", to: log, asNotice: false)
+        }
+    }
+
+    private func line(of call: ProxiedRequest, _ code: CallCode, now: Moment) -> CallLine? {
+        guard let incoming = revive(call) else { return nil }
+        var about = RefusedCall(incoming.request)
+        if let userCall = call.userCall {
+            about = RefusedCall(callee: userCall.aor, caller: about.caller, callID: about.callID)
+        }
+        let began = call.userCall.map { now.date - $0.receivedAt } ?? call.outgoing.map { now.instant - $0.since }
+        let answered = call.fork.branches.first { $0.end == .succeeded }
+        return CallLine(
+            call: about, source: call.source.remote, code: code, status: call.finalStatus,
+            reason: "\(code.end.words)", device: answered?.addressee,
+            count: call.fork.branches.count { $0.device != nil }, duration: began ?? .zero)
+    }
+
+    /// The line of an INVITE that was refused at once.
+    func tellRefused(
+        _ call: RefusedCall, from source: Endpoint, _ status: Status, because refusal: Refusal, suppressed: Int
+    ) {
+        CallLine(call: call, source: source, code: .denied, status: status.code, reason: refusal.words)
+            .write("call refused", to: log, asNotice: true, suppressed: suppressed)
+    }
+
+    /// Takes from the journal as much of the letters as it has. The line of a call whose caller has the final response was
+    /// written by the earlier run.
+    func markResumed(_ call: ProxiedRequest, _ stored: StoredCall) {
+        if !stored.final.isEmpty || call.fork.wasAnswered { call.marks.insert(.told) }
+        if stored.branches.contains(where: { $0.stage == .waiting || $0.code != nil }) { call.marks.insert(.held) }
+    }
+
+    // MARK: The letters
+
+    func code(of call: ProxiedRequest) -> CallCode {
+        guard call.userCall != nil else { return CallCode(.outgoing, .none, .none, outgoingEnd(of: call)) }
+        let marks = call.marks
+        let isHeld = marks.contains(.held) || marks.contains(.heldAgain)
+        let hold: CallCode.Hold = marks.contains(.heldAgain) ? .again : isHeld ? .held : .atOnce
+        return CallCode(hold, push(of: call), wake(marks, isHeld: isHeld), end(of: call))
+    }
+
+    private func push(of call: ProxiedRequest) -> CallCode.Push {
+        let (branches, marks) = (call.fork.branches, call.marks)
+        if branches.contains(where: \.wasWoken) { return .accepted }
+        if branches.contains(where: \.wasPushed) { return .sent }
+        if marks.contains(.pushFailed) { return .failed }
+        if marks.contains(.pushPaused) { return .paused }
+        if marks.contains(.pushAsked) { return .queued }
+        return marks.contains(.pushLimited) ? .limited : .none
+    }
+
+    private func wake(_ marks: CallMarks, isHeld: Bool) -> CallCode.Wake {
+        if marks.contains(.registered) { return .registered }
+        if marks.contains(.showedLife) { return .showedLife }
+        return isHeld ? .nobody : .none
+    }
+
+    private func end(of call: ProxiedRequest) -> CallCode.End {
+        let fork = call.fork
+        if fork.wasForwarded { return .forwarded }
+        if fork.wasAnswered { return .answered }
+        var (isRefused, isUnanswered) = (false, false)
+        for branch in fork.branches {
+            switch branch.end {
+            case .cancelled(.callerCancelled): return .callerGaveUp
+            case .cancelled(.answeredElsewhere): return .answeredElsewhere
+            case .cancelled(.endedByOperator): return .endedByOperator
+            case .failed: isRefused = true
+            case .gaveUp(.requestTimeout): isUnanswered = true
+            case .cancelled, .succeeded, .gaveUp, .silent, nil: break
+            }
+        }
+        if fork.foundNobody {
+            if call.marks.contains(.redirected) { return .redirected }
+            if call.marks.contains(.timeOver) { return .timeOver }
+            if call.marks.contains(.phonesGone) { return .phonesGone }
+            return call.marks.contains(.pushFailed) ? .pushFailed : .unreachable
+        }
+        return isRefused ? .refused : isUnanswered ? .noAnswer : .unreachable
+    }
+
+    private func outgoingEnd(of call: ProxiedRequest) -> CallCode.End {
+        switch call.fork.branches.first?.end {
+        case .succeeded: .answered
+        case .failed: .refused
+        case .gaveUp(.requestTimeout), .silent, nil: .noAnswer
+        case .gaveUp: .unreachable
+        case .cancelled(.answeredElsewhere): .answeredElsewhere
+        case .cancelled(.endedByOperator): .endedByOperator
+        case .cancelled: .callerGaveUp
+        }
+    }
+}

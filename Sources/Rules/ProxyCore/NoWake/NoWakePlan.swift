@@ -1,0 +1,57 @@
+import Bytes
+import Registration
+import SIPGrammar
+
+/// The treatment of one call if no phone wakes.
+enum NoWakePlan: Equatable {
+    case answer(Status)
+    /// 302 with this Contact.
+    case redirect(ByteString)
+    /// The INVITE goes to this URI through the upstream. If that fails, the caller gets the status.
+    case forward(ByteString, orElse: Status)
+
+    /// The facts that decide the treatment besides the settings.
+    struct Circumstances {
+        /// The call came from a trusted peer. Only such a caller is redirected: a phone would show its password wherever the URI
+        /// leads.
+        var isTrusted: Bool
+        /// There is an upstream, as far as is known.
+        var hasUpstream: Bool
+        /// The call was sent on too often, or by this user before.
+        var wasDiverted: Bool
+    }
+
+    init(_ settings: NoWakeSettings, for aor: AddressOfRecord, _ circumstances: Circumstances) {
+        let settings = settings.settings(for: aor)
+        let status = Status(code: settings.status)
+        guard let target = settings.target, circumstances.isTrusted, !circumstances.wasDiverted else {
+            self = .answer(status)
+            return
+        }
+        switch settings.action {
+        case .redirect: self = .redirect(target.uri(for: aor.user))
+        case .forward where circumstances.hasUpstream: self = .forward(target.uri(for: aor.user), orElse: status)
+        case .answer, .forward: self = .answer(status)
+        }
+    }
+
+    var forwards: Bool { if case .forward = self { true } else { false } }
+
+    /// The final response of a call that ends without a forward.
+    var status: Status {
+        switch self {
+        case .answer(let status), .forward(_, let status): status
+        case .redirect: .movedTemporarily
+        }
+    }
+
+    /// The fields of that response.
+    var fields: [AddedField] {
+        guard case .redirect(let uri) = self else { return [] }
+        return [AddedField("Contact", ByteString("<\(uri)>"))]
+    }
+}
+
+extension Status {
+    static let movedTemporarily: Status = 302
+}

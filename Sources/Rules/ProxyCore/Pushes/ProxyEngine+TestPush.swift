@@ -1,0 +1,155 @@
+package import Addressing
+package import Bytes
+package import PushDelivery
+package import Registration
+package import Timekeeping
+
+/// The recipient of a test push.
+package enum TestPushTarget: Hashable, Sendable {
+    /// All devices of a user.
+    case user(AddressOfRecord)
+    /// A token, of a device that may be unknown here.
+    case token(PushToken)
+}
+
+/// Identifies one order of test pushes.
+package struct TestPushTicket: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}
+
+/// The pushes of one order.
+package struct TestPushPlan: Sendable {
+    package struct Push: Sendable {
+        package let device: DeviceID
+        /// The provider and the first characters of the token.
+        package let token: String
+        package let app: String
+        /// The request; `nil` if none is sent.
+        package let request: RedactedRequest?
+        /// Why the device gets no push; `nil` if it gets one.
+        package let omission: TimelineRecord.Omission?
+    }
+
+    package let code: PushCode
+    package internal(set) var pushes: [Push] = []
+
+    /// How many pushes are sent.
+    package var sent: Int { pushes.count { $0.omission == nil } }
+}
+
+/// A test push until its end. It is a class, so that other pushes need no room for its record.
+final class TestPush {
+    let ticket: TestPushTicket
+    /// The record of the timeline, once it is complete.
+    var record: TimelineRecord?
+
+    init(_ ticket: TestPushTicket) { self.ticket = ticket }
+}
+
+/// Pushes that an operator orders to see what the provider says. They show a text on the phone, count against the
+/// device's limit of notifications, and have records in the timeline.
+extension ProxyEngine {
+    /// Sends a test push. Each push that is sent ends with ``ProxyAction/testPushEnded(_:_:)``.
+    ///
+    /// - Parameters:
+    ///   - target: the recipient.
+    ///   - ticket: identifies the order.
+    ///   - now: both clocks.
+    /// - Returns: the pushes; `nil` if there are more than the queue takes now.
+    package func testPushOrdered(_ target: TestPushTarget, _ ticket: TestPushTicket, now: Moment) -> TestPushPlan? {
+        var plan = TestPushPlan(code: ledger.newCode())
+        let notification = Self.testNotification(now: now)
+        switch target {
+        case .user(let aor):
+            let targets = registrar.bindings.forkTargets(for: aor, now: now.instant)
+            guard targets.count <= ledger.dispatcher.notificationRoom else { return nil }
+            for target in targets {
+                test(notification, target.id, target.pushToken, of: aor, ticket, &plan, now: now) { ledger in
+                    guard ledger.limits.mayNotify(target.id, for: nil, now: now.instant) else { return false }
+                    ledger.limits.notified(target.id, for: nil, now: now.instant)
+                    return true
+                }
+            }
+        case .token(let token):
+            guard ledger.dispatcher.notificationRoom > 0 else { return nil }
+            let nobody = AddressOfRecord(user: .empty, host: .empty)
+            test(notification, .nobody, token, of: nobody, ticket, &plan, now: now) { ledger in
+                ledger.limits.testedToken.admit(token, now: now.instant)
+            }
+        }
+        return plan
+    }
+
+    /// Sends one push, unless the token carries none or `admits` says no.
+    private func test(
+        _ notification: PushNotification, _ device: DeviceID, _ token: PushToken?, of aor: AddressOfRecord,
+        _ ticket: TestPushTicket, _ plan: inout TestPushPlan, now: Moment, admits: (inout PushLedger) -> Bool
+    ) {
+        guard let token else {
+            return leaveOut(.ordinaryContact, notification, device, nil, of: aor, &plan, now: now)
+        }
+        func request(_ id: PushID) -> PushRequest {
+            PushRequest(
+                id: id, code: plan.code, device: device, token: token, message: .notification(notification),
+                badge: ledger.unread.count(of: device), deadline: notification.expiresAt)
+        }
+        let directory = ledger.dispatcher.directory
+        let app = directory.app(for: token).flatMap { directory[$0] }
+        guard let app, let sketch = app.redacted(request(PushID(rawValue: 0)), now: now.date) else {
+            return leaveOut(.notCarried, notification, device, token, of: aor, &plan, now: now)
+        }
+        guard admits(&ledger) else {
+            return leaveOut(.deviceLimit, notification, device, token, of: aor, &plan, now: now)
+        }
+        let record = ledger.began(
+            notification, plan.code, for: device, of: aor, orderedBy: TestPushPlan.orderer, now: now)
+        let id = ledger.begin(
+            AskedPush(.test(TestPush(ticket)), plan.code, device: device, aor: aor, record: record))
+        plan.pushes.append(
+            TestPushPlan.Push(
+                device: device, token: token.description, app: app.name, request: sketch, omission: nil))
+        ledger.send(request(id), now: now, into: &output.actions)
+    }
+
+    private func leaveOut(
+        _ omission: TimelineRecord.Omission, _ notification: PushNotification, _ device: DeviceID, _ token: PushToken?,
+        of aor: AddressOfRecord, _ plan: inout TestPushPlan, now: Moment
+    ) {
+        ledger.omitted(
+            omission, notification, plan.code, for: device, of: aor, orderedBy: TestPushPlan.orderer, now: now,
+            into: &output.actions)
+        plan.pushes.append(
+            TestPushPlan.Push(
+                device: device, token: token?.description ?? "", app: token?.provider.rawValue ?? "", request: nil,
+                omission: omission))
+    }
+
+    private static func testNotification(now: Moment) -> PushNotification {
+        var notification = PushNotification(expiresAt: now.date + .seconds(30))
+        notification.title = ByteString("Test")
+        notification.text = ByteString("This is a test push.")
+        notification.countsInBadge = false
+        return notification
+    }
+}
+
+extension TestPushPlan {
+    /// The word in records for who ordered a test push.
+    package static let orderer = ByteString("push test")
+}
+
+extension AskedPush {
+    /// The complete record of a test push. Without a timeline it only has the outcome.
+    func testRecord(_ test: TestPush, _ outcome: PushOutcome, now: Moment) -> TimelineRecord {
+        if let record = test.record { return record }
+        var record = TimelineRecord(
+            id: RecordID(rawValue: 0), kind: .notification, user: aor.user, host: aor.host, device: device,
+            callRef: nil,
+            callID: .empty, calls: 0, requestedAt: now.date, omission: nil, code: code)
+        record.delivery = .finished
+        record.tries = 1
+        record.noteAnswer(outcome)
+        return record
+    }
+}

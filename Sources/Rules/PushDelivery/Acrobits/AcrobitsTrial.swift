@@ -1,0 +1,13 @@
+/// The mediator asks for no credentials.
+extension AcrobitsApp {
+    package var trials: [CredentialTrial] {
+        [
+            CredentialTrial(
+                ProviderRequest(method: "GET", url: "\(baseURL ?? "")/", headers: [], body: []), showsCredential: false)
+        ]
+    }
+
+    package func verdict(onTrial answer: ProviderAnswer) -> TrialVerdict {
+        .anyAnswer(answer, "the mediator asks for no credentials")
+    }
+}

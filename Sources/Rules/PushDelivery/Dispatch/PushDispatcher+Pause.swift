@@ -1,0 +1,30 @@
+package import Timekeeping
+
+/// Providers that are paused: nothing is sent to them.
+extension PushDispatcher {
+    /// From now on nothing is sent to the provider. Its pushes that wait end as ``PushRefusal/paused``. A request in flight
+    /// gets its answer, and no further try.
+    package func pause(_ provider: PushProvider, now: Moment) {
+        guard paused.insert(provider).inserted else { return }
+        let waiting = entries.values.filter { $0.server.app.provider == provider && $0.attempt.state != .sent }
+        for entry in waiting.sorted(by: { $0.request.id.rawValue < $1.request.id.rawValue }) {
+            pauses.cancel(entry.pause)
+            entry.pause = .none
+            stop(entry, now: now)
+        }
+        lookForDeadline()
+    }
+
+    /// Pushes are sent to the provider again.
+    package func resume(_ provider: PushProvider) { paused.remove(provider) }
+
+    /// The push ends without a further try, because its provider is paused.
+    func stop(_ entry: Entry, now: Moment) {
+        guard entries[entry.request.id] === entry, entry.attempt.cancelled() else { return }
+        forget(entry)
+        entry.server.standing.report.withdrawn += 1
+        refuse(entry.request, .paused)
+        leave(entry, .unknown, now: now)
+        leaveGate(entry, now: now)
+    }
+}

@@ -1,0 +1,115 @@
+package import Settings
+
+/// How the requests of an app reach its provider.
+package enum PushProxy: Hashable, Sendable {
+    /// Without a proxy, whatever the setting for all providers says.
+    case none
+    case http(Address)
+
+    /// An HTTP proxy, which opens a tunnel to the provider (CONNECT).
+    package struct Address: Hashable, Sendable, CustomStringConvertible {
+        /// A name, or an address without brackets.
+        package let host: String
+        package let port: UInt16
+        package let user: Secret?
+        package let password: Secret?
+
+        /// As the setting has it, without user and password.
+        package var description: String {
+            let server = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
+            return user == nil ? "http://\(server)" : "http://(secret)@\(server)"
+        }
+    }
+
+    /// The proxy of an app: its own setting, else the one for all providers.
+    package static func chosen(_ own: PushProxy?, else general: PushProxy?) -> Address? {
+        guard case .http(let address)? = own ?? general else { return nil }
+        return address
+    }
+}
+
+extension PushProxy {
+    /// Errors do not quote the URL, because it may have a password.
+    package static let settingType = SettingType<PushProxy>(name: "URL or none") { node throws(SettingMismatch) in
+        guard let text = node.text else { throw SettingMismatch(Self.expected, at: node.position) }
+        if text == "none" { return .none }
+        do throws(SettingComplaint) {
+            return .http(try Address(text))
+        } catch {
+            throw SettingMismatch(error.sentence, at: node.position)
+        }
+    } print: {
+        switch $0 {
+        case .none: "none"
+        case .http(let address): "\"\(address)\""
+        }
+    }
+
+    fileprivate static let expected = "expected http://host:port, http://user:password@host:port, or none"
+}
+
+extension PushProxy.Address {
+    /// Reads `http://user:password@host:port`.
+    package init(_ text: String) throws(SettingComplaint) {
+        guard !text.hasPrefix("https://") else {
+            throw SettingComplaint(
+                "expected http://: the proxy itself is reached without TLS, and the provider with TLS through the proxy"
+            )
+        }
+        guard text.hasPrefix("http://") else { throw SettingComplaint(PushProxy.expected) }
+        var rest = text.dropFirst("http://".count)
+        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        var login: Substring?
+        if let at = rest.lastIndex(of: "@") {
+            login = rest[..<at]
+            rest = rest[rest.index(after: at)...]
+        }
+        guard let place = HostAndPort(String(rest)), place.host.utf8.allSatisfy({ !"?#%\\@".utf8.contains($0) }) else {
+            throw SettingComplaint("expected a host and a port, such as http://proxy.example.net:3128")
+        }
+        host = place.host
+        port = place.port
+        guard let login else {
+            user = nil
+            password = nil
+            return
+        }
+        let parts = login.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let user = parts.first.flatMap({ Self.decoded($0) }), !user.isEmpty, !user.contains(":"),
+            let password = Self.decoded(parts.count > 1 ? parts[1] : "")
+        else {
+            throw SettingComplaint("expected user:password before the @, with other characters as %XX")
+        }
+        self.user = Secret(user)
+        self.password = Secret(password)
+    }
+
+    /// Undoes percent-encoding; `nil` for text that is malformed or has control characters.
+    private static func decoded(_ text: Substring) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "%") {
+                guard rest.count >= 2, let value = UInt8(String(Substring(rest.prefix(2))), radix: 16) else {
+                    return nil
+                }
+                rest = rest.dropFirst(2)
+                bytes.append(value)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        guard bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else { return nil }
+        return String(validating: bytes, as: UTF8.self)
+    }
+}
+
+extension Setting {
+    /// The proxy of one provider.
+    static func proxy(_ path: SettingPath<Group, PushProxy?>) -> Setting {
+        value(
+            "proxy", path, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
+            "The HTTP proxy for this provider, see push.proxy; none: no proxy, even if push.proxy is set."
+        ).taken(.atOnce)
+    }
+}

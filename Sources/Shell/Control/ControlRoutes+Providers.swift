@@ -1,0 +1,124 @@
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import PushDelivery
+import Registration
+import Timekeeping
+
+/// Push providers: the list of them, and the operators' switches.
+extension ControlRoutes {
+    func registerProviders(in router: inout ServiceRouter) {
+        router.add("GET", "/v1/providers", scope: .admin, described: .providers) { call throws(ServiceProblem) in
+            call.answer(await providers())
+        }
+        router.add(
+            "GET", "/v1/providers/{}/disable", scope: .admin, described: .previewDisable
+        ) { call throws(ServiceProblem) in
+            call.answer(ProviderDisableReport(await switchOff(of: try await provider(of: call))))
+        }
+        router.add(
+            "POST", "/v1/providers/{}/disable", scope: .admin, described: .disableProvider
+        ) { call throws(ServiceProblem) in
+            try await disable(call)
+        }
+        for (word, state) in [("enable", ProviderState.on), ("pause", .paused), ("resume", .on)] {
+            router.add(
+                "POST", "/v1/providers/{}/\(word)", scope: .admin, described: .providerSwitch(word)
+            ) { call throws(ServiceProblem) in
+                try await switchProvider(call, word, to: state)
+            }
+        }
+    }
+
+    private func providers() async -> [ProviderReport] {
+        let (providers, reports) = await door.ask(.everything) { engine, _ in
+            (ProviderReport.all(of: engine), engine.pushReports)
+        }
+        let standings = credentials()
+        let apps = Dictionary(grouping: reports) { $0.app.provider.rawValue }
+        return providers.map { provider in
+            var provider = provider
+            provider.apps = (apps[provider.name] ?? []).map { app, report in
+                var figures = PushAppFigures(name: app.name, report)
+                figures.credentials = CredentialReport(standings[app.name], report)
+                return figures
+            }
+            return provider
+        }
+    }
+
+    private func switchProvider(_ call: ServiceCall, _ word: String, to state: ProviderState)
+        async throws(ServiceProblem)
+    {
+        let provider = try await provider(of: call)
+        // One that is off is woken up by `enable` alone, since that also makes its contacts push contacts again.
+        if word != "enable", await self.state(of: provider) == .off {
+            throw ServiceProblem(409, "\(provider.rawValue) is off", detail: "enable it first")
+        }
+        try await write([.switchProvider(provider, state)])
+        await door.ask(.everything) { engine, now in engine.providerSwitched(provider, to: state, now: now) }
+        call.answerDone()
+    }
+
+    private func disable(_ call: ServiceCall) async throws(ServiceProblem) {
+        let provider = try await provider(of: call)
+        try await write([.switchProvider(provider, .off)])
+        let effect = await door.ask(.everything) { engine, now in
+            let effect = engine.bindings.switchOff(of: provider, now: now.instant)
+            engine.providerSwitched(provider, to: .off, now: now)
+            return effect
+        }
+        call.answer(ProviderDisableReport(effect))
+    }
+
+    private func switchOff(of provider: PushProvider) async -> BindingTable.SwitchOff {
+        await door.ask(.everything) { engine, now in engine.bindings.switchOff(of: provider, now: now.instant) }
+    }
+
+    /// The provider in the path. It is named in the audit line.
+    private func provider(of call: ServiceCall) async throws(ServiceProblem) -> PushProvider {
+        let name = call.parameter()
+        call.changes(name)
+        guard let provider = PushProvider(rawValue: name) else {
+            let app = name.split(separator: "/", maxSplits: 1).first.flatMap { PushProvider(rawValue: String($0)) }
+            throw ServiceProblem(
+                404, "no provider is called \(name)",
+                detail: app.map { "it is an app of \($0.rawValue), which is switched with all its apps" })
+        }
+        guard await door.ask(.everything, { engine, _ in engine.configuredProviders.contains(provider) }) else {
+            throw ServiceProblem(409, "\(name) is not configured")
+        }
+        return provider
+    }
+
+    private func state(of provider: PushProvider) async -> ProviderState {
+        await door.ask(.everything) { engine, _ in engine.state(of: provider) }
+    }
+}
+
+extension ProviderReport {
+    static func all(of engine: ProxyEngine) -> [ProviderReport] {
+        engine.configuredProviders.sorted { $0.rawValue < $1.rawValue }.map { provider in
+            let state = engine.state(of: provider)
+            return ProviderReport(name: provider.rawValue, isEnabled: state != .off, isPaused: state == .paused)
+        }
+    }
+}
+
+extension ProviderDisableReport {
+    init(_ effect: BindingTable.SwitchOff) {
+        self.init(contactsEnded: effect.ending, contactsOrdinary: effect.ordinary)
+    }
+}
+
+extension PushAppFigures {
+    init(name: String, _ report: PushAppReport) {
+        self.init(
+            name: name, isReachable: report.isReachable, accepted: report.accepted, failed: report.failed,
+            deadTokens: report.deadTokens, credentialsRefused: report.credentialsRefused,
+            foreignTokens: report.foreignTokens, queued: report.queued,
+            inFlight: report.inFlight, problem: report.problem, refusal: report.refusal,
+            refusedAt: report.refusedAt?.seconds)
+    }
+}

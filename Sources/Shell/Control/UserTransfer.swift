@@ -1,0 +1,68 @@
+import Bytes
+import HTTPServer
+import HTTPServices
+import Persistence
+import ProxyCore
+import ProxyRuntime
+import Registration
+
+/// Users in bulk: `sippushd user import` and `user export`.
+///
+/// Available only over the control socket: a page of the export has hashes, which are as good as passwords.
+struct UserTransfer {
+    let routes: ControlRoutes
+
+    func register(in router: inout ServiceRouter) {
+        router.add("POST", "/v1/users", scope: .admin) { call throws(ServiceProblem) in
+            let batch = try call.body(as: UserBatch.self, expected: "users, each with name and hashes")
+            call.changes("\(batch.users.count) users")
+            let changes: [ServiceChange]
+            do throws(StoreError) {
+                changes = try batch.changes()
+            } catch {
+                throw ServiceProblem(400, error.description)
+            }
+            try await routes.write(changes)
+            await routes.door.ask(.everything) { engine, _ in
+                for case .addUser(let user) in changes { engine.userAdded(user) }
+            }
+            call.answerDone()
+        }
+        router.add("GET", "/v1/user-credentials", scope: .admin) { call throws(ServiceProblem) in
+            let limit = try call.pageLimit()
+            let last = call.request.query("after").flatMap(UserBatch.parts) ?? (.empty, .empty)
+            call.askStore { [store = routes.store] in
+                let users = try await store.users(after: last.name, in: last.realm, limit: limit)
+                call.answer(UserBatch(users: users.map { UserCredentials($0) }))
+            }
+        }
+    }
+}
+
+/// Users that are added together: all of them or none.
+package struct UserBatch: Codable, Sendable {
+    package var users: [UserCredentials]
+
+    /// The daemon reads a batch between two messages of a call, so it is short.
+    package static let limit = 250
+
+    package init(users: [UserCredentials]) { self.users = users }
+
+    func changes() throws(StoreError) -> [ServiceChange] {
+        guard 1...Self.limit ~= users.count else { throw StoreError("expected 1 to \(Self.limit) users") }
+        var changes: [ServiceChange] = []
+        for credentials in users {
+            guard let user = credentials.digestUser else {
+                throw StoreError("\(credentials.name): the name must be user@domain, and the hashes hexadecimal")
+            }
+            changes.append(.addUser(user))
+        }
+        return changes
+    }
+
+    /// Name and realm of `name@realm`.
+    static func parts(of text: String) -> (name: ByteString, realm: ByteString)? {
+        guard let at = text.lastIndex(of: "@") else { return nil }
+        return (ByteString(String(text[..<at])), ByteString(String(text[text.index(after: at)...])))
+    }
+}

@@ -1,0 +1,34 @@
+/// Faults of the certificates that phones see, each with its cure.
+package enum CertificateFindings {
+    private static let area = "certificates"
+
+    package static func findings(_ check: CertificateCheck) -> [Finding] {
+        check.lines.map { Finding(area, .ok, $0) } + check.faults.map(finding)
+    }
+
+    private static func finding(_ fault: CertificateCheck.Fault) -> Finding {
+        switch fault.kind {
+        case .notSet:
+            Finding(
+                area, .note, "there is no certificate, so phones connect without TLS",
+                cure: "docs/Edge.md has the settings for TLS.")
+        case .unreadable:
+            Finding(area, .wrong, fault.text, cure: "Write certificate and key in PEM form, as the CA gave them.")
+        case .missingName:
+            Finding(
+                area, .wrong, fault.text,
+                cure: "Order a certificate with this name, or add one under tls.certificates.")
+        case .notYetValid:
+            Finding(area, .wrong, fault.text, cure: "Check this machine's clock: timedatectl.")
+        case .expired:
+            Finding(area, .wrong, fault.text, cure: "Renew it, and send SIGHUP: systemctl reload sippushd.")
+        case .expiresSoon:
+            Finding(area, .note, fault.text, cure: "Renew it: does the ACME client still run, and reload the daemon?")
+        case .untrusted:
+            Finding(
+                area, .note, fault.text,
+                cure:
+                    "Add the intermediate certificates to cert-file. With a CA of your own, name it: doctor --ca FILE.")
+        }
+    }
+}

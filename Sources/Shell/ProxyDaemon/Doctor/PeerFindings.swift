@@ -1,0 +1,89 @@
+package import Addressing
+package import ProxyCore
+
+/// The answer of a SIP server to OPTIONS.
+package struct PeerFact: Hashable, Sendable {
+    package enum Answer: Hashable, Sendable {
+        case status(Int)
+        case silence
+        /// No connection could be made, or nothing could be sent; in words.
+        case failed(String)
+    }
+
+    /// `upstream` or `trusted`, and the value of the setting.
+    package let setting: String
+    package let value: String
+    package let endpoint: Endpoint
+    package let transport: Transport
+    package let answer: Answer
+
+    package init(setting: String, value: String, endpoint: Endpoint, transport: Transport, answer: Answer) {
+        self.setting = setting
+        self.value = value
+        self.endpoint = endpoint
+        self.transport = transport
+        self.answer = answer
+    }
+}
+
+/// Whether the PBX answers, and is trusted.
+package enum PeerFindings {
+    package static func findings(
+        _ facts: [PeerFact], trusted: [TrustedPeer], hasUpstream: Bool, authenticates: Bool
+    ) -> [Finding] {
+        facts.map(finding) + trust(facts, trusted, hasUpstream, authenticates)
+    }
+
+    private static func finding(_ fact: PeerFact) -> Finding {
+        let place = "\(fact.value): \(fact.transport.parameterName):\(fact.endpoint)"
+        let isUpstream = fact.setting == "upstream"
+        switch fact.answer {
+        case .status(let status): return Finding(fact.setting, .ok, "\(place) answers OPTIONS with \(status)")
+        case .silence:
+            return Finding(
+                fact.setting, isUpstream ? .wrong : .note, "\(place) does not answer OPTIONS",
+                cure: isUpstream
+                    ? "Is the PBX running, does it know this machine, and does a firewall let \(fact.transport.parameterName) port \(fact.endpoint.port) through both ways?"
+                    : "Nothing to do if the PBX only calls, and takes no requests there.")
+        case .failed(let words):
+            return Finding(
+                fact.setting, isUpstream ? .wrong : .note, "\(place): \(words)",
+                cure: isUpstream
+                    ? "Is the PBX running, and does it listen at this address and transport?"
+                    : "Nothing to do if the PBX only calls, and takes no requests there.")
+        }
+    }
+
+    /// Calls usually come from the address that takes them.
+    private static func trust(
+        _ facts: [PeerFact], _ trusted: [TrustedPeer], _ hasUpstream: Bool, _ authenticates: Bool
+    ) -> [Finding] {
+        guard authenticates else { return [] }
+        guard !trusted.isEmpty else {
+            return [
+                Finding(
+                    "trusted", hasUpstream ? .wrong : .note,
+                    "no peer is trusted, so only phones with a password can call",
+                    cure: "List the address of the PBX under trusted.")
+            ]
+        }
+        let upstreams = facts.filter { $0.setting == "upstream" }
+        let foreign = upstreams.filter { fact in !trusted.contains { matches($0, fact) } }
+        return Set(foreign.map(\.endpoint.address)).sorted { "\($0)" < "\($1)" }.map { address in
+            Finding(
+                "trusted", .wrong,
+                "the upstream's address \(address) is not trusted: its calls to phones get 401 or 403",
+                cure: "Add \(address) to trusted, and send SIGHUP.")
+        }
+    }
+
+    /// A peer that is trusted at one port is trusted by its address here: it may call from that port.
+    private static func matches(_ peer: TrustedPeer, _ fact: PeerFact) -> Bool {
+        switch peer {
+        case .block(let block): block.contains(fact.endpoint.address)
+        case .endpoint(let endpoint): endpoint.address == fact.endpoint.address
+        // A certificate proves it, whatever the address.
+        case .name: true
+        }
+    }
+}

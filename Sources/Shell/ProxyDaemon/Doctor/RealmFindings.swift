@@ -1,0 +1,33 @@
+/// Whether the users' passwords fit the realm with which phones are challenged.
+package enum RealmFindings {
+    private static let area = "realm"
+
+    /// - Parameters:
+    ///   - users: `user@realm`, as the store has them.
+    ///   - isWhole: all users were read.
+    ///   - domains: the domains of the settings.
+    ///   - realm: `digest.realm`; `nil` when each domain is its own realm.
+    /// - Returns: the findings.
+    package static func findings(users: [String], isWhole: Bool, domains: [String], realm: String?) -> [Finding] {
+        let realms = realm.map { [$0] } ?? domains.map { $0.lowercased() }
+        let foreign = users.filter { user in
+            !realms.contains(user.lastIndex(of: "@").map { String(user[user.index(after: $0)...]) } ?? "")
+        }
+        let names = realms.joined(separator: ", ")
+        guard let first = foreign.first else {
+            guard !users.isEmpty else {
+                return [
+                    Finding(area, .note, "there is no user, so no phone can register", cure: "sippushd user add NAME")
+                ]
+            }
+            let count = isWhole ? "all \(users.count)" : "the first \(users.count)"
+            return [Finding(area, .ok, "the passwords of \(count) users are for the realm \(names)")]
+        }
+        return [
+            Finding(
+                area, .wrong,
+                "the passwords of \(foreign.count) users are for another realm than \(names), such as that of \(first)",
+                cure: "Correct domains or digest.realm, or set these passwords again: sippushd user passwd")
+        ]
+    }
+}

@@ -1,0 +1,98 @@
+import Addressing
+package import Settings
+
+/// A configuration file made from few answers. Every other key has its default.
+package struct NewSettings: Sendable {
+    /// Apple's signing key, and the app that it wakes.
+    package struct Apple: Sendable {
+        package var topic: String
+        package var team: String
+        package var keyID: String
+        package var keyFile: String
+
+        package init(topic: String, team: String, keyID: String, keyFile: String) {
+            (self.topic, self.team, self.keyID, self.keyFile) = (topic, team, keyID, keyFile)
+        }
+    }
+
+    package var domain: String
+    /// An address, or an address and a port.
+    package var pbx: String?
+    /// Certificate and key for phones that connect by TLS.
+    package var certificate: (file: String, key: String)?
+    package var apple: Apple?
+    /// The service account from Google.
+    package var googleAccount: String?
+
+    package init(domain: String) { self.domain = domain }
+
+    /// The file.
+    ///
+    /// - Throws: a complaint about an answer that is no address. Other wrong answers are found when the file is read.
+    package func yaml() throws(SettingComplaint) -> String {
+        var text = """
+            # Settings of sippushd, made by "sippushd init". Keys that are not here have their defaults:
+            # man sippushd.yaml, or sippushd check-config --print-sample.
+            domains: [\(YAMLText.scalar(domain))]
+
+            """
+        if let pbx {
+            let peer = try Self.peer(pbx)
+            text += """
+
+                # The PBX: its calls need no password, and the calls of phones go to it.
+                trusted: ["\(peer.trusted)"]
+                upstream: "sip:\(peer.upstream)"
+
+                """
+        }
+        if let certificate {
+            text += """
+
+                listen: ["udp:0.0.0.0:5060", "tcp:0.0.0.0:5060", "tls:0.0.0.0:5061"]
+                tls:
+                    cert-file: \(YAMLText.scalar(certificate.file))
+                    key-file: \(YAMLText.scalar(certificate.key))
+
+                """
+        }
+        guard apple != nil || googleAccount != nil else { return text }
+        text += "\npush:\n"
+        if let apple {
+            text += """
+                    apns:
+                        enabled: true
+                        topics: [\(YAMLText.scalar(apple.topic))]
+                        team-id: \(YAMLText.scalar(apple.team))
+                        key-id: \(YAMLText.scalar(apple.keyID))
+                        key-file: \(YAMLText.scalar(apple.keyFile))
+
+                """
+        }
+        if let googleAccount {
+            text += """
+                    fcm:
+                        enabled: true
+                        service-account-file: \(YAMLText.scalar(googleAccount))
+
+                """
+        }
+        return text
+    }
+
+    /// What `trusted` and `upstream` say. A PBX on this machine may share its address with phones, so its port counts, too.
+    private static func peer(_ text: String) throws(SettingComplaint) -> (trusted: String, upstream: String) {
+        if let address = IPAddress(text) { return ("\(address)", "\(Endpoint(address, 5060))") }
+        guard let endpoint = Endpoint(text), endpoint.port > 0 else {
+            throw SettingComplaint(
+                "the PBX needs an IP address, or address:port with IPv6 in brackets; found \"\(text)\"")
+        }
+        let isHere = [IPAddress.loopbackV4, IPAddress("::1")].contains(endpoint.address)
+        return (isHere ? "\(endpoint)" : "\(endpoint.address)", "\(endpoint)")
+    }
+}
+
+extension DaemonSettings {
+    /// The sample file with every key, as the package installs it.
+    package static var sample: String { sample(title: "Settings of sippushd") }
+}

@@ -1,0 +1,72 @@
+import Crypto
+import HTTPClient
+import PushDelivery
+import Settings
+
+extension PEM {
+    private static let fileLimit = 4 << 20
+
+    /// The bytes of a file, or the file itself if it cannot be read, so that its user reports the error.
+    static func content(of path: String) -> PEM {
+        (try? SettingsFile.bytes(at: path, limit: fileLimit)).map { .bytes($0) } ?? .file(path)
+    }
+}
+
+/// The means of all connections of one app: the contents of certificate files, the proxy, and the secrets that sign
+/// requests.
+struct AppConnection: Hashable {
+    private(set) var authority: PEM?
+    private(set) var certificate: PEM?
+    private(set) var key: PEM?
+    let proxy: HTTPProxy?
+    /// The new secret, and the one that it replaces.
+    let secrets: [[UInt8]]
+
+    /// Reads the files. Where one cannot be used, those of the former connection stay, and `failed` is called. Without a
+    /// former connection each attempt to connect reads the files again, and reports why they cannot be used.
+    init(
+        _ settings: PushConnectionSettings, proxy general: PushProxy?, after former: AppConnection? = nil,
+        failed: (TLSError) -> Void = { _ in }
+    ) {
+        proxy = HTTPProxy(settings.proxy, else: general)
+        secrets = settings.secrets.map { Array($0.reveal().utf8) }
+        authority = settings.authorityFile.map { .file($0) }
+        certificate = settings.certificateFile.map { .file($0) }
+        key = settings.keyFile.map { .file($0) }
+        do throws(TLSError) {
+            // First with the files, so that an error names the file.
+            try check()
+            authority = Self.content(of: authority)
+            certificate = Self.content(of: certificate)
+            key = Self.content(of: key)
+            try check()
+        } catch {
+            failed(error)
+            guard let former else { return }
+            authority = former.authority
+            certificate = former.certificate
+            key = former.key
+        }
+    }
+
+    private func check() throws(TLSError) {
+        guard authority != nil || certificate != nil else { return }
+        _ = try TLSContext.client(authority: authority, certificate: certificate, key: key ?? certificate)
+    }
+
+    private static func content(of pem: PEM?) -> PEM? {
+        guard case .file(let path)? = pem else { return pem }
+        return .content(of: path)
+    }
+
+    /// The route of the app's requests, in this group.
+    func route(group: String) -> HTTPRoute {
+        var route = HTTPRoute()
+        route.group = group
+        route.authority = authority
+        route.certificate = certificate
+        route.key = key
+        route.proxy = proxy
+        return route
+    }
+}

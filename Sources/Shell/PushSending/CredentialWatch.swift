@@ -1,0 +1,117 @@
+package import PushDelivery
+package import Reactor
+package import Telemetry
+package import Timekeeping
+
+/// The state of an app's credentials.
+package struct CredentialStanding: Hashable, Sendable {
+    package let verdict: TrialVerdict
+    /// When the verdict was first the same.
+    package let since: UnixTime
+    /// The time of the last trial.
+    package let triedAt: UnixTime
+}
+
+/// Tries the credentials of all apps in the background: at the start, at each reload, and again after a failure of the
+/// provider. Nothing waits for it.
+///
+/// - `@unchecked Sendable` because it is used only on the loop.
+package final class CredentialWatch: @unchecked Sendable {
+    /// By the names of the apps. An app that was not tried yet has none.
+    package private(set) var standings: [String: CredentialStanding] = [:]
+    private let push: PushService
+    private let loop: EventLoop
+    private let log: Log
+    private var timer: LoopTimer?
+    /// The apps that are tried next.
+    private var waiting: [PushApp] = []
+    /// Grows with each start. Results of earlier rounds are dropped.
+    private var round = 0
+    private var pause = CredentialWatch.firstPause
+    /// Chooses the seconds of a pause.
+    private let random: (ClosedRange<Double>) -> Double
+
+    /// Daemons that start together do not ask together.
+    private static let startPause = 1.0...5.0
+    private static let firstPause: Duration = .seconds(60)
+    private static let longestPause: Duration = .seconds(3600)
+    private static let tolerance: Int64 = 60
+
+    package init(
+        _ push: PushService, on loop: EventLoop, log: Log,
+        random: @escaping (ClosedRange<Double>) -> Double = { .random(in: $0) }
+    ) throws(SystemError) {
+        self.push = push
+        self.loop = loop
+        self.log = log
+        self.random = random
+        timer = try LoopTimer(on: loop) { [weak self] in self?.tryNext() }
+    }
+
+    /// Begins a round: all apps are tried once, a few seconds from now. With `false` none is tried any more.
+    package func start(isOn: Bool) {
+        round += 1
+        pause = Self.firstPause
+        waiting = isOn ? push.setup.directory.apps : []
+        guard isOn else {
+            standings = [:]
+            timer?.disarm()
+            return
+        }
+        timer?.arm(at: loop.now + .seconds(random(Self.startPause)))
+    }
+
+    private func tryNext() {
+        guard let app = waiting.first else { return tryFailedLater() }
+        waiting.removeFirst()
+        let round = round
+        push.tryCredentials(of: app) { [weak self] result in
+            guard let self, self.round == round else { return }
+            note(result, of: app)
+            tryNext()
+        }
+    }
+
+    /// Only providers that failed are asked again. A refusal stays until somebody changes the settings.
+    private func tryFailedLater() {
+        waiting = push.setup.directory.apps.filter { app in
+            if case .failed = standings[app.name]?.verdict { true } else { false }
+        }
+        guard !waiting.isEmpty else { return }
+        let seconds = Double(pause.components.seconds)
+        timer?.arm(at: loop.now + .seconds(random(0.75 * seconds...1.25 * seconds)))
+        pause = min(pause * 2, Self.longestPause)
+    }
+
+    private func note(_ result: TrialResult, of app: PushApp) {
+        let now = loop.moment.date
+        let old = standings[app.name]
+        let verdict = result.verdict
+        let isSame = old?.verdict == verdict
+        standings[app.name] = CredentialStanding(
+            verdict: verdict, since: isSame ? old?.since ?? now : now, triedAt: now)
+        guard !isSame else { return }
+        let name = LogValue.text(app.name)
+        switch verdict {
+        case .works:
+            log.info("push provider takes our credentials", [.provider: name])
+        case .reached(let words):
+            log.info("push provider answers", [.provider: name, .reason: .text(words)])
+        case .refused(let reason, let cure):
+            log.error(
+                "trial: push provider does not accept our credentials",
+                [.provider: name, .reason: .text(reason), .advice: .text(Self.cure(cure, result.clockLead))])
+        case .failed(let reason, let cure):
+            log.warning(
+                "trial: push provider not reached",
+                [.provider: name, .reason: .text(reason), .advice: .text(cure)])
+        }
+    }
+
+    /// A clock that is wrong comes first, because tokens are signed with its time.
+    private static func cure(_ cure: String, _ lead: Int64?) -> String {
+        guard let lead, lead.magnitude >= tolerance else { return cure }
+        return
+            "This machine's clock is \(lead.magnitude) s \(lead > 0 ? "ahead of" : "behind") the provider's: timedatectl. \(cure)"
+    }
+}

@@ -1,0 +1,12 @@
+import HTTPClient
+import PushDelivery
+import Settings
+
+extension HTTPProxy {
+    /// The proxy of an app: its own setting, else the one for all providers; `nil` for none.
+    init?(_ own: PushProxy?, else general: PushProxy?) {
+        guard let chosen = PushProxy.chosen(own, else: general) else { return nil }
+        let login = chosen.user.map { Login(user: $0.reveal(), password: chosen.password?.reveal() ?? "") }
+        self.init(host: chosen.host, port: chosen.port, login: login)
+    }
+}

@@ -1,0 +1,94 @@
+import Bytes
+
+/// Fields between commas, in quotes where they hold a comma or a quote (RFC 4180). A field holds no line end.
+enum CSV {
+    enum Fault: Error, Hashable {
+        case openQuote
+        case textAfterQuote
+        case quoteInField
+
+        var sentence: String {
+            switch self {
+            case .openQuote: "a quote is not closed on this line"
+            case .textAfterQuote: "expected a comma after a closing quote"
+            case .quoteInField: "a quote inside a field: write the field in quotes, and the quote twice"
+            }
+        }
+    }
+
+    /// The fields of a line, without its line end.
+    static func fields(of line: [UInt8]) throws(Fault) -> [[UInt8]] {
+        var fields: [[UInt8]] = []
+        var rest = line[...]
+        while true {
+            fields.append(try nextField(&rest))
+            guard rest.popFirst() != nil else { return fields }
+        }
+    }
+
+    /// Takes one field; a comma or nothing is left.
+    private static func nextField(_ rest: inout ArraySlice<UInt8>) throws(Fault) -> [UInt8] {
+        var field: [UInt8] = []
+        guard rest.first == quote else {
+            while let byte = rest.first, byte != comma {
+                guard byte != quote else { throw .quoteInField }
+                field.append(byte)
+                _ = rest.popFirst()
+            }
+            return field
+        }
+        _ = rest.popFirst()
+        while let byte = rest.popFirst() {
+            guard byte == quote else {
+                field.append(byte)
+                continue
+            }
+            guard rest.first == quote else {
+                guard rest.first == nil || rest.first == comma else { throw .textAfterQuote }
+                return field
+            }
+            _ = rest.popFirst()
+            field.append(quote)
+        }
+        throw .openQuote
+    }
+
+    /// One line with its line end.
+    static func line(of fields: [String]) -> String {
+        fields.map { field in
+            guard field.utf8.contains(where: { $0 == quote || $0 == comma || $0 < 0x20 }) else { return field }
+            return "\"" + field.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"")
+                + "\""
+        }.joined(separator: ",") + "\n"
+    }
+
+    private static let quote = UInt8(ascii: "\"")
+    private static let comma = UInt8(ascii: ",")
+}
+
+/// Texts that a spreadsheet takes for formulas. Such a text in a file of users would run on the computer that opens the file.
+enum SpreadsheetFormula {
+    /// Whether the text begins like a formula. A number with its sign, as telephones have it, is none.
+    static func isFormula(_ text: String) -> Bool {
+        switch text.utf8.first {
+        case UInt8(ascii: "="), UInt8(ascii: "@"), UInt8(ascii: "\t"), UInt8(ascii: "\r"): true
+        case UInt8(ascii: "+"), UInt8(ascii: "-"):
+            !text.utf8.dropFirst().allSatisfy(\.isASCIIDigit) || text.utf8.count == 1
+        default: false
+        }
+    }
+
+    /// The text with an apostrophe before it where a spreadsheet would change or run it.
+    static func neutralised(_ text: String) -> String { beginsWithSign(text) ? "'" + text : text }
+
+    /// The text that ``neutralised(_:)`` was given.
+    static func restored(_ text: String) -> String {
+        text.hasPrefix("'") && beginsWithSign(text) ? String(text.dropFirst()) : text
+    }
+
+    /// Apostrophes before the sign count as part of it, so that restoring gives each text back.
+    private static func beginsWithSign(_ text: String) -> Bool {
+        guard let first = text.utf8.first(where: { $0 != UInt8(ascii: "'") }) else { return false }
+        return "=+-@\t\r".utf8.contains(first)
+    }
+}

@@ -1,0 +1,77 @@
+import Control
+import HTTPServices
+import ProxyDaemon
+import ProxyRuntime
+
+let doctorCommand = Command(
+    name: "doctor",
+    summary:
+        "Examine settings, files, certificates, DNS, providers, peers and the machine, and say what to do. Changes nothing.",
+    arguments: "",
+    options: [
+        Command.configOption,
+        Command.Option(
+            name: "--unit", value: "FILE",
+            help: "The service's unit, which names its user (default: the system's sippushd.service)."),
+        Command.Option(name: "--user", value: "USER", help: "The service's user (default: as in the unit)."),
+        Command.Option(
+            name: "--ca", value: "FILE", help: "The authorities that phones trust, PEM (default: the system's)."),
+        Command.Option(name: "--json", value: nil, help: "Print the findings as JSON."),
+    ],
+    examples: ["doctor", "doctor --user sippushd --json"]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let findings = await invocation.diagnosis()
+    if try !invocation.printJSON(findings) {
+        for finding in findings {
+            let cure = finding.cure.map { " => \($0)" } ?? ""
+            say(finding.level.rawValue.padded(to: 7) + finding.area.padded(to: 14) + finding.words + cure)
+        }
+    }
+    if findings.worst != .ok { throw .ended(Int32(findings.worst.weight)) }
+}
+
+extension Command.Invocation {
+    fileprivate func diagnosis() async -> [Finding] {
+        let settings: DaemonSettings
+        do throws(Command.Failure) {
+            settings = try self.settings()
+        } catch {
+            return Doctor.findings(error.lines.dropFirst().joined(separator: "; "))
+        }
+        let service = ServiceFacts(unitFile: value("--unit"), user: value("--user"))
+        let doctor = Doctor(settings: settings, path: configPath, service: service, authorities: value("--ca"))
+        return doctor.findings(users: settings.auth == .digest ? await users(settings) : nil)
+    }
+
+    /// The first users of the daemon or, without a daemon, of the store; `nil` if they cannot be read.
+    private func users(_ settings: DaemonSettings) async -> (names: [String], isWhole: Bool)? {
+        let store = OfflineStore(path: settings.store, apps: settings.api.mobileApps)
+        do throws(Command.Failure) {
+            let control = ControlConnection(path: settings.control)
+            if try control.isAlive {
+                let page: UserPage = try await control.get("/v1/users?limit=1000")
+                return (page.users.map(\.name), page.next == nil)
+            }
+            guard !store.isMissing else { return nil }
+            return (try offline { () throws(StartError) in try store.users() }.map(\.name), true)
+        } catch {
+            return nil
+        }
+    }
+
+    /// The findings about files, as the user of the service sees them.
+    func serviceFindings(_ settings: DaemonSettings) -> [Finding] {
+        ServiceFacts(unitFile: value("--unit"), user: value("--user")).fileFindings(of: settings, at: configPath)
+    }
+}
+
+extension Command.Failure {
+    var lines: [String] {
+        switch self {
+        case .usage(let sentence): [sentence]
+        case .failed(let lines): lines
+        case .ended: []
+        }
+    }
+}

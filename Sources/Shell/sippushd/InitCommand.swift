@@ -1,0 +1,152 @@
+import Glibc
+import ProxyDaemon
+import Reactor
+import Settings
+import Timekeeping
+
+let initCommand = Command(
+    name: "init",
+    summary:
+        "Write a configuration file that starts. Asks for domain, PBX, TLS and push providers unless --domain is given.",
+    arguments: "",
+    options: [
+        Command.configOption,
+        Command.Option(name: "--domain", value: "DOMAIN", help: "The domain of the users. With it nothing is asked."),
+        Command.Option(name: "--pbx", value: "ADDRESS[:PORT]", help: "The PBX, by its IP address."),
+        Command.Option(name: "--tls-cert", value: "FILE", help: "The certificate with its chain for phones, PEM."),
+        Command.Option(name: "--tls-key", value: "FILE", help: "The certificate's private key, PEM."),
+        Command.Option(name: "--apns-topic", value: "BUNDLE", help: "The bundle identifier of the iOS app."),
+        Command.Option(name: "--apns-team", value: "TEAM", help: "Apple's team identifier, ten characters."),
+        Command.Option(name: "--apns-key-id", value: "KEY", help: "The identifier of Apple's key, ten characters."),
+        Command.Option(name: "--apns-key", value: "FILE", help: "The signing key from Apple, a .p8 file."),
+        Command.Option(name: "--fcm-account", value: "FILE", help: "The service account from Google, a JSON file."),
+        Command.Option(
+            name: "--force", value: nil, help: "Replace a file that exists. The old one is kept as FILE.old."),
+    ],
+    examples: ["init", "init --domain example.net --pbx 192.0.2.10 --fcm-account /etc/sippushd/firebase.json"]
+) { invocation throws(Command.Failure) in
+    try invocation.expect(arguments: 0)
+    let path = invocation.configPath
+    let old = try invocation.oldConfiguration(at: path)
+    let answers: NewSettings
+    if let domain = invocation.value("--domain") {
+        answers = try invocation.newSettings(domain: domain)
+    } else {
+        guard isatty(STDIN_FILENO) == 1 else { throw .usage("expected --domain, or a terminal to ask on") }
+        answers = try InitQuestions.answers(by: ask)
+    }
+    let text: String
+    do throws(SettingComplaint) { text = try answers.yaml() } catch { throw .failed(error.sentence) }
+    let settings: DaemonSettings
+    do throws(SettingsError) {
+        settings = try DaemonSettings(yaml: Array(text.utf8), file: path)
+    } catch {
+        throw .failed(text: "these answers make no configuration\n\(error.description)")
+    }
+    let file = try NewFile(path: path, mode: 0o640, replaces: old != nil)
+    try file.write(text)
+    // The daemon's group reads the file, and nobody else.
+    if geteuid() == 0, let group = unsafe getgrnam("sippushd") { try file.give(toGroup: unsafe group.pointee.gr_gid) }
+    if old == .other { try keep(path) }
+    try file.finish()
+    say(nextSteps(path, settings, answers.domain))
+}
+
+/// Which file is there already.
+private enum OldConfiguration {
+    /// The sample, as the package installs it. Nobody's choices are lost with it.
+    case sample
+    case other
+}
+
+extension Command.Invocation {
+    /// - Throws: if the file must not be replaced.
+    fileprivate func oldConfiguration(at path: String) throws(Command.Failure) -> OldConfiguration? {
+        guard unsafe access(path, F_OK) == 0 else { return nil }
+        let bytes = try? SettingsFile.bytes(at: path, limit: 1 << 20)
+        if bytes == Array(DaemonSettings.sample.utf8) { return .sample }
+        guard has("--force") else {
+            throw .failed("\(path) exists already, and is left as it is; with --force it is kept as \(path).old")
+        }
+        return .other
+    }
+
+    /// The answers of the options.
+    fileprivate func newSettings(domain: String) throws(Command.Failure) -> NewSettings {
+        var answers = NewSettings(domain: domain)
+        answers.pbx = value("--pbx")
+        if let pair = try together(["--tls-cert", "--tls-key"]) { answers.certificate = (pair[0], pair[1]) }
+        if let words = try together(["--apns-topic", "--apns-team", "--apns-key-id", "--apns-key"]) {
+            answers.apple = NewSettings.Apple(topic: words[0], team: words[1], keyID: words[2], keyFile: words[3])
+        }
+        answers.googleAccount = value("--fcm-account")
+        return answers
+    }
+
+    /// The values of options that are given together or not at all.
+    private func together(_ names: [String]) throws(Command.Failure) -> [String]? {
+        let values = names.compactMap { value($0) }
+        guard !values.isEmpty else { return nil }
+        guard values.count == names.count else { throw .usage("expected all of \(names.joined(separator: ", "))") }
+        return values
+    }
+}
+
+/// The questions on a terminal.
+enum InitQuestions {
+    /// `ask` returns the answer to a question; `nil` ends the command.
+    static func answers(by ask: (String) -> String?) throws(Command.Failure) -> NewSettings {
+        func answer(_ question: String) throws(Command.Failure) -> String {
+            guard let text = ask(question) else { throw .failed("no answer; nothing is written") }
+            return text
+        }
+        func required(_ question: String) throws(Command.Failure) -> String {
+            while true {
+                let text = try answer(question)
+                if !text.isEmpty { return text }
+            }
+        }
+        var answers = NewSettings(domain: try required("Domain of the users, such as example.net:"))
+        let pbx = try answer("IP address of the PBX, with :PORT if it is not 5060 (empty: none yet):")
+        if !pbx.isEmpty { answers.pbx = pbx }
+        let certificate = try answer("Certificate file for TLS, PEM with its chain (empty: no TLS):")
+        if !certificate.isEmpty { answers.certificate = (certificate, try required("Its private key, PEM:")) }
+        let key = try answer("Apple's signing key, a .p8 file (empty: no iPhones):")
+        if !key.isEmpty {
+            answers.apple = NewSettings.Apple(
+                topic: try required("Bundle identifier of the iOS app, such as com.example.phone:"),
+                team: try required("Apple's team identifier, ten characters:"),
+                keyID: try required("Identifier of the key, ten characters:"), keyFile: key)
+        }
+        let account = try answer("Google's service account, a JSON file (empty: no Android phones):")
+        if !account.isEmpty { answers.googleAccount = account }
+        return answers
+    }
+}
+
+/// The old file gets a second name, before the new one takes its name.
+private func keep(_ path: String) throws(Command.Failure) {
+    let copy = path + ".old"
+    _ = unsafe unlink(copy)
+    guard unsafe link(path, copy) == 0 else { throw .failed("\(path) cannot be kept as \(copy): \(systemReason())") }
+}
+
+private func nextSteps(_ path: String, _ settings: DaemonSettings, _ domain: String) -> [String] {
+    var lines = ["\(path) is written."]
+    let date = SystemClock.moment.date
+    let problems = SetupCheck.problems(of: settings, in: path, on: date)
+    if !problems.isEmpty {
+        lines.append("These files are missing or wrong. The daemon's group must be able to read them, and nobody else:")
+        lines.append("  install -m 0640 -g sippushd FILE /etc/sippushd/")
+        lines += problems.map { "  " + $0 }
+    }
+    lines += (SetupCheck.unseenCredentials(of: settings, in: path, on: date) + SetupCheck.notes(of: settings)).map {
+        "note: " + $0
+    }
+    return lines + [
+        "Next:",
+        "  sippushd check-config             says what is wrong with the file",
+        "  systemctl enable --now sippushd   starts the daemon",
+        "  sippushd user add bob@\(domain)", "  sippushd provider list",
+    ]
+}

@@ -1,0 +1,77 @@
+import Glibc
+
+/// A file that this program makes and its owner alone may read. It takes its name when it is complete and on the disk.
+///
+/// Another user who may write to the folder cannot lead the program elsewhere: the file is new, and no link is followed.
+final class NewFile {
+    private let path: String
+    private let temporary: String
+    private let descriptor: Int32
+    private let replaces: Bool
+    private var isFinished = false
+    private var waiting: [UInt8] = []
+
+    /// - Parameters:
+    ///   - path: must not exist, unless `replaces`.
+    ///   - mode: who may read it.
+    ///   - replaces: a file of that name may exist; it is replaced at the end.
+    /// - Throws: a sentence that names the file.
+    init(path: String, mode: mode_t = 0o600, replaces: Bool = false) throws(Command.Failure) {
+        if !replaces, unsafe access(path, F_OK) == 0 {
+            throw .failed("\(path) exists already, and is left as it is")
+        }
+        self.path = path
+        self.replaces = replaces
+        let slash = path.lastIndex(of: "/").map { path.index(after: $0) } ?? path.startIndex
+        temporary = "\(path[..<slash]).\(path[slash...]).\(getpid()).partial"
+        descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .failed("\(path) cannot be made: \(systemReason())") }
+        guard fchmod(descriptor, mode) == 0 else { throw .failed("\(path) cannot be made: \(systemReason())") }
+    }
+
+    deinit {
+        close(descriptor)
+        if !isFinished { unsafe unlink(temporary) }
+    }
+
+    func write(_ text: String) throws(Command.Failure) { try write(Array(text.utf8)) }
+
+    func write(_ bytes: [UInt8]) throws(Command.Failure) {
+        waiting += bytes
+        if waiting.count >= 65_536 { try flush() }
+    }
+
+    /// Gives the file to a group that may read it as far as its mode says.
+    func give(toGroup group: gid_t) throws(Command.Failure) {
+        guard fchown(descriptor, uid_t.max, group) == 0 else { throw failure() }
+    }
+
+    /// The file is complete.
+    func finish() throws(Command.Failure) {
+        try flush()
+        guard fsync(descriptor) == 0 else { throw failure() }
+        // A link fails where a file of the name has appeared meanwhile; a rename replaces it.
+        let result: Int32
+        if replaces {
+            result = unsafe rename(temporary, path)
+        } else {
+            result = unsafe link(temporary, path)
+        }
+        guard result == 0 else { throw failure() }
+        if !replaces { unsafe unlink(temporary) }
+        isFinished = true
+    }
+
+    private func flush() throws(Command.Failure) {
+        var rest = waiting[...]
+        while !rest.isEmpty {
+            let count = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw failure() }
+            rest = rest.dropFirst(count)
+        }
+        waiting = []
+    }
+
+    private func failure() -> Command.Failure { .failed("\(path) cannot be written: \(systemReason())") }
+}

@@ -1,0 +1,175 @@
+import Control
+import ProxyRuntime
+import Registration
+
+/// The rows of a CSV file of users. It judges each row alone, and knows which users stood in rows before.
+struct UserTable {
+    /// Why a row is refused: a sentence that never holds a password or a hash.
+    struct Refusal: Error, Hashable {
+        let reason: String
+
+        init(_ reason: String) { self.reason = reason }
+    }
+
+    enum Column: String {
+        case user, domain, realm, password, ha1
+        case ha1SHA256 = "ha1_sha256"
+        case ha1SHA512 = "ha1_sha512_256"
+        /// Kamailio's hash with the domain in the name. Nobody needs it here.
+        case ignored = "ha1b"
+
+        /// The names in tables of Asterisk and Kamailio as well.
+        init?(named name: String) {
+            switch name.lowercased() {
+            case "username", "name": self = .user
+            case "md5_cred", "ha1_md5": self = .ha1
+            case let other: self.init(rawValue: other)
+            }
+        }
+    }
+
+    /// How many rows a file may have. For each the place of the user is kept.
+    static let rowLimit = 2_000_000
+    private static let passwordLimit = 512
+
+    private let columns: [Column]
+    private let realms: UserRealms
+    private let takesMD5: Bool
+    private let hasher: PasswordHasher
+    /// The line of each user, by a hash of the name.
+    private var lines: [Int: Int32] = [:]
+    /// How many of the users that were read have no hash but that of MD5.
+    private(set) var usersOfMD5 = 0
+
+    /// - Parameters:
+    ///   - head: the first line, which names the columns.
+    ///   - realms: the daemon's domains, and the realm of passwords.
+    ///   - takesMD5: the daemon offers MD5.
+    /// - Throws: if the columns are not those of users.
+    init(head: [UInt8], realms: UserRealms, takesMD5: Bool) throws(Refusal) {
+        let mark: [UInt8] = [0xef, 0xbb, 0xbf]
+        var columns: [Column] = []
+        for name in try Self.texts(head.starts(with: mark) ? Array(head.dropFirst(mark.count)) : head) {
+            guard let column = Column(named: name) else {
+                let hint = name.contains(";") || name.contains("\t") ? "; commas stand between fields" : ""
+                throw Refusal(
+                    "the first line names the columns, such as user,domain,password: it has \"\(name)\"\(hint)")
+            }
+            guard column == .ignored || !columns.contains(column) else {
+                throw Refusal("the column \(name) is there twice")
+            }
+            columns.append(column)
+        }
+        guard columns.contains(.user), columns.contains(.password) || columns.contains(.ha1) else {
+            throw Refusal("the first line must name the columns user, and password or ha1")
+        }
+        do throws(StartError) { hasher = try PasswordHasher() } catch { throw Refusal(error.description) }
+        (self.columns, self.realms, self.takesMD5) = (columns, realms, takesMD5)
+    }
+
+    /// The user of a row. `line` is its number in the file.
+    mutating func user(_ row: [UInt8], line: Int) throws(Refusal) -> UserCredentials {
+        guard lines.count < Self.rowLimit else { throw Refusal("a file has at most \(Self.rowLimit) users; divide it") }
+        let texts = try Self.texts(row)
+        guard texts.count == columns.count else {
+            throw Refusal("expected \(columns.count) fields, found \(texts.count)")
+        }
+        let fields = Dictionary(zip(columns, texts), uniquingKeysWith: { first, _ in first })
+        let (name, domain) = try place(fields)
+        let credentials = try credentials(fields, name, domain, realms.realm ?? domain)
+        guard credentials.isWellFormed else {
+            throw Refusal(
+                "the name is longer than \(UserCredentials.nameLimit) bytes, or holds / \\ or a control character")
+        }
+        let key = credentials.name.hashValue
+        if let first = lines[key] { throw Refusal("\(credentials.name) stands in line \(first) already") }
+        lines[key] = Int32(clamping: line)
+        if credentials.ha1SHA256 == nil { usersOfMD5 += 1 }
+        return credentials
+    }
+
+    // MARK: Parts of a row
+
+    /// Name and domain of the user. Without a domain it is the first one, as for other commands.
+    private func place(_ fields: [Column: String]) throws(Refusal) -> (name: String, domain: String) {
+        var name = SpreadsheetFormula.restored(fields[.user] ?? "")
+        var domain = fields[.domain] ?? ""
+        // The realm of an export is the domain, unless the daemon has one realm for all.
+        if domain.isEmpty, let realm = fields[.realm], known(realm) != nil { domain = realm }
+        if domain.isEmpty, let at = name.lastIndex(of: "@") {
+            domain = String(name[name.index(after: at)...])
+            name = String(name[..<at])
+        }
+        guard !name.isEmpty else { throw Refusal("the user is empty") }
+        guard !name.contains("@") else { throw Refusal("the user holds an @") }
+        guard !SpreadsheetFormula.isFormula(name) else {
+            throw Refusal("the user \"\(name)\" begins like the formula of a spreadsheet")
+        }
+        domain = domain.isEmpty ? realms.domains.first ?? "" : domain
+        guard let known = self.known(domain) else {
+            let domains = realms.domains.joined(separator: ", ")
+            throw Refusal("\(domain) is not one of this daemon's domains (\(domains))")
+        }
+        return (name, known.lowercased())
+    }
+
+    /// The daemon's domain of that name.
+    private func known(_ domain: String) -> String? {
+        realms.domains.first { $0.lowercased() == domain.lowercased() }
+    }
+
+    private func credentials(
+        _ fields: [Column: String], _ name: String, _ domain: String, _ realm: String
+    ) throws(Refusal) -> UserCredentials {
+        let password = fields[.password] ?? ""
+        let md5 = (fields[.ha1] ?? "").lowercased()
+        guard password.isEmpty else {
+            guard password.utf8.count <= Self.passwordLimit else {
+                throw Refusal("the password has more than \(Self.passwordLimit) bytes")
+            }
+            let credentials = hasher.credentials(of: name, realm: realm, password: password)
+            guard md5.isEmpty || md5 == credentials.ha1MD5 else {
+                throw Refusal("the ha1 is not that of this password for the realm \(realm); leave one of the two out")
+            }
+            return credentials
+        }
+        guard !md5.isEmpty else {
+            throw Refusal(columns.contains(.ha1) ? "no password and no ha1" : "the password is empty")
+        }
+        let theirs = fields[.realm].flatMap { $0.isEmpty ? nil : $0 } ?? domain
+        guard theirs == realm else {
+            throw Refusal("the ha1 is for the realm \(theirs), and this daemon's is \(realm): phones could not log in")
+        }
+        let sha256 = try hash(fields, .ha1SHA256, .sha256)
+        guard sha256 != nil || takesMD5 else {
+            throw Refusal("the ha1 is for MD5 alone, which digest.algorithms leaves out")
+        }
+        guard UserCredentials.isHash(md5, .md5) else { throw Refusal("the ha1 is not 32 hexadecimal digits") }
+        return UserCredentials(
+            name: "\(name)@\(realm)", ha1MD5: md5, ha1SHA256: sha256,
+            ha1SHA512_256: try hash(fields, .ha1SHA512, .sha512_256))
+    }
+
+    private func hash(
+        _ fields: [Column: String], _ column: Column, _ algorithm: DigestAlgorithm
+    ) throws(Refusal) -> String? {
+        guard let text = fields[column], !text.isEmpty else { return nil }
+        guard UserCredentials.isHash(text, algorithm) else {
+            throw Refusal("\(column.rawValue) is not \(algorithm.digitCount) hexadecimal digits")
+        }
+        return text.lowercased()
+    }
+
+    /// The fields of a line as texts.
+    private static func texts(_ line: [UInt8]) throws(Refusal) -> [String] {
+        let fields: [[UInt8]]
+        do throws(CSV.Fault) { fields = try CSV.fields(of: line) } catch { throw Refusal(error.sentence) }
+        var texts: [String] = []
+        for field in fields {
+            guard let text = String(validating: field, as: UTF8.self) else { throw Refusal("a field is not UTF-8") }
+            guard !field.contains(0) else { throw Refusal("a field holds a NUL byte") }
+            texts.append(text)
+        }
+        return texts
+    }
+}

@@ -1,0 +1,155 @@
+import Control
+import Glibc
+import ProxyDaemon
+import ProxyRuntime
+import Registration
+
+// Users in bulk, from and to CSV files.
+
+let userImportCommand = Command(
+    name: "user import",
+    summary:
+        "Add users from a CSV file, or change their passwords. The first line names the columns: user, domain, realm, password, ha1.",
+    arguments: "FILE",
+    options: [
+        Command.configOption,
+        Command.Option(name: "--dry-run", value: nil, help: "Only say which rows would be refused."),
+    ],
+    examples: ["user import users.csv --dry-run", "user import users.csv", "user import -"]
+) { invocation throws(Command.Failure) in
+    let path = try invocation.onlyArgument("FILE")
+    try await UserImport(invocation, from: path).run()
+}
+
+/// One run of `user import`: rows in, batches out, each batch in one transaction.
+private final class UserImport {
+    private let invocation: Command.Invocation
+    private let isDryRun: Bool
+    private var file: LineFile
+    private var table: UserTable
+    /// The number of the last line that was read.
+    private var line = 1
+    private var batch: [UserCredentials] = []
+    private var stored = 0
+    private var refused = 0
+    /// The last line whose user is stored.
+    private var storedLine = 1
+
+    init(_ invocation: Command.Invocation, from path: String) throws(Command.Failure) {
+        let settings = try invocation.settings()
+        self.invocation = invocation
+        isDryRun = invocation.has("--dry-run")
+        var opened = try LineFile(path: path)
+        guard case .bytes(let head)? = try opened.next() else {
+            throw .failed("\(path): the first line must name the columns, such as user,domain,password")
+        }
+        file = opened
+        do throws(UserTable.Refusal) {
+            table = try UserTable(
+                head: head, realms: settings.userRealms, takesMD5: settings.digest.algorithms.contains(.md5))
+        } catch {
+            throw .failed("line 1: \(error.reason)")
+        }
+    }
+
+    func run() async throws(Command.Failure) {
+        do throws(Command.Failure) {
+            while let next = try file.next() {
+                line += 1
+                take(next)
+                if batch.count == UserBatch.limit { try await store() }
+            }
+            try await store()
+        } catch {
+            guard case .failed(let lines) = error else { throw error }
+            throw .failed(lines: lines + [progress])
+        }
+        say("\(stored) \(isDryRun ? "users would be stored" : "users are stored"), \(refused) rows are refused")
+        if table.usersOfMD5 > 0 {
+            complain([
+                "note: \(table.usersOfMD5) users have a hash for MD5 alone; while they have, all phones are asked for MD5"
+            ])
+        }
+        guard refused == 0 else { throw .failed("\(refused) rows are refused; correct them and import the file again") }
+    }
+
+    private func take(_ next: LineFile.Line) {
+        do throws(UserTable.Refusal) {
+            guard case .bytes(let row) = next else {
+                throw UserTable.Refusal("the line has more than \(LineFile.limit) bytes")
+            }
+            // An empty line, as at the end of many files.
+            guard !row.isEmpty else { return }
+            batch.append(try table.user(row, line: line))
+        } catch {
+            refused += 1
+            complain(["line \(line): \(error.reason)"])
+        }
+    }
+
+    /// Each batch looks for the daemon again, so that a daemon may start or stop meanwhile.
+    private func store() async throws(Command.Failure) {
+        let full = UserBatch(users: batch)
+        guard !full.users.isEmpty else { return }
+        if !isDryRun {
+            try await invocation.askDaemon { control throws(Command.Failure) in
+                try await control.send("POST", "/v1/users", full)
+            } orStore: { store throws(StartError) in
+                try store.add(full)
+            }
+        }
+        stored += full.users.count
+        storedLine = line
+        batch = []
+    }
+
+    private var progress: String {
+        "\(stored) users are stored, up to line \(storedLine). Import the file again when the cause is mended: users that are stored stay as they are"
+    }
+}
+
+let userExportCommand = Command(
+    name: "user export",
+    summary: "Write all users into a new CSV file, which its owner alone may read.",
+    arguments: "FILE",
+    options: [
+        Command.configOption,
+        Command.Option(
+            name: "--with-hashes", value: nil,
+            help: "Write the HA1 hashes as well. They are as good as passwords."),
+    ],
+    examples: ["user export users.csv", "user export users.csv --with-hashes"]
+) { invocation throws(Command.Failure) in
+    let path = try invocation.onlyArgument("FILE")
+    let withHashes = invocation.has("--with-hashes")
+    let file = try NewFile(path: path)
+    var head = ["user", "realm"]
+    if withHashes { head += ["ha1", "ha1_sha256", "ha1_sha512_256"] }
+    try file.write(CSV.line(of: head))
+    var count = 0
+    var last = ""
+    while true {
+        let limit = 1000
+        let after = last
+        let page: [UserCredentials] = try await invocation.askDaemon { control throws(Command.Failure) in
+            let batch: UserBatch = try await control.get(
+                "/v1/user-credentials?limit=\(limit)&after=\(pathSegment(after))")
+            return batch.users
+        } orStore: { store throws(StartError) in
+            try store.credentials(after: after, limit: limit)
+        }
+        for user in page { try file.write(exportLine(user, withHashes)) }
+        count += page.count
+        guard page.count == limit, let name = page.last?.name else { break }
+        last = name
+    }
+    try file.finish()
+    say("\(count) users in \(path)")
+}
+
+private func exportLine(_ user: UserCredentials, _ withHashes: Bool) -> String {
+    let at = user.name.lastIndex(of: "@") ?? user.name.endIndex
+    var fields = [String(user.name[..<at]), String(user.name[at...].dropFirst())].map(SpreadsheetFormula.neutralised)
+    if withHashes { fields += [user.ha1MD5, user.ha1SHA256 ?? "", user.ha1SHA512_256 ?? ""] }
+    return CSV.line(of: fields)
+}
