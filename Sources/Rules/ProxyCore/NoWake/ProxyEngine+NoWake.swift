@@ -9,7 +9,7 @@ import Timekeeping
 
 /// Calls for which no phone wakes: their final responses, and forwards through the upstream.
 extension ProxyEngine {
-    /// The treatment of a call to a user if no phone wakes.records.
+    /// The treatment of a call to a user if no phone wakes.
     func noWakePlan(of call: ProxiedRequest) -> NoWakePlan {
         let noWake = settings.call.noWake
         guard let userCall = call.userCall else { return .answer(.temporarilyUnavailable) }
