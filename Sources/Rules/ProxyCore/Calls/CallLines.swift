@@ -1,3 +1,4 @@
+import Addressing
 import Registration
 import Telemetry
 import Timekeeping
@@ -12,23 +13,27 @@ package enum CallLogging: String, Hashable, Sendable, CaseIterable {
     case none
 }
 
-/// The limit of lines about failed calls at the level `notice`, for each callee and in all.
+/// The limit of lines about failed calls at the level `notice`: for each callee, for each caller, and in all.
 ///
-/// Thousands of failed calls fill no disk, and the lines of one callee do not displace those of another.
+/// Thousands of failed calls fill no disk. Neither the calls to one user nor those of one caller use up the lines of
+/// others.
 struct CallLines {
     private var perCallee = RateLimit<AddressOfRecord>(perMinute: 6, capacity: 1024)
+    private var perCaller = RateLimit<Caller>(perMinute: 12, capacity: 1024)
     private var all = LogRateLimit(burst: 20)
-    private var ofCallees = 0
+    /// The lines that the limits of callees and callers have left out since the last line.
+    private var omitted = 0
 
     /// - Returns: how many lines were left out before; `nil` when there is to be no line.
-    mutating func admit(to callee: AddressOfRecord, now: Instant) -> Int? {
-        guard perCallee.wait(for: callee, now: now) == nil else {
-            ofCallees &+= 1
+    mutating func admit(to callee: AddressOfRecord, from caller: Caller, now: Instant) -> Int? {
+        guard perCallee.wait(for: callee, now: now) == nil, perCaller.wait(for: caller, now: now) == nil else {
+            omitted &+= 1
             return nil
         }
         guard let suppressed = all.admit(now: now) else { return nil }
         _ = perCallee.admit(callee.compacted(), now: now)
-        defer { ofCallees = 0 }
-        return suppressed &+ ofCallees
+        _ = perCaller.admit(caller, now: now)
+        defer { omitted = 0 }
+        return suppressed &+ omitted
     }
 }

@@ -54,7 +54,9 @@ extension ProxyEngine {
         guard isNotice, settings.callLogging == .failed else {
             return line.write("call ended", to: log, asNotice: isNotice)
         }
-        if let suppressed = output.callLines.admit(to: line.call.callee, now: now.instant) {
+        // The caller of an outgoing call is a phone, known by its address.
+        let caller = call.userCall?.caller ?? Caller(call.source.remote.address)
+        if let suppressed = output.callLines.admit(to: line.call.callee, from: caller, now: now.instant) {
             line.write("call ended", to: log, asNotice: true, suppressed: suppressed)
         } else {
             line.write("call ended", to: log, asNotice: false)

@@ -40,13 +40,7 @@ struct Diversions {
     /// The field that a forward of our own adds.
     static func field(for aor: AddressOfRecord) -> AddedField {
         var value: [UInt8] = Array("<sip:".utf8)
-        for byte in aor.user.array {
-            if byte.isASCIIDigit || byte.isASCIILetter || "-_.!~*'()+".utf8.contains(byte) {
-                value.append(byte)
-            } else {
-                value.append(percentEncoded: byte)
-            }
-        }
+        value.append(escapingUser: aor.user)
         value += Array("@\(aor.host)>;reason=\(reason);counter=1".utf8)
         return AddedField("Diversion", ByteString(value))
     }

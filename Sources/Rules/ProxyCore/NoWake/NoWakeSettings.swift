@@ -127,16 +127,7 @@ package struct NoWakeTarget: Hashable, Sendable {
     package func uri(for user: ByteString) -> ByteString {
         guard hasUser else { return ByteString(head) }
         var bytes = Array(head.utf8)
-        user.withSpan { name in
-            for index in 0..<name.count {
-                let byte = name[index]
-                if byte.isASCIIDigit || byte.isASCIILetter || "-_.!~*'()+".utf8.contains(byte) {
-                    bytes.append(byte)
-                } else {
-                    bytes.append(percentEncoded: byte)
-                }
-            }
-        }
+        bytes.append(escapingUser: user)
         bytes += tail.utf8
         return ByteString(bytes)
     }
@@ -154,4 +145,17 @@ package struct NoWakeTarget: Hashable, Sendable {
 
 extension NoWakeTarget: CustomStringConvertible {
     package var description: String { hasUser ? head + Self.placeholder + tail : head }
+}
+
+extension Array<UInt8> {
+    /// Appends a name as the user part of a URI. A byte that could end the user part is escaped.
+    mutating func append(escapingUser name: ByteString) {
+        for byte in name.array {
+            if byte.isASCIIDigit || byte.isASCIILetter || "-_.!~*'()+".utf8.contains(byte) {
+                append(byte)
+            } else {
+                append(percentEncoded: byte)
+            }
+        }
+    }
 }

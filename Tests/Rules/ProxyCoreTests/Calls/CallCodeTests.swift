@@ -1,3 +1,4 @@
+import Addressing
 import Bytes
 import FoundationEssentials
 import Registration
@@ -45,20 +46,33 @@ struct CallCodeTests {
         }
     }
 
+    private static func aor(_ user: Int) -> AddressOfRecord {
+        AddressOfRecord(user: ByteString("u\(user)"), host: ByteString("example.net"))
+    }
+
+    private static func caller(_ number: UInt64) -> Caller { Caller(hash: number, isTrusted: true) }
+
     @Test func `lines of failed calls are few for one callee, and few for all`() {
         var lines = CallLines()
         var now = Instant(nanoseconds: 0)
-        func aor(_ user: Int) -> AddressOfRecord {
-            AddressOfRecord(user: ByteString("u\(user)"), host: ByteString("example.net"))
-        }
-        let one = (0..<100).compactMap { _ in lines.admit(to: aor(0), now: now) }
+        let one = (0..<100).compactMap { lines.admit(to: Self.aor(0), from: Self.caller($0), now: now) }
         #expect(one == Array(repeating: 0, count: 6))
         // Another callee's line says what was left out.
-        #expect(lines.admit(to: aor(1), now: now) == 94)
+        #expect(lines.admit(to: Self.aor(1), from: Self.caller(1000), now: now) == 94)
         now = now + .seconds(10)
-        let many = (0..<1000).compactMap { lines.admit(to: aor($0), now: now) }
+        let many = (0..<1000).compactMap {
+            lines.admit(to: Self.aor($0), from: Self.caller(2000 + UInt64($0)), now: now)
+        }
         #expect(many.count == 20)
         now = now + .seconds(10)
-        #expect(lines.admit(to: aor(5000), now: now).map { $0 > 900 } == true)
+        #expect(lines.admit(to: Self.aor(5000), from: Self.caller(5000), now: now).map { $0 > 900 } == true)
+    }
+
+    @Test func `one caller who calls many users in vain leaves lines for the calls of others`() {
+        var lines = CallLines()
+        let now = Instant(nanoseconds: 0)
+        let loud = (0..<1000).compactMap { lines.admit(to: Self.aor($0), from: Self.caller(1), now: now) }
+        #expect(loud.count == 12)
+        #expect(lines.admit(to: Self.aor(5000), from: Self.caller(2), now: now) == 988)
     }
 }
