@@ -71,7 +71,7 @@ package final class StreamConnection: @unchecked Sendable {
     private var isReading = false
     /// Why the connection ends when all output is sent.
     private var endReason: StreamCloseReason?
-    /// Whether the end of the connection waits until the ends of other connections are handled.
+    /// Whether the connection has ended, and waits in the queue of ended connections for its clean-up.
     private var isEnding = false
     /// Output that was sent before the connection was open.
     private var early: [UInt8] = []

@@ -41,8 +41,8 @@ package final class ProxyEngine {
 
     var output = EngineOutput()
 
-    /// Starts an engine. `date` is the start of this run. Binding ids begin at that time, so they never repeat those of
-    /// earlier runs.
+    /// Starts an engine. `date` is the start of this run. As a number, it is the first binding id, so no id of an
+    /// earlier run is used again.
     package init(
         settings: ProxySettings, identity: LocalIdentity, functions: ProxyFunctions, log: Log,
         restoring stored: StoredState = StoredState(), startedAt date: UnixTime

@@ -120,8 +120,8 @@ private struct RestoredContact {
     var q: UInt16 = 1000
     var provider: UInt8 = 0
     var marks: Binding.Marks = []
-    /// The problem with the token of a push contact. The contact stays a push contact: its REGISTER was accepted, and a
-    /// mistake in the settings may be the cause. The next REGISTER is judged again.
+    /// The problem with the token of a push contact. The contact stays a push contact: its REGISTER was accepted, and
+    /// the problem may be a mistake in the settings. The next REGISTER is judged again.
     var problem: TokenProblem?
 
     /// - Returns: `nil` if the contact cannot be read.

@@ -34,7 +34,7 @@ struct BackupService {
                     case .busy: call.answer(ServiceProblem(409, "another backup is in progress"))
                     case .unreadable: call.answer(.notRead)
                     case .refused(let reason):
-                        log.warning("store not backed up", [.path: .text(file), .error: .text(reason)])
+                        log.warning("the store could not be backed up", [.path: .text(file), .error: .text(reason)])
                         call.answer(ServiceProblem(409, "the store is not backed up", detail: reason))
                     }
                 }

@@ -23,7 +23,9 @@ extension Daemon {
         let (calls, isFirst) = (await door.drain(), end == nil)
         end = min(end ?? .distantFuture, loop.now + time)
         if isFirst {
-            if calls > 0, time > .zero { log.notice("stops when its calls have ended", [.count: .number(calls)]) }
+            if calls > 0, time > .zero {
+                log.notice("the daemon stops when its calls have ended", [.count: .number(calls)])
+            }
             loop.startTask { [self] _ in await endWhenDrained() }
         }
         return calls
@@ -38,7 +40,7 @@ extension Daemon {
             // The pause after the last call gives its final messages time to leave.
             do { try await loop.pause(Self.drainPause) } catch { break }
         } while calls > 0
-        if calls > 0 { log.notice("stops while calls wait or ring", [.count: .number(calls)]) }
+        if calls > 0 { log.notice("the daemon stops while calls wait or ring", [.count: .number(calls)]) }
         await stop()
     }
 

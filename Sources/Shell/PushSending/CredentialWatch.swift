@@ -94,7 +94,7 @@ package final class CredentialWatch: @unchecked Sendable {
         let name = LogValue.text(app.name)
         switch verdict {
         case .works:
-            log.info("push provider takes our credentials", [.provider: name])
+            log.info("push provider accepts the daemon's credentials", [.provider: name])
         case .reached(let words):
             log.info("push provider answers", [.provider: name, .reason: .text(words)])
         case .refused(let reason, let cure):

@@ -134,7 +134,7 @@ package final class FeedbackService: @unchecked Sendable {
         self.round = nil
         let report = round.report
         log.notice(
-            "feedback read",
+            "Apple's feedback service was read",
             [
                 .count: .number(report.records),
                 .outcome: .text(
@@ -148,7 +148,7 @@ package final class FeedbackService: @unchecked Sendable {
         if let failure = result.failure {
             round.report.failures.append("\(source.endpoint): \(failure)")
             log.warning(
-                "feedback not read", [.target: .described(source.endpoint), .reason: .text(failure)])
+                "cannot read Apple's feedback service", [.target: .described(source.endpoint), .reason: .text(failure)])
         }
         if result.partialBytes > 0 {
             log.warning(

@@ -9,7 +9,9 @@ let certCheckCommand = Command(
     arguments: "[CERTIFICATE [KEY]]",
     options: [
         Command.configOption,
-        Command.Option(name: "--name", value: "HOST", help: "The host name that phones connect to, with CERTIFICATE."),
+        Command.Option(
+            name: "--name", value: "HOST", help: "The host name that phones connect to. Only together with CERTIFICATE."
+        ),
         Command.Option(
             name: "--ca", value: "FILE", help: "The authorities that phones trust, PEM (default: the system's)."),
     ],

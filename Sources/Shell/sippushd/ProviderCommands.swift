@@ -79,7 +79,7 @@ let providerDisableCommand = Command(
         ])
     }
     let report: ProviderDisableReport = try await control.post(resource, timeout: .seconds(60))
-    say("\(name) is off; it ended \(report.words)")
+    say("\(name) is off; this ended \(report.words)")
 }
 
 extension ProviderDisableReport {

@@ -32,7 +32,7 @@ let serveCommand = Command(
         for problem in SetupCheck.problems(of: settings, in: invocation.configPath, on: SystemClock.moment.date) {
             log.warning("cannot use a file named in the settings", [.error: .text(problem)])
         }
-        for note in SetupCheck.notes(of: settings) { log.warning("settings", [.reason: .text(note)]) }
+        for note in SetupCheck.notes(of: settings) { log.warning("a setting may be a mistake", [.reason: .text(note)]) }
         try await daemon.run()
     } catch {
         throw .failed(text: error.description)

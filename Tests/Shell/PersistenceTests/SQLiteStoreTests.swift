@@ -87,7 +87,7 @@ struct SQLiteStoreTests {
             }
             while try await !lines.next().contains("the call journal cannot be written") {}
             try FileManager.default.removeItem(atPath: calls)
-            while try await !lines.next().contains("the call journal is written again") {}
+            while try await !lines.next().contains("the call journal can be written again") {}
             let secret = try await store.secrets(named: JournalKey.name).first
             let key = try JournalKey(try #require(secret).value)
             #expect(CallJournal(folder: calls, key: key, log: .silent).calls(after: 0, limit: 9) == [call])

@@ -45,7 +45,7 @@ struct HeldShares: ~Copyable, Sendable {
         @PackedOptional fileprivate var pair: Int32?
     }
 
-    /// INVITEs without a final response, and the bytes of all held requests.
+    /// The number of INVITEs without a final response, and the bytes of all held requests.
     private(set) var all = Share()
     /// The part of ``all`` that belongs to callers who are not trusted.
     private(set) var untrusted = Share()

@@ -15,8 +15,8 @@ package struct DialogNames: Hashable, Sendable {
     package let callee: Callee?
 
     package struct Callee: Hashable, Sendable {
-        /// Hashes of 24 bits. `name` is the display name that the caller wrote into To, or zero if To had none. It is
-        /// `nil` in tokens of builds that did not write it.
+        /// Hashes of 24 bits. `name` is the display name that the caller wrote into To, or zero if To had none. In
+        /// tokens of older versions, which lack the name, `name` is `nil`.
         let uri: UInt32
         let name: UInt32?
 

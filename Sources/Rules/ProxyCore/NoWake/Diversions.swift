@@ -2,15 +2,15 @@ import Bytes
 import Registration
 import SIPGrammar
 
-/// The Diversion header fields of an INVITE (RFC 5806): who has sent the call on before, the latest first.
+/// The Diversion header fields of an INVITE (RFC 5806): the users who have diverted the call before, the latest first.
 struct Diversions {
     private var entries: [(aor: AddressOfRecord, reason: ByteString)] = []
-    /// How often the call was sent on, as the fields say.
+    /// How often the call was diverted, by the fields.
     private(set) var count = 0
 
-    /// A call that was sent on so often is not sent on again.
+    /// A call that was diverted this often is not diverted again.
     static let most = 5
-    /// The reason that a forward of our own states.
+    /// The reason in the Diversion field that this daemon adds to a forwarded call.
     static let reason = ByteString("unavailable")
 
     init(_ frame: MessageFrame) {
@@ -29,15 +29,15 @@ struct Diversions {
         }
     }
 
-    /// Whether the user has sent this call on before.
+    /// Whether the user has diverted this call before.
     func names(_ aor: AddressOfRecord) -> Bool { entries.contains { $0.aor == aor } }
 
-    /// Whether the call was sent on because the user could not be reached, as our own forwards say: the call comes back.
+    /// Whether this daemon forwarded the call for the user before: the reason is the one that its forwards write.
     func comesBack(to aor: AddressOfRecord) -> Bool {
         entries.contains { $0.aor == aor && $0.reason.equalsIgnoringCase(Self.reason) }
     }
 
-    /// The field that a forward of our own adds.
+    /// The field that this daemon adds to a forwarded call.
     static func field(for aor: AddressOfRecord) -> AddedField {
         var value: [UInt8] = Array("<sip:".utf8)
         value.append(escapingUser: aor.user)

@@ -15,9 +15,9 @@ enum NoWakePlan: Equatable {
         /// The call came from a trusted peer. Only such a caller is redirected: a phone would show its password wherever the URI
         /// leads.
         var isTrusted: Bool
-        /// There is an upstream, as far as is known.
+        /// The settings name an upstream that is not known to be down.
         var hasUpstream: Bool
-        /// The call was sent on too often, or by this user before.
+        /// The call was diverted too often, or by this user before.
         var wasDiverted: Bool
     }
 

@@ -73,7 +73,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
         return exceptions[aor.description] ?? exceptions[aor.host.string] ?? self
     }
 
-    /// Whether all calls get 480, and nothing else happens.
+    /// Whether each call for which no phone wakes gets 480. This is the default.
     package var isUsual: Bool {
         exceptions.isEmpty && action == .answer && status == 480 && !ringsAfterPush && !usesRecord
     }
@@ -81,7 +81,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     /// Whether any call is forwarded.
     package var forwards: Bool { action == .forward || exceptions.values.contains { $0.action == .forward } }
 
-    /// Whether any phone's own wakes count.
+    /// Whether, for at least one phone, the times of its earlier wakes bound the wait.
     package var learns: Bool { usesRecord || exceptions.values.contains(where: \.usesRecord) }
 }
 

@@ -17,11 +17,11 @@ struct WakeRecords {
     }
 
     fileprivate struct Record {
-        /// When the call came that the phone was pushed for last and for which it has not returned.
+        /// When the last call arrived for which the phone was pushed; `nil` after the phone has returned.
         var calledAt: Instant?
-        /// The provider has accepted a push since then.
+        /// Whether a provider has accepted a push for that call.
         var isPushed = false
-        /// How long the last wakes took, in tenths of a second; the oldest is replaced next at `next`.
+        /// How long the last wakes took, in tenths of a second. The next wake replaces the oldest one, at `next`.
         var times: [UInt16] = []
         var next: UInt8 = 0
         /// How many accepted pushes in a row woke nobody, and when the last of them counted.
@@ -30,19 +30,19 @@ struct WakeRecords {
     }
 
     private var records: [DeviceID: Record] = [:]
-    /// The devices in the order in which they came. Some have left since.
+    /// The devices in the order of their first calls. Some have no record any more.
     private var ages = Queue<DeviceID>()
     private let capacity: Int
 
-    /// So many wakes are kept: with a hundred, the slowest but one would be the 99th percentile.
+    /// The number of wakes that are kept for a phone. Of a hundred, the second slowest is the 99th percentile.
     static let kept = 100
-    /// After so few wakes a phone's times say nothing yet.
+    /// The least number of wakes from which the wait is bounded.
     static let fewest = 10
-    /// No phone is given less, however quick it was.
+    /// The least time that a call waits for a phone.
     static let shortest: Duration = .seconds(5)
-    /// So many accepted pushes without a wake, and the phone is not waited for.
+    /// After this many accepted pushes without a wake, calls do not wait for the phone.
     static let mostMisses: UInt8 = 10
-    /// Calls that come together are one miss.
+    /// Calls within this time count as one miss.
     static let missPause: Duration = .seconds(60)
     /// A phone that returns later than this was not woken by the push.
     static let longestWake: Duration = .seconds(180)
@@ -90,7 +90,7 @@ struct WakeRecords {
         records[device] = record
     }
 
-    /// The phone is gone, or has another token.
+    /// The device was removed, or has another token.
     mutating func forget(_ device: DeviceID) { records[device] = nil }
 
     mutating func forgetAll() { self = WakeRecords(capacity: capacity) }

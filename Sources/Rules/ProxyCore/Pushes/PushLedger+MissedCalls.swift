@@ -101,7 +101,9 @@ extension PushLedger {
             return found.changes
         }
         guard !missed.calls.isEmpty else { return }
-        log.info("missed calls reported", [.aor: .described(aor), .count: .number(missed.calls.count)])
+        log.info(
+            "missed calls sent to their phone in one push",
+            [.aor: .described(aor), .count: .number(missed.calls.count)])
         let code = newCode()
         let record = began(missed.refs, code, for: target.id, of: aor, now: now)
         let push = begin(AskedPush(.missedCalls(missed.refs), code, device: target.id, aor: aor, record: record))

@@ -225,7 +225,8 @@ extension ProxyEngine {
         for fact in facts {
             let story: LogValue = .text("\(fact)")
             log.info(
-                "registration", [.aor: .described(aor), .source: .described(flow.remote), .outcome: story])
+                "the contacts of a user changed",
+                [.aor: .described(aor), .source: .described(flow.remote), .outcome: story])
         }
     }
 

@@ -47,7 +47,7 @@ struct Refusals {
             suppressed: suppressed ?? nil, isRecorded: records[share]?.admit(source.source, now: now) ?? false)
     }
 
-    /// The limit of log lines for one share: trusted peers, users or strangers.
+    /// The limit of log lines about one group of sources: trusted peers, users, or strangers.
     private struct Lines {
         private var perSource: RateLimit<IPAddress>
         private var all: LogRateLimit

@@ -73,7 +73,7 @@ package struct MissedCallBucket: Sendable {
     private var rows = ShortList<BucketEntry>()
     /// The reports that are being sent to the provider, so that a second REGISTER does not send the list twice.
     private var reporting: Set<Report> = []
-    /// The calls for which the timeline already says that the device's token carries no list.
+    /// The calls whose timeline already says that the device's token cannot get lists of missed calls.
     private var notCarried: Set<Report> = []
 
     private struct Report: Hashable { let callRef: CallRef, device: DeviceID }

@@ -70,7 +70,7 @@ struct PushLog {
     mutating func breaker(isOpen: Bool, to app: PushApp, _ problem: String?) {
         if isOpen {
             log.warning(
-                "push provider cannot be reached, one push in five seconds probes it",
+                "push provider cannot be reached, one push every five seconds tests it",
                 [.provider: .text(app.name), .reason: .text(problem ?? "it answers with errors of its own")])
         } else {
             log.notice("push provider can be reached again", [.provider: .text(app.name)])

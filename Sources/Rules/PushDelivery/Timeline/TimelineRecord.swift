@@ -64,7 +64,7 @@ package struct TimelineRecord: Hashable, Sendable {
         case underWay = "under-way"
         /// The last try has its answer.
         case finished
-        /// The push was withdrawn before that, because the phone had registered or the call was over.
+        /// The push was withdrawn before its last try was answered, because the phone had registered or the call was over.
         case withdrawn
         /// The daemon ended before the result was recorded.
         case unknown

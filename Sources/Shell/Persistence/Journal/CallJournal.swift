@@ -191,7 +191,7 @@ final class CallJournal {
             try write()
             if let since = failingSince {
                 log.notice(
-                    "the call journal is written again", [.path: .text(folder), .duration: .duration(now - since)])
+                    "the call journal can be written again", [.path: .text(folder), .duration: .duration(now - since)])
                 (failingSince, retryAt) = (nil, nil)
             }
         } catch {

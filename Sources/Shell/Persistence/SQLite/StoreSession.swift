@@ -154,7 +154,11 @@ actor StoreSession {
             if !write(batch), batch.entries.isEmpty { break }
         }
         if deferred.count > 0 { write(StoreIntake.Batch()) }
-        if deferred.count > 0 { log.error("changes were lost", [.count: .number(deferred.count), .path: .text(path)]) }
+        if deferred.count > 0 {
+            log.error(
+                "the store could not write changes, they are lost",
+                [.count: .number(deferred.count), .path: .text(path)])
+        }
         _ = try? connection?.checkpoint(.truncate)
         connection = nil
     }

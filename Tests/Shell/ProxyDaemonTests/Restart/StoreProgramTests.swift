@@ -188,7 +188,7 @@ struct StoreProgramTests {
         let refused = try await DaemonProgram.run(["serve", "--config", file], in: folder)
         #expect(refused.status == 1 && refused.complaint.contains("No space left on device"), "\(refused)")
         try empty(disk)
-        // If only the lock file has room, SQLite reports the full disk.
+        // The disk keeps room for the lock file alone. Thus SQLite, and not the lock, reports the full disk.
         try Data("0 none\n".utf8).write(to: URL(filePath: disk + "/store.db.lock"))
         try fill(disk)
         let locked = try await DaemonProgram.run(["serve", "--config", file], in: folder)
