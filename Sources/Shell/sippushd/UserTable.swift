@@ -52,8 +52,10 @@ struct UserTable {
         for name in try Self.texts(head.starts(with: mark) ? Array(head.dropFirst(mark.count)) : head) {
             guard let column = Column(named: name) else {
                 let hint = name.contains(";") || name.contains("\t") ? "; commas stand between fields" : ""
+                // A first line that names no columns may be a user with a password, which must not be shown.
                 throw Refusal(
-                    "the first line names the columns, such as user,domain,password: it has \"\(name)\"\(hint)")
+                    "the first line must name the columns, such as user,domain,password: column \(columns.count + 1) is unknown\(hint)"
+                )
             }
             guard column == .ignored || !columns.contains(column) else {
                 throw Refusal("the column \(name) is there twice")

@@ -54,8 +54,8 @@ extension ProxyEngine {
         guard isNotice, settings.callLogging == .failed else {
             return line.write("call ended", to: log, asNotice: isNotice)
         }
-        // The caller of an outgoing call is a phone, known by its address.
-        let caller = call.userCall?.caller ?? Caller(call.source.remote.address)
+        let caller =
+            call.userCall?.caller ?? call.sender.map(Caller.init(user:)) ?? Caller(call.source.remote.address)
         if let suppressed = output.callLines.admit(to: line.call.callee, from: caller, now: now.instant) {
             line.write("call ended", to: log, asNotice: true, suppressed: suppressed)
         } else {

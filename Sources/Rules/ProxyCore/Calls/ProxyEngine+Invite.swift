@@ -180,9 +180,14 @@ extension ProxyEngine {
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
         guard !ledger.limits.caller.admit(caller, now: now.instant) else { return true }
-        log.warning(
-            "caller makes too many calls, nobody is woken",
-            [.caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote)])
+        if let suppressed = ledger.lines.admit(caller, now: now.instant) {
+            log.warning(
+                "caller makes too many calls, nobody is woken",
+                [
+                    .caller: .bytes(incoming.request.from.uri.text), .source: .described(incoming.flow.remote),
+                    .suppressed: .number(suppressed),
+                ])
+        }
         return false
     }
 

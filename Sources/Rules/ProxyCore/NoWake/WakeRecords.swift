@@ -81,9 +81,12 @@ struct WakeRecords {
         records[device] = record
     }
 
-    /// A call has stopped waiting for it.
+    /// A call has stopped waiting for the phone. A wait of less than ``shortest``, as a caller's Expires can make it, is no
+    /// miss.
     mutating func missed(_ device: DeviceID, now: Instant) {
-        guard var record = records[device], record.isPushed else { return }
+        guard var record = records[device], record.isPushed, let calledAt = record.calledAt,
+            now - calledAt >= Self.shortest
+        else { return }
         if let before = record.missedAt, now - before < Self.missPause { return }
         record.misses = min(record.misses + 1, Self.mostMisses)
         record.missedAt = now

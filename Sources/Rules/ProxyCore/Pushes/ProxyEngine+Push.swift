@@ -89,6 +89,7 @@ extension ProxyEngine {
                 registrar.bindings.replaceToken(of: $0, with: token, now: now)
             }
             guard !changes.isEmpty else { return false }
+            wakes.records.forget(device)
             log.notice(
                 "the provider named a new push token for a contact",
                 [.aor: .described(aor), .device: .described(device)])

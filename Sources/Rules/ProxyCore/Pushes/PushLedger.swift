@@ -19,6 +19,8 @@ package struct PushLedger: ~Copyable {
     package internal(set) var unread: UnreadPushes
     package internal(set) var buckets: BucketTable
     var limits: PushRates
+    /// The limit of log lines about callers whose pushes are refused.
+    var lines = CallerLines()
     /// How many timeline records each caller may cause (T32.5).
     var recordShares: RecordShares
     /// Devices whose list of missed calls waits for a retry.
@@ -189,14 +191,17 @@ package struct PushLedger: ~Copyable {
         }
         guard old != nil || limits.admits(target.id, for: userCall.caller, now: now.instant) else {
             let isOwn = !limits.device.isUsedUp(target.id, now: now.instant)
-            log.warning(
-                isOwn
-                    ? "caller has had its share of this phone's pushes, the phone is not woken"
-                    : "phone gets too many pushes, it is not woken",
-                [
-                    .aor: .described(userCall.aor), .device: .described(target.id),
-                    .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),
-                ])
+            if let suppressed = lines.admit(userCall.caller, now: now.instant) {
+                log.warning(
+                    isOwn
+                        ? "caller has had its share of this phone's pushes, the phone is not woken"
+                        : "phone gets too many pushes, it is not woken",
+                    [
+                        .aor: .described(userCall.aor), .device: .described(target.id),
+                        .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),
+                        .suppressed: .number(suppressed),
+                    ])
+            }
             call.marks.insert(.pushLimited)
             return began(
                 branch, of: call, userCall, target.id, isOwn ? .callerLimit : .deviceLimit,

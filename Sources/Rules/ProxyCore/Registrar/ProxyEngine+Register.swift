@@ -142,6 +142,7 @@ extension ProxyEngine {
         case .report(_, let ticket), .removal(_, let ticket):
             for fact in plan.facts {
                 log.info("device reported", [.aor: .described(aor), .outcome: .text("\(fact)")])
+                if case .tokenReplaced(let device) = fact { wakes.records.forget(device) }
             }
             for device in plan.removed { deviceRemoved(device, of: aor, now: now) }
             act(.reported(ticket, .done(plan.persist.count)))

@@ -218,6 +218,8 @@ extension ProxyEngine {
         let reported = registrar.bindings.forkTargets(for: aor, now: now.instant).filter { !$0.isReachable }
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
+            // The phone behind the contact may be this device, so its push has woken it.
+            noteReturned(device.id, now: now)
             if !wakes.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
         }

@@ -115,12 +115,27 @@ package enum FileRights {
     }
 
     private static func cure(_ place: String, _ wish: FileWish, _ identity: FileIdentity) -> String {
+        // A shared folder of the system must stay root's.
+        guard !isShared(place) else {
+            return wish == .read || wish == .enter
+                ? "Move the file to /etc/sippushd, readable for the group \(identity.name), and change the setting."
+                : "Use a folder of the daemon's own, such as /var/lib/sippushd or /run/sippushd, and change the setting."
+        }
         let group = FileIdentity.groupName(identity.group) ?? identity.name
         return switch wish {
         case .read: "chgrp \(group) \(place) && chmod g+r \(place)"
         case .enter: "chgrp \(group) \(place) && chmod g+x \(place)"
         case .write, .fill: "chown \(identity.name): \(place) && chmod u+rwX \(place)"
         }
+    }
+
+    /// Whether other programs use the folder too.
+    private static func isShared(_ place: String) -> Bool {
+        let shared = [
+            "/", "/etc", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/usr", "/var", "/var/lib", "/var/log",
+            "/var/run", "/var/tmp",
+        ]
+        return shared.contains(place)
     }
 
     private static func dynamicCure(_ file: NamedFile) -> String {

@@ -96,6 +96,8 @@ final class PeerProbe: @unchecked Sendable {
                     connection.send(question)
                 },
                 received: { [self] _, bytes in
+                    // The beginning of the status line may come in pieces.
+                    guard bytes.count >= Self.beginning else { return 0 }
                     received(bytes)
                     return bytes.count
                 },
@@ -111,9 +113,12 @@ final class PeerProbe: @unchecked Sendable {
         pause = pause * 2
     }
 
+    /// The bytes of `SIP/2.0 200`.
+    private static let beginning = 11
+
     private func received(_ bytes: Span<UInt8>) {
         var line: [UInt8] = []
-        for index in bytes.indices.prefix(11) { line.append(bytes[index]) }
+        for index in bytes.indices.prefix(Self.beginning) { line.append(bytes[index]) }
         let text = String(decoding: line, as: UTF8.self)
         guard text.hasPrefix("SIP/2.0 "), let status = Int(text.dropFirst(8)) else { return }
         finish(.status(status))

@@ -75,4 +75,11 @@ struct CallCodeTests {
         #expect(loud.count == 12)
         #expect(lines.admit(to: Self.aor(5000), from: Self.caller(2), now: now) == 988)
     }
+
+    @Test func `lines about refused pushes are few for one caller, and leave room for others`() {
+        var lines = CallerLines()
+        let now = Instant(nanoseconds: 0)
+        #expect((0..<1000).compactMap { _ in lines.admit(Self.caller(1), now: now) }.count == 12)
+        #expect(lines.admit(Self.caller(2), now: now) == 988)
+    }
 }

@@ -44,6 +44,17 @@ struct WakeRecordsTests {
         #expect(records.bound(of: phone) == .after(.seconds(12)))
     }
 
+    @Test mutating func `a wait that a caller has made short is no miss`() {
+        var records = WakeRecords()
+        for _ in 0..<20 {
+            records.called(phone, now: now)
+            records.pushed(phone)
+            records.missed(phone, now: now + .seconds(2))
+            now = now + .seconds(600)
+        }
+        #expect(records.bound(of: phone) == .none)
+    }
+
     @Test mutating func `a wake after the wait counts, so that the bound can grow again`() {
         var records = WakeRecords()
         for _ in 0..<10 { wake(&records, after: .seconds(6)) }

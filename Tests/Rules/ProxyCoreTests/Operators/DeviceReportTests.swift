@@ -283,6 +283,30 @@ extension PhoneStory.Step {
         #expect(bench.targets.count == 1)
     }
 
+    /// Ten calls in vain, after which calls do not wait for the device.
+    private func unwoken() -> EngineBench {
+        let bench = EngineBench { $0.call.noWake.usesRecord = true }
+        bench.report()
+        for number in 1...10 {
+            bench.accept(bench.invite(callID: "m\(number)", branch: "m\(number)").pushIDs)
+            _ = bench.pass(.seconds(91))
+        }
+        bench.accept(bench.invite(callID: "x", branch: "x").pushIDs)
+        return bench
+    }
+
+    @Test func `are waited for again when their user registers, or when they have a new token`() {
+        let idle = unwoken()
+        #expect(idle.engine.heldCalls.isEmpty)
+
+        let registered = unwoken()
+        registered.register(token: nil, expires: 60)
+        _ = registered.pass(.seconds(120))
+        registered.accept(registered.invite(callID: "y", branch: "y").pushIDs)
+        _ = registered.pass(.seconds(20))
+        #expect(registered.engine.heldCalls.count == 1)
+    }
+
     @Test func `that could not be stored are not there`() {
         let bench = EngineBench()
         bench.engine.deviceReported(

@@ -43,6 +43,14 @@ struct FindingsTests {
         #expect(finding.cure?.hasSuffix("chmod g+r /etc/sippushd/key.pem") == true)
     }
 
+    @Test(arguments: ["/root", "/run", "/var/lib"])
+    func `a folder of the whole system is never given away`(folder: String) throws {
+        let found = FileRights.findings(
+            [fact([status("/", 0o755), status(folder, 0o700), status("\(folder)/key.pem", 0o644)])], for: phone)
+        let cure = try #require(found.first?.cure)
+        #expect(!cure.contains("chgrp") && !cure.contains("chown") && cure.contains("change the setting"))
+    }
+
     @Test func `a folder that the service may not enter is named instead of the file`() throws {
         let found = FileRights.findings(
             [fact([status("/", 0o755), status("/etc/sippushd", 0o700), status("/etc/sippushd/key.pem", 0o644)])],
