@@ -21,6 +21,14 @@ struct HTTPListenerTests {
         return limits
     }()
 
+    /// Long time limits, so that no slow machine closes a connection whose client reads nothing.
+    private static let patient: HTTPListener.Limits = {
+        var limits = Self.limits
+        limits.headTimeout = .seconds(1_000)
+        limits.outputTimeout = .seconds(1_000)
+        return limits
+    }()
+
     /// Answers with the contents of the request.
     @Sendable private static func echo(_ request: HTTPRequest) async -> HTTPResponse {
         let lines = [
@@ -407,7 +415,7 @@ struct HTTPListenerTests {
             let given = Mailbox<Given>()
             let place = Locked(HTTPListener?.none)
             let (listener, endpoint) = try await bench.run { bench in
-                let listener = try HTTPListener(on: bench.loop) { _, reply in
+                let listener = try HTTPListener(on: bench.loop, limits: Self.patient) { _, reply in
                     let body = reply.stream(first)
                     let listener = place.withLock { $0 }
                     Task {

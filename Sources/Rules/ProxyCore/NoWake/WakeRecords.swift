@@ -34,7 +34,7 @@ struct WakeRecords {
     private var ages = Queue<DeviceID>()
     private let capacity: Int
 
-    /// The number of wakes that are kept for a phone. Of a hundred, the second slowest is the 99th percentile.
+    /// The number of wakes that are kept for a phone. The second slowest wake of a hundred is the 99th percentile.
     static let kept = 100
     /// The least number of wakes from which the wait is bounded.
     static let fewest = 10

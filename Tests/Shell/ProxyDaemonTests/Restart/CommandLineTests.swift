@@ -178,7 +178,7 @@ struct CommandLineTests {
             ["provider", "disable", "acrobits"], 1, "nothing was changed; it would end 0 expired contacts")
         try await expect(["provider", "list"], 0, "on")
         try await expect(
-            ["provider", "disable", "acrobits", "--yes"], 0, "acrobits is off; it ended 0 expired contacts")
+            ["provider", "disable", "acrobits", "--yes"], 0, "acrobits is off; this ended 0 expired contacts")
         try await expect(["provider", "list"], 0, "off")
         try await expect(["provider", "pause", "acrobits"], 1, "acrobits is off: enable it first")
         try await expect(["provider", "enable", "apns"], 1, "apns is not configured")
