@@ -139,10 +139,59 @@ let package = Package(
             "SIPTransactions", on: .rules,
             ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
+            "ProxyPolicy", on: .rules,
+            [
+                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
+                "Settings",
+            ]),
+        module(
+            "AccessLimits", on: .rules,
+            [
+                "PushDelivery", "Registration", "ProxyPolicy", "SIPGrammar", "Bytes", "Addressing", "Collections",
+                "Timekeeping", "Telemetry",
+            ]),
+        module(
+            "SIPDialogs", on: .rules,
+            ["Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping"]),
+        module(
+            "Routing", on: .rules,
+            [
+                "PushDelivery", "Registration", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Collections", "Timekeeping",
+            ]),
+        module(
+            "Calling", on: .rules,
+            [
+                "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar",
+                "Bytes", "Addressing", "Collections", "Timekeeping",
+            ]),
+        module(
+            "Waking", on: .rules,
+            [
+                "Registration", "Calling", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing",
+                "Collections", "Timekeeping",
+            ]),
+        module(
+            "Messaging", on: .rules,
+            [
+                "PushDelivery", "Registration", "Calling", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar",
+                "Bytes", "Addressing", "Timekeeping",
+            ]),
+        module(
+            "PushPlanning", on: .rules,
+            [
+                "PushDelivery", "Registration", "Calling", "Routing", "AccessLimits", "ProxyPolicy", "SIPGrammar",
+                "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+            ]),
+        module(
+            "LocationService", on: .rules,
+            ["PushDelivery", "Registration", "Routing", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+        module(
             "ProxyCore", on: .rules,
             [
-                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections",
-                "Timekeeping", "Telemetry", "Settings",
+                "Calling", "Waking", "Messaging", "PushPlanning", "LocationService", "ProxyPolicy", "AccessLimits",
+                "SIPDialogs", "Routing", "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
 
         // Shell
@@ -156,38 +205,38 @@ let package = Package(
         module(
             "Persistence", on: .shell,
             [
-                "ProxyCore", "PushDelivery", "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing",
-                "Collections", "Timekeeping", "Telemetry",
+                "ProxyCore", "PushPlanning", "Messaging", "Calling", "PushDelivery", "Registration", "Storage",
+                "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "ProxyRuntime", on: .shell,
             [
-                "HTTPSemantics",
-                "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration", "HTTPServer", "WebSocket",
-                "Resolver", "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing",
-                "Collections", "Timekeeping", "Telemetry", "Settings", "CVersion",
+                "HTTPSemantics", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Calling", "Routing",
+                "SIPDialogs", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "WebSocket", "Resolver",
+                "Reactor", "Crypto", "Compression", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections",
+                "Timekeeping", "Telemetry", "Settings", "CVersion",
             ]),
         module(
             "HTTPServices", on: .shell,
             [
-                "HTTPSemantics",
-                "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery", "Registration",
-                "HTTP1Connections", "HTTPClient", "HTTPServer", "Resolver", "Reactor", "Crypto", "JSON", "SIPGrammar",
-                "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
+                "HTTPSemantics", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "Routing", "ProxyPolicy",
+                "PushDelivery", "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Resolver", "Reactor",
+                "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+                "Settings",
             ]),
         module(
             "Control", on: .shell,
             [
-                "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
-                "Registration", "HTTPServer", "Reactor", "Crypto", "JSON", "SIPGrammar", "Bytes", "Addressing",
-                "Collections", "Timekeeping", "Telemetry",
+                "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushPlanning", "Messaging",
+                "Calling", "Routing", "PushDelivery", "Registration", "HTTPServer", "Reactor", "Crypto", "JSON",
+                "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
             ]),
         module(
             "ProxyDaemon", on: .shell,
             [
-                "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "PushDelivery",
-                "Registration", "HTTPServer", "Resolver", "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes",
-                "Addressing", "Timekeeping", "Telemetry", "Settings",
+                "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "ProxyCore", "Calling",
+                "Routing", "ProxyPolicy", "PushDelivery", "Registration", "HTTPServer", "Resolver", "Reactor", "Crypto",
+                "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Settings",
             ]),
         program(
             "sippushd", on: .shell,
@@ -216,7 +265,8 @@ let package = Package(
         support(
             "TestSupport",
             [
-                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
+                "ProxyCore", "LocationService", "PushPlanning", "Messaging", "Calling", "Routing", "SIPDialogs",
+                "ProxyPolicy", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ]),
         tests("AddressingTests", on: .values, ["Addressing"]),
@@ -241,10 +291,54 @@ let package = Package(
             ]),
         tests("JSONTests", on: .values, ["TestSupport", "JSON", "Bytes"]),
         tests(
+            "RoutingTests", on: .rules,
+            ["TestSupport", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Addressing", "Timekeeping"]),
+        tests(
+            "AccessLimitsTests", on: .rules,
+            [
+                "TestSupport", "AccessLimits", "PushDelivery", "Registration", "Bytes", "Addressing", "Timekeeping",
+                "Telemetry",
+            ]),
+        tests(
+            "SIPDialogsTests", on: .rules,
+            ["TestSupport", "SIPDialogs", "Registration", "Bytes", "Addressing", "Timekeeping"]),
+        tests(
+            "PushPlanningTests", on: .rules,
+            [
+                "LocationService", "TestSupport", "PushPlanning", "Calling", "Routing", "ProxyPolicy", "PushDelivery",
+                "Registration", "SIPTransactions", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+            ]),
+        tests(
+            "LocationServiceTests", on: .rules,
+            [
+                "Routing", "TestSupport", "LocationService", "PushDelivery", "Registration", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping", "Telemetry",
+            ]),
+        tests(
+            "MessagingTests", on: .rules,
+            [
+                "TestSupport", "Messaging", "Calling", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Timekeeping",
+            ]),
+        tests(
+            "WakingTests", on: .rules,
+            [
+                "TestSupport", "Waking", "Calling", "ProxyPolicy", "Registration", "SIPTransactions", "SIPGrammar",
+                "Bytes", "Addressing", "Timekeeping", "Settings",
+            ]),
+        tests(
+            "CallingTests", on: .rules,
+            [
+                "TestSupport", "Calling", "Routing", "AccessLimits", "ProxyPolicy", "Registration", "SIPMessage",
+                "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping",
+            ]),
+        tests(
             "ProxyCoreTests", on: .rules,
             [
-                "ProxyCore", "Crypto", "TestSupport", "PushDelivery", "Registration", "SIPTransactions", "SIPMessage",
-                "SIPGrammar", "Bytes", "Addressing", "Collections", "Telemetry", "Timekeeping",
+                "ProxyCore", "Messaging", "LocationService", "PushPlanning", "Calling", "Routing", "SIPDialogs",
+                "AccessLimits", "ProxyPolicy", "Crypto", "TestSupport", "PushDelivery", "Registration",
+                "SIPTransactions", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Collections", "Telemetry",
+                "Timekeeping",
             ]),
         support(
             "StoreTesting",
@@ -255,42 +349,42 @@ let package = Package(
         tests(
             "PersistenceTests", on: .shell,
             [
-                "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
-                "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing", "Collections", "Telemetry",
-                "Timekeeping",
+                "Persistence", "StoreTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushPlanning", "Messaging",
+                "Calling", "PushDelivery", "Registration", "Storage", "Reactor", "Crypto", "Bytes", "Addressing",
+                "Collections", "Telemetry", "Timekeeping",
             ]),
         tests(
             "ProxyRuntimeTests", on: .shell,
             [
                 "ProxyRuntime", "Persistence", "PushSending", "StoreTesting", "ProviderTesting", "LoopTesting",
-                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "Resolver", "Reactor", "Crypto",
-                "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration", "Resolver",
+                "Reactor", "Crypto", "SIPMessage", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
+                "Telemetry",
             ]),
         tests(
             "HTTPServicesTests", on: .shell,
             [
-                "HTTPSemantics",
-                "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting", "PushSandbox",
-                "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTPClient", "HTTPServer",
-                "Reactor", "Storage", "Crypto", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
-                "Telemetry", "Collections",
+                "HTTPSemantics", "HTTPServices", "ProxyRuntime", "Persistence", "StoreTesting", "ProviderTesting",
+                "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushPlanning", "ProxyPolicy", "PushDelivery",
+                "Registration", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "JSON", "Settings",
+                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "Collections",
             ]),
         tests(
             "ControlTests", on: .shell,
             [
                 "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
-                "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery", "Registration",
-                "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto", "SIPMessage",
-                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "JSON",
+                "ProviderTesting", "LoopTesting", "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery",
+                "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",
+                "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry", "JSON",
             ]),
         tests(
             "ProxyDaemonTests", on: .shell,
             [
-                "HTTPSemantics",
-                "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending", "StoreTesting",
-                "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "PushDelivery",
-                "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer", "Reactor", "Storage", "Crypto",
-                "SIPMessage", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+                "HTTPSemantics", "ProxyDaemon", "Control", "HTTPServices", "ProxyRuntime", "Persistence", "PushSending",
+                "StoreTesting", "ProviderTesting", "PushSandbox", "LoopTesting", "TestSupport", "ProxyCore", "Routing",
+                "ProxyPolicy", "PushDelivery", "Registration", "HTTP1Connections", "HTTPClient", "HTTPServer",
+                "Reactor", "Storage", "Crypto", "SIPMessage", "JSON", "Settings", "SIPGrammar", "Bytes", "Addressing",
+                "Timekeeping", "Telemetry",
             ]),
         support(
             "ProviderTesting",

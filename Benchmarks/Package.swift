@@ -86,24 +86,74 @@ let package = Package(
             "SIPTransactions", on: .rules,
             ["SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry"]),
         module(
+            "ProxyPolicy", on: .rules,
+            [
+                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Timekeeping",
+                "Settings",
+            ]),
+        module(
+            "AccessLimits", on: .rules,
+            [
+                "PushDelivery", "Registration", "ProxyPolicy", "SIPGrammar", "Bytes", "Addressing", "Collections",
+                "Timekeeping", "Telemetry",
+            ]),
+        module(
+            "SIPDialogs", on: .rules,
+            ["Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections", "Timekeeping"]),
+        module(
+            "Routing", on: .rules,
+            [
+                "PushDelivery", "Registration", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Collections", "Timekeeping",
+            ]),
+        module(
+            "Calling", on: .rules,
+            [
+                "PushDelivery", "Registration", "Routing", "SIPDialogs", "ProxyPolicy", "SIPTransactions", "SIPGrammar",
+                "Bytes", "Addressing", "Collections", "Timekeeping",
+            ]),
+        module(
+            "Waking", on: .rules,
+            [
+                "Registration", "Calling", "ProxyPolicy", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing",
+                "Collections", "Timekeeping",
+            ]),
+        module(
+            "Messaging", on: .rules,
+            [
+                "PushDelivery", "Registration", "Calling", "Routing", "ProxyPolicy", "SIPTransactions", "SIPGrammar",
+                "Bytes", "Addressing", "Timekeeping",
+            ]),
+        module(
+            "PushPlanning", on: .rules,
+            [
+                "PushDelivery", "Registration", "Calling", "Routing", "AccessLimits", "ProxyPolicy", "SIPGrammar",
+                "Bytes", "Addressing", "Collections", "Timekeeping", "Telemetry",
+            ]),
+        module(
+            "LocationService", on: .rules,
+            ["PushDelivery", "Registration", "Routing", "SIPGrammar", "Bytes", "Addressing", "Timekeeping"]),
+        module(
             "ProxyCore", on: .rules,
             [
-                "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes", "Addressing", "Collections",
-                "Timekeeping", "Telemetry", "Settings",
+                "Calling", "Waking", "Messaging", "PushPlanning", "LocationService", "ProxyPolicy", "AccessLimits",
+                "SIPDialogs", "Routing", "PushDelivery", "Registration", "SIPTransactions", "SIPGrammar", "Bytes",
+                "Addressing", "Collections", "Timekeeping", "Telemetry", "Settings",
             ]),
         .target(
             name: "TestSupport",
             dependencies: [
-                "ProxyCore", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
+                "ProxyCore", "LocationService", "PushPlanning", "Messaging", "Calling", "Routing", "SIPDialogs",
+                "ProxyPolicy", "PushDelivery", "Registration", "SIPTransactions", "Storage", "Crypto", "Compression",
                 "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Telemetry", "Timekeeping",
             ], path: "TestSupport", swiftSettings: strict),
 
         .target(
             name: "Benchmarks",
             dependencies: [
-                "TestSupport", "ProxyCore", "PushDelivery", "Registration", "HTTP2Connections", "HTTPClient",
-                "HTTPServer", "HTTPSemantics",
-                "Reactor", "Crypto", "SIPMessage", "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
+                "TestSupport", "ProxyCore", "Routing", "ProxyPolicy", "PushDelivery", "Registration",
+                "HTTP2Connections", "HTTPClient", "HTTPServer", "HTTPSemantics", "Reactor", "Crypto", "SIPMessage",
+                "SIPGrammar", "Bytes", "Addressing", "Timekeeping", "Telemetry",
             ], swiftSettings: strict),
         // Not a library, but a malloc that counts allocations. Only the program of the benchmarks may link it.
         .target(name: "CAllocationCount"),

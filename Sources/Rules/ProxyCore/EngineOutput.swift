@@ -1,3 +1,8 @@
+import AccessLimits
+import Calling
+package import PushDelivery
+package import PushPlanning
+package import Registration
 import Telemetry
 import Timekeeping
 
@@ -8,4 +13,17 @@ struct EngineOutput {
     var timers = DeadlineQueue<EngineTimer>()
     /// The limit of log lines about failed calls.
     var callLines = CallLines()
+}
+
+extension [ProxyAction]: PushOrders {
+    package mutating func send(_ push: PushDispatcher.Transmission) { append(.push(push)) }
+
+    package mutating func makeCredential(_ order: PushCredentials.Order) { append(.makeCredential(order)) }
+
+    package mutating func trace(_ changes: [TimelineChange]) { append(.trace(changes)) }
+
+    package mutating func missedCallsChanged(_ changes: [BucketChange], of aor: AddressOfRecord) {
+        for change in changes { append(.journal(.missed(StoredBucketChange(aor: aor, change: change)))) }
+        append(.record(changes.map { .bucket(StoredBucketChange(aor: aor, change: $0)) }))
+    }
 }

@@ -1,6 +1,11 @@
 package import Addressing
+package import Calling
+package import Messaging
+package import ProxyPolicy
 package import PushDelivery
+package import PushPlanning
 package import Registration
+package import Routing
 package import Timekeeping
 
 /// An order of the engine to the shell. The shell performs the actions in the order in which the engine returned them.
@@ -49,62 +54,4 @@ package enum EngineChange: Sendable {
     case deadToken(DeadToken)
     /// Requests inside this dialog have moved its expiry to the given time.
     case dialogRenewed(UInt64, until: UnixTime)
-}
-
-/// A change to the timeline. The engine never reads the timeline back.
-package enum TimelineChange: Sendable {
-    indirect case record(TimelineRecord)
-    /// These pushes were read on the device. Their records exist already.
-    case pushesRead([PushCode], device: DeviceID, at: UnixTime)
-}
-
-/// Identifies one commit that the engine waits for.
-package struct CommitTicket: Hashable, Sendable {
-    /// The machine that waits for the commit.
-    enum Owner: Hashable, Sendable {
-        case registrar
-        case messages
-    }
-
-    let owner: Owner
-    package let number: UInt64
-
-    package init(_ number: UInt64) { self.init(number, of: .registrar) }
-
-    init(_ number: UInt64, of owner: Owner) {
-        self.owner = owner
-        self.number = number
-    }
-}
-
-/// Identifies one report of a device, by a number that the shell chose.
-package struct ReportTicket: Hashable, Sendable {
-    package let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
-}
-
-/// Identifies one dry run, by a number that the shell chose.
-package struct DryRunTicket: Hashable, Sendable {
-    package let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
-}
-
-/// The result of a report about devices.
-package enum ReportResult: Hashable, Sendable {
-    /// The report is persisted. The number says how many devices were added, changed or removed.
-    case done(Int)
-    /// The provider is switched off, or the token cannot be one of our apps'.
-    case notSupported(TokenProblem)
-    /// The user already has the maximum number of devices.
-    case tooManyDevices
-    /// A value of the report is too long.
-    case malformed
-    /// The disk or the user's queue is full. The client may retry later.
-    case unavailable
-}
-
-/// Identifies one look-up that the engine waits for.
-package struct ResolutionTicket: Hashable, Sendable {
-    package let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
 }

@@ -1,12 +1,20 @@
+import AccessLimits
 package import Addressing
 package import Bytes
+import Calling
 import Collections
+import LocationService
+import Messaging
+import ProxyPolicy
 package import PushDelivery
+import PushPlanning
 package import Registration
+package import Routing
 package import SIPGrammar
 import SIPTransactions
 import Telemetry
 package import Timekeeping
+import Waking
 
 /// The entry points of the engine, and the order in which an event is processed.
 extension ProxyEngine {
@@ -184,7 +192,7 @@ extension ProxyEngine {
     package func resolved(_ ticket: ResolutionTicket, to hops: [ResolvedHop], now: Moment) {
         switch network.lookups.take(ticket) {
         case .branch(let branch, let call, let request, let hop)?:
-            if hop == settings.upstream { noteUpstream(hops) }
+            if hop == settings.upstream { network.upstream.resolved(to: hops) }
             guard call.fork.branches[branch].isResolving(ticket), let incoming = revive(call) else { return }
             switch request {
             case .new(let edits): found(hops, of: hop, for: branch, of: call, incoming, edits, now: now)

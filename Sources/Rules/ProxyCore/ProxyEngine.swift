@@ -1,12 +1,21 @@
+package import AccessLimits
 import Addressing
 import Bytes
+import Calling
 import Collections
+package import LocationService
+import Messaging
+package import ProxyPolicy
 import PushDelivery
+package import PushPlanning
 import Registration
+package import Routing
+package import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 package import Telemetry
 package import Timekeeping
+import Waking
 
 /// The proxy's decisions for all AORs of one shard: it registers, routes, forks, holds INVITEs, relays, and keeps
 /// buckets.
@@ -26,7 +35,6 @@ package final class ProxyEngine {
     let log: Log
 
     package internal(set) var registrar: Registrar
-    var digest: DigestAuthenticator
     var access: AccessControl
     var network: Network
     var sip: TransactionLayer
@@ -54,8 +62,7 @@ package final class ProxyEngine {
         registrar = Registrar(
             settings: settings.registrar, users: stored.users,
             enabled: settings.configuredProviders.subtracting(stored.disabledProviders), startedAt: date)
-        digest = DigestAuthenticator(settings: settings.digest, functions: functions.digest)
-        access = AccessControl(settings)
+        access = AccessControl(settings, functions.digest)
         network = Network(settings)
         let branchKey = BranchKey(functions.random(), functions.random())
         ledger = PushLedger(
@@ -66,7 +73,7 @@ package final class ProxyEngine {
             branchKey: branchKey, ringLimit: settings.call.ringLimit, tagKey: functions.random())
         calls = Calls(packing: functions.packing, limits: HeldShares.Limits(settings))
         dialogs = Dialogs(run: UInt32(truncatingIfNeeded: functions.random()))
-        registrar.answers = dialogs.run
+        registrar.numbersAnswers(from: dialogs.run)
         for provider in stored.pausedProviders {
             ledger.pause(provider, now: Moment(instant: .distantPast, date: date), into: &output.actions)
         }

@@ -1,7 +1,11 @@
 package import Addressing
 package import Bytes
+package import Calling
+package import Messaging
 package import PushDelivery
+import PushPlanning
 package import Registration
+package import SIPDialogs
 package import SIPGrammar
 
 /// Functions that the rules need but must not contain, because they come from libraries or are not deterministic.
@@ -26,22 +30,6 @@ package struct ProxyFunctions {
         self.packing = packing
         self.digest = digest
         self.deviceCode = deviceCode
-    }
-}
-
-/// Compresses the bytes of a request against the bytes of a similar request.
-package struct RequestPacking {
-    /// Compresses bytes against a sample. `nil` if the result would exceed `limit` bytes.
-    package let pack: (_ bytes: ByteString, _ sample: ByteString, _ limit: Int) -> ByteString?
-    /// Restores `count` bytes that were packed with the same sample. The result is never `nil` in practice.
-    package let unpack: (_ packed: ByteString, _ sample: ByteString, _ count: Int) -> ByteString?
-
-    package init(
-        pack: @escaping (_ bytes: ByteString, _ sample: ByteString, _ limit: Int) -> ByteString?,
-        unpack: @escaping (_ packed: ByteString, _ sample: ByteString, _ count: Int) -> ByteString?
-    ) {
-        self.pack = pack
-        self.unpack = unpack
     }
 }
 

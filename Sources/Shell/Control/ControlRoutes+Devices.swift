@@ -5,6 +5,7 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushPlanning
 import Registration
 import Timekeeping
 

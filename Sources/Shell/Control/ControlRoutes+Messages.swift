@@ -3,6 +3,7 @@ import Bytes
 import Collections
 import HTTPServer
 import HTTPServices
+import Messaging
 import Persistence
 import ProxyCore
 import ProxyRuntime

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Calling
 import Collections
 import HTTPServer
 import HTTPServices

@@ -6,7 +6,9 @@ import Persistence
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import Timekeeping
 
 /// Explains why a phone was woken or not, from the engine's current state and the store's records.

@@ -3,6 +3,7 @@ import HTTPServices
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import Routing
 import Telemetry
 import Timekeeping
 

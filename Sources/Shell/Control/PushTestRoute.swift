@@ -5,6 +5,7 @@ package import HTTPServices
 import ProxyCore
 import ProxyRuntime
 import PushDelivery
+import PushPlanning
 import Registration
 
 /// An operator's order for a test push: to a user, or to a token.

@@ -5,6 +5,7 @@ import ProxyRuntime
 import PushDelivery
 import Reactor
 import Registration
+import Routing
 import Timekeeping
 
 /// Finds the device that has a certain token. A search goes through all devices in steps, and between the steps the

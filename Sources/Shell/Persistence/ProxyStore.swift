@@ -1,8 +1,10 @@
 package import Addressing
 package import Bytes
+package import Calling
 package import Collections
 package import ProxyCore
 package import PushDelivery
+package import PushPlanning
 package import Registration
 package import Telemetry
 package import Timekeeping

@@ -1,6 +1,6 @@
 package import Addressing
 package import Bytes
-package import ProxyCore
+import ProxyCore
 package import PushDelivery
 package import Registration
 package import Timekeeping

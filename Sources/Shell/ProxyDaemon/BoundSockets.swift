@@ -4,6 +4,7 @@ import HTTPServices
 import ProxyCore
 import ProxyRuntime
 import Reactor
+import Routing
 
 /// The open SIP sockets, one for each address under `listen`.
 struct BoundSockets {

@@ -5,14 +5,16 @@ import Crypto
 import HTTPServices
 import Persistence
 import ProxyCore
+import ProxyPolicy
 package import ProxyRuntime
 import PushDelivery
 import PushSending
 import Reactor
 import Registration
 import Resolver
-import Settings
+import Routing
 import SIPMessage
+import Settings
 package import Telemetry
 import Timekeeping
 

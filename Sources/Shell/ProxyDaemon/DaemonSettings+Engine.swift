@@ -3,6 +3,7 @@ package import Control
 import HTTPServer
 import HTTPServices
 import ProxyCore
+import ProxyPolicy
 import ProxyRuntime
 import PushDelivery
 import PushSending

@@ -1,7 +1,8 @@
 package import Addressing
 import Bytes
 package import HTTPServices
-package import ProxyCore
+import ProxyCore
+package import ProxyPolicy
 package import ProxyRuntime
 package import PushDelivery
 package import Registration

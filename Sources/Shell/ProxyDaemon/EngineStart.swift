@@ -1,13 +1,16 @@
 import Addressing
 import Bytes
+import Calling
 import Crypto
 import HTTPServices
 import Persistence
 import ProxyCore
+import ProxyPolicy
 import ProxyRuntime
 import PushDelivery
 import PushSending
 import Registration
+import Routing
 import Telemetry
 import Timekeeping
 

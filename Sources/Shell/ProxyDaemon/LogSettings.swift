@@ -1,4 +1,5 @@
-package import ProxyCore
+import ProxyCore
+package import ProxyPolicy
 package import Settings
 package import Telemetry
 

@@ -2,7 +2,9 @@ import Bytes
 package import Crypto
 package import Persistence
 import ProxyCore
+import ProxyPolicy
 package import Reactor
+import SIPDialogs
 package import Telemetry
 package import Timekeeping
 

@@ -1,9 +1,11 @@
 package import Addressing
 package import Bytes
+import Calling
 import Compression
 package import Crypto
 package import ProxyCore
 import Registration
+import SIPDialogs
 import SIPGrammar
 import SIPMessage
 

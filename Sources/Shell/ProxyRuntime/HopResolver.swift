@@ -1,8 +1,10 @@
 package import Addressing
 import Bytes
-package import ProxyCore
+import ProxyCore
+package import ProxyPolicy
 package import Reactor
 import Resolver
+package import Routing
 
 /// Looks up the addresses of next hops (RFC 3263). Addresses whose transport this daemon does not use are left out.
 package final class HopResolver {

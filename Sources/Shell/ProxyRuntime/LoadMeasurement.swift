@@ -1,5 +1,6 @@
 import ProxyCore
 import Reactor
+import Registration
 import Timekeeping
 
 /// Measures how long messages and commits wait, and reports it to the engine, which decides what to refuse.

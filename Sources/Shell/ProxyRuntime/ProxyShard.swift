@@ -3,10 +3,13 @@ import Bytes
 import Collections
 package import Persistence
 package import ProxyCore
+import ProxyPolicy
 package import PushDelivery
+import PushPlanning
 import PushSending
 package import Reactor
 import Registration
+import Routing
 import SIPGrammar
 import SIPMessage
 package import Telemetry

@@ -1,6 +1,7 @@
 package import Addressing
 package import ProxyCore
 package import PushDelivery
+import PushPlanning
 import Reactor
 package import Registration
 package import Timekeeping

@@ -1,8 +1,10 @@
 import Addressing
 package import Persistence
-package import ProxyCore
+import ProxyCore
+package import ProxyPolicy
 package import PushSending
 import Reactor
+package import Routing
 import Telemetry
 
 /// The services that carry out the engine's actions: the store, the push providers and the resolver.

@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
 import TestSupport

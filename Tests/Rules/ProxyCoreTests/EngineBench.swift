@@ -1,14 +1,16 @@
 import Addressing
 import Bytes
+import Calling
 import JSON
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar
 import SIPMessage
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// An engine with a phone, a PBX and a clock. Tests give it text, and get its actions.

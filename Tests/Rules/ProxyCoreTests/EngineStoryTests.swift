@@ -1,10 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Register, sleep, push, hold, wake, deliver, missed calls")

@@ -1,7 +1,9 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import SIPGrammar
 import TestSupport
 

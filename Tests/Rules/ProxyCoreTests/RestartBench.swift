@@ -1,11 +1,13 @@
 import Addressing
 import Bytes
+import Calling
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// A daemon that is killed and started again while bob is called. Tests give it text and get a story. The disk holds

@@ -1,16 +1,18 @@
 import Addressing
 import Bytes
+import Calling
 import Glibc
+@testable import Persistence
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Registration
 import SIPGrammar
 import Storage
-import Testing
 import Telemetry
 import TestSupport
+import Testing
 import Timekeeping
-@testable import Persistence
 
 /// The journal of calls, as the next run finds it.
 @Suite struct CallJournalTests {

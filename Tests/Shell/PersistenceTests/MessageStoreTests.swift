@@ -1,3 +1,4 @@
+import Messaging
 import Addressing
 import Bytes
 import ProxyCore

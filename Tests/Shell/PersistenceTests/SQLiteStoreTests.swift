@@ -1,3 +1,5 @@
+import Calling
+import PushPlanning
 import Addressing
 import Bytes
 import Collections

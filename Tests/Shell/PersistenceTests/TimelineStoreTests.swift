@@ -1,3 +1,4 @@
+import PushPlanning
 import Addressing
 import Bytes
 import ProxyCore

@@ -1,3 +1,4 @@
+import Routing
 import Addressing
 import Bytes
 import Foundation

@@ -1,3 +1,5 @@
+import ProxyPolicy
+import Routing
 import Addressing
 import Bytes
 import Crypto

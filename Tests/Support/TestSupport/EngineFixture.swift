@@ -1,8 +1,10 @@
 import Addressing
 import Bytes
 package import ProxyCore
+package import ProxyPolicy
 package import PushDelivery
 import Registration
+import Routing
 import SIPGrammar
 import SIPMessage
 package import Telemetry

@@ -1,7 +1,10 @@
 package import Addressing
 import Bytes
+package import Calling
+package import Messaging
 package import ProxyCore
 import PushDelivery
+import PushPlanning
 package import Registration
 
 /// The data that survive a crash: committed changes and the journal. Queued changes are lost.

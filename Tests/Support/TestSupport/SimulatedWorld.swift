@@ -1,7 +1,10 @@
 import Addressing
 import Bytes
+import Calling
 package import ProxyCore
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
 import SIPGrammar
 import SIPMessage

@@ -1,7 +1,9 @@
+package import Calling
 import Compression
 import Crypto
-package import ProxyCore
+import ProxyCore
 package import Registration
+package import SIPDialogs
 
 extension RequestPacking {
     /// The daemon's own packing of requests.

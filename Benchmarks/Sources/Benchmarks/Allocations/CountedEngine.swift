@@ -1,8 +1,10 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
+import Routing
 import SIPGrammar
 import SIPMessage
 import Telemetry

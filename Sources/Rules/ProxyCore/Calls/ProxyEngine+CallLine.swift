@@ -1,7 +1,11 @@
+import AccessLimits
 import Addressing
 import Bytes
+import Calling
+import ProxyPolicy
 import PushDelivery
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -39,7 +43,7 @@ extension ProxyEngine {
     /// Writes the line of a call whose caller has the final response, once.
     func tellEnd(of call: ProxiedRequest, now: Moment) {
         guard call.userCall != nil || call.outgoing != nil, !call.marks.contains(.told) else { return }
-        call.marks.insert(.told)
+        call.saw(.told)
         // Most calls are answered, and have no line at the default settings.
         let isGood = call.fork.isAnswered && call.fork.wasAnswered
         guard !isGood || settings.callLogging == .all || log.isEnabled(.info) else { return }
@@ -83,13 +87,6 @@ extension ProxyEngine {
     ) {
         CallLine(call: call, source: source, code: .denied, status: status.code, reason: refusal.words)
             .write("call refused", to: log, asNotice: true, suppressed: suppressed)
-    }
-
-    /// Takes from the journal as much of the letters as it has. The line of a call whose caller has the final response was
-    /// written by the earlier run.
-    func markResumed(_ call: ProxiedRequest, _ stored: StoredCall) {
-        if !stored.final.isEmpty || call.fork.wasAnswered { call.marks.insert(.told) }
-        if stored.branches.contains(where: { $0.stage == .waiting || $0.code != nil }) { call.marks.insert(.held) }
     }
 
     // MARK: The letters

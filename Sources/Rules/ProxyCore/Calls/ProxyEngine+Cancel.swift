@@ -1,6 +1,10 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -26,7 +30,7 @@ extension ProxyEngine {
         if call.fork.isWaiting { output.counters.count(.heldCancelled) }
         let reasons = incoming.request.frame.values(of: .reason).map { $0.compacted() }
         let isAnswered = reasons.contains(where: CallReason.saysAnswered)
-        if !reasons.isEmpty { call.callerReasons = reasons }
+        call.cancelled(for: reasons)
         update(call, now: now) { $0.cancelReceived(answeredElsewhere: isAnswered) }
     }
 
@@ -61,7 +65,8 @@ extension ProxyEngine {
             forward(incoming, from: caller, next, on: hop, pass, now: now)
             return
         case .initial(let next) where incoming.request.to.tag == nil:
-            guard let home = targetHome(of: next.requestURI), let aor = AddressOfRecord(next.requestURI, home: home)
+            guard let home = identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places),
+                let aor = AddressOfRecord(next.requestURI, home: home)
             else { break }
             let caller = caller(of: incoming.request, on: incoming.flow, isTrusted: incoming.isTrusted)
             guard admitsBesides(incoming, from: caller, now: now) else { return }

@@ -1,12 +1,18 @@
 import Addressing
 import Bytes
+import Calling
 import Collections
+import LocationService
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Ended calls that are kept for phones that were woken for them and have not registered yet.
 extension ProxyEngine {
@@ -160,7 +166,7 @@ extension ProxyEngine {
                 requestURI: target.requestURI, via: via(for: client, listener: listener, incoming), maxForwards: 70)
             if CallerIdentity.wantsIDPrivacy(request.frame) { edits.removed = [.pAssertedIdentity] }
             edits.topViaAddition = incoming.viaAddition
-            strip(&edits, of: incoming)
+            edits.strip(incoming, settings, realms: identity.realms)
             log.info(
                 "phone learns that a call is over",
                 [

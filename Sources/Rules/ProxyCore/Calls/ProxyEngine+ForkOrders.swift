@@ -1,12 +1,17 @@
 import Addressing
 import Bytes
+import Calling
 import Collections
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Carries out the orders of forks.
 extension ProxyEngine {
@@ -76,8 +81,34 @@ extension ProxyEngine {
         _ server: ServerTransactionID, _ status: Status, _ bytes: [UInt8], of call: ProxiedRequest, now: Moment
     ) {
         if status.isFinal, !status.isSuccess { journalRefusal(bytes, of: call) }
-        if status.isFinal, call.finalStatus == 0 { call.finalStatus = status.code }
+        if status.isFinal { call.answered(with: status) }
         respond(server, status, bytes, now: now)
+    }
+
+    /// The treatment of a call to a user if no phone wakes.
+    func noWakePlan(of call: ProxiedRequest) -> NoWakePlan {
+        let noWake = settings.call.noWake
+        guard let userCall = call.userCall else { return .answer(.temporarilyUnavailable) }
+        var circumstances = NoWakePlan.Circumstances(
+            isTrusted: call.isTrusted, hasUpstream: settings.upstream != nil && !upstreamWatch.health.refuses,
+            wasDiverted: false)
+        if call.isTrusted, noWake.settings(for: userCall.aor).action != .answer, let incoming = revive(call) {
+            let diversions = Diversions(incoming.request.frame)
+            circumstances.wasDiverted = diversions.count >= Diversions.most || diversions.names(userCall.aor)
+        }
+        return NoWakePlan(noWake, for: userCall.aor, circumstances)
+    }
+
+    /// The final response to a call for which no phone woke, and its fields.
+    func noWakeAnswer(of call: ProxiedRequest) -> (Status, [AddedField]) {
+        let plan = noWakePlan(of: call)
+        if case .redirect = plan { call.saw(.redirected) }
+        return (plan.status, plan.fields)
+    }
+
+    /// A call stops waiting for the branch's device.
+    func missed(_ branch: Int, of call: ProxiedRequest, now: Moment) {
+        if let device = call.fork.branches[branch].device { wakes.records.missed(device, now: now.instant) }
     }
 
     /// The response as the caller gets it; `nil` if the response has too few Vias and the request's bytes are gone.
@@ -119,8 +150,7 @@ extension ProxyEngine {
 
     /// The final response was sent: frees what only an active call needs.
     func finish(_ call: ProxiedRequest, now: Moment) {
-        output.timers.cancel(call.deadline)
-        call.deadline = .none
+        output.timers.cancel(call.stopsWaiting())
         outgoingEnded(call)
         tellEnd(of: call, now: now)
         rememberEnded(call, now: now)
@@ -144,7 +174,7 @@ extension ProxyEngine {
         guard call.journalling != .off else { return }
         let request = call.request.unpacked(functions.packing)
         guard let stored = StoredCall(call, request, receivedAt: now.date, code: { ledger.pushes[$0]?.code }) else {
-            call.journalling = .off
+            call.journalEnded()
             return
         }
         output.actions.insert(.journal(.begun(stored)), at: place)
@@ -223,7 +253,7 @@ extension ProxyEngine {
     }
 
     private func journalOver(_ call: ProxiedRequest) {
-        call.journalling = .off
+        call.journalEnded()
         act(.journal(.over(call: call.id.rawValue)))
     }
 }
@@ -235,7 +265,7 @@ extension ProxyEngine {
     func armHold(of call: ProxiedRequest, now: Moment) {
         guard call.deadline == .none, let userCall = call.userCall else { return }
         let end = userCall.holdUntil > now.instant ? userCall.holdUntil : now.instant + Self.returnTime
-        call.deadline = output.timers.schedule(.holdDeadline(place: call.place), at: end)
+        call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
     }
 
     static let returnTime: Duration = .seconds(10)
@@ -269,7 +299,7 @@ extension ProxyEngine {
         now: Moment
     ) {
         let date = min(earlier ?? now.date, now.date)
-        call.purpose = .outgoing(OutgoingCall(since: now.instant + (date - now.date)))
+        call.turned(into: .outgoing(OutgoingCall(since: now.instant + (date - now.date))))
         if earlier == nil { output.counters.count(.outgoingCall) }
         guard let caller = identity.callingUser(of: incoming) else { return }
         ledger.began(call, of: caller, to: next.requestURI.text, incoming, since: date, now: now)
@@ -277,15 +307,14 @@ extension ProxyEngine {
 
     /// The upstream has sent its first response other than 100.
     func noteRinging(_ outgoing: OutgoingCall, now: Moment) {
-        guard !outgoing.isHeard else { return }
-        outgoing.isHeard = true
+        guard outgoing.heard() else { return }
         output.counters.observe(.upstreamAnswer, now.instant - outgoing.since)
     }
 
     /// The caller of an outgoing call has got the final response.
     func outgoingEnded(_ call: ProxiedRequest) {
         guard let outgoing = call.outgoing, !outgoing.isCounted else { return }
-        outgoing.isCounted = true
+        outgoing.counted()
         output.counters.count(Counter(outgoing: call.fork.branches.first?.end))
     }
 }

@@ -1,8 +1,14 @@
+import AccessLimits
 import Addressing
 import Bytes
+import Calling
 import Collections
+import LocationService
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -35,7 +41,7 @@ extension ProxyEngine {
         guard admits(incoming, from: sender, to: aor, now: now) else { return }
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return }
         sendTrying(incoming, now: now)
-        let targets = network.flows.activity == nil ? targets : targets.map { liveWay(to: $0, now: now) }
+        let targets = !network.flows.watchesActivity ? targets : targets.map { liveWay(to: $0, now: now) }
         let woken = targets.compactMap { treatment(of: $0, now: now) == .ring ? nil : $0.id }
         let holdTime = holdTime(of: request)
         let userCall = UserCall(
@@ -45,7 +51,7 @@ extension ProxyEngine {
         let call = calls.begin(
             incoming, server, branches: targets.map { ForkBranch(device: $0.id) }, purpose: .userCall(userCall),
             parties: HeldShares.Parties(caller: sender, callee: aor.shareNumber))
-        call.journalling = .open
+        call.journalBegan()
         output.counters.count(.call)
         log.info(
             "call offered",
@@ -81,12 +87,12 @@ extension ProxyEngine {
         } else {
             let (omission, app) = omission(of: target, treatment)
             ledger.began(branch, of: call, userCall, target.id, omission, app: app, now: now)
-            if omission == .callerLimit { call.marks.insert(.pushLimited) }
+            if omission == .callerLimit { call.saw(.pushLimited) }
         }
         if treatment != .ring { watch(target) }
         if treatment == .wake {
             call.fork.waits(branch)
-            call.marks.insert(.held)
+            call.saw(.held)
             armHold(of: call, now: now)
             if userCall.mayPush { ask(target, now: now) }
         } else {
@@ -124,9 +130,9 @@ extension ProxyEngine {
     /// A push contact gets a push, unless its phone registered a moment ago (reading A9).
     private func treatment(of target: ForkTarget, now: Moment) -> Treatment {
         guard target.canBeWoken else { return .ring }
-        guard isAwake(target), !target.hasFailed else { return .wake }
+        guard hop(to: target).isOpen, !target.hasFailed else { return .wake }
         if now.date - target.registeredAt < settings.call.skipPushWithin { return .ring }
-        return isLive(target, now: now) ? .ringAndWake : .wake
+        return network.flows.isLive(target, now: now) ? .ringAndWake : .wake
     }
 }
 
@@ -179,7 +185,7 @@ extension ProxyEngine {
     /// Whether this caller may wake phones now (T11.2). Trusted peers have no limit here: a PBX limits its own callers.
     func admitsPushes(of caller: Caller, from incoming: IncomingRequest, now: Moment) -> Bool {
         guard settings.call.pushesPerCaller > 0, !caller.isTrusted else { return true }
-        guard !ledger.limits.caller.admit(caller, now: now.instant) else { return true }
+        guard !ledger.limits.admits(caller, now: now.instant) else { return true }
         if let suppressed = ledger.lines.admit(caller, now: now.instant) {
             log.warning(
                 "caller makes too many calls, nobody is woken",
@@ -200,7 +206,7 @@ extension ProxyEngine {
         guard let incoming = startTransaction(incoming, now: now), let server = incoming.server else { return nil }
         let call = calls.begin(incoming, server, branches: devices.map(ForkBranch.init), parties: parties)
         if call.fork.isInvite {
-            call.journalling = .open
+            call.journalBegan()
             journalBegun(call, at: output.actions.count, now: now)
         }
         return (incoming, call)
@@ -212,10 +218,8 @@ extension ProxyEngine {
     /// The call's request. Unless the call is among the latest, its bytes are parsed again.
     func revive(_ call: ProxiedRequest) -> IncomingRequest? {
         guard let request = call.recent ?? reread(call.request) else { return nil }
-        var incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted)
-        if let server = call.server { incoming = incoming.matched(server) }
-        incoming.sender = call.sender
-        return incoming
+        let incoming = IncomingRequest(request, on: call.source, isTrusted: call.isTrusted).proved(by: call.sender)
+        return call.server.map(incoming.matched) ?? incoming
     }
 
     func reread(_ request: KeptRequest) -> SIPRequest? { functions.reread(request.unpacked(functions.packing)) }

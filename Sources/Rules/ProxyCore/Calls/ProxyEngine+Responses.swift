@@ -1,6 +1,12 @@
+import AccessLimits
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import Registration
+import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -49,12 +55,33 @@ extension ProxyEngine {
             return
         } else if response.status == .flowFailed, flowFailed(client, leg, now: now) {
             return
-        } else if isUnanswerable(response) {
+        } else if response.challengesOnly(in: identity.realms) {
             noteUnanswerable(response, of: leg, now: now)
             update(leg.call, now: now) { $0.failed(leg.branch, with: .badGateway, response: nil) }
         } else {
             update(leg.call, now: now) { $0.failed(leg.branch, with: response.status, response: response) }
         }
+    }
+
+    /// A peer has sent a challenge that nobody can answer (T9.17).
+    private func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
+        output.counters.count(.challengeUnanswerable)
+        guard let suppressed = access.refusals.challengedUnanswerably(now: now.instant) else { return }
+        let realm = identity.realms.first { realm in
+            response.frame.fields.contains { field in
+                (field.name == .wwwAuthenticate || field.name == .proxyAuthenticate)
+                    && response.frame.credentials(field, areFor: [realm])
+            }
+        }
+        let peer = leg.call.fork.branches[leg.branch].flow?.remote
+        log.notice(
+            "a peer asks phones for a password in a realm of this daemon, which no phone can answer: give the peer its own realm, or let it trust this daemon",
+            [
+                .target: peer.map { .described($0) } ?? .text("unknown"),
+                .method: .bytes(response.cseq.method.name), .realm: .bytes(realm ?? .empty),
+                .status: .number(Int(response.status.code)), .callID: .bytes(response.callID),
+                .suppressed: .number(suppressed),
+            ])
     }
 
     /// A call was answered: remembers which phones are in the dialog.

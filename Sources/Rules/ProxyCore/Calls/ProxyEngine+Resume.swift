@@ -1,12 +1,18 @@
 import Addressing
 import Bytes
+package import Calling
 import Collections
+import LocationService
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 package import Timekeeping
+import Waking
 
 /// Continues calls of an earlier run: the server transaction, the branches, the hold and the pushes.
 extension ProxyEngine {
@@ -27,8 +33,8 @@ extension ProxyEngine {
             listener.transport == stored.source.transport
         else { return false }
         // The connection has ended with the earlier run.
-        var incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
-        incoming.sender = stored.sender
+        let incoming = IncomingRequest(request, on: stored.source.closed, isTrusted: stored.isTrusted)
+            .proved(by: stored.sender)
         guard
             let server = sip.transactions.resume(
                 request, respondOn: wayBack(to: incoming), now: now.instant)
@@ -92,7 +98,7 @@ extension ProxyEngine {
         if let userCall = call.userCall {
             resume(userCall, of: call, stored, now: now)
         } else if let request = dialogRequest(incoming, stored, now: now) {
-            call.purpose = .dialog(request)
+            call.turned(into: .dialog(request))
         } else if stored.final.isEmpty, !call.fork.wasAnswered, !incoming.isTrusted, incoming.request.to.tag == nil,
             case .initial(let next) = route(of: incoming.request)
         {
@@ -107,7 +113,7 @@ extension ProxyEngine {
             withTransactions { $0.respond(server, status: .ok, bytes: [], now: now.instant, into: &$1) }
             keepAnswered(call, now: now)
         }
-        markResumed(call, stored)
+        call.resumed(from: stored)
         for index in call.fork.branches.indices {
             resume(index, of: call, stored.branches[index], incoming, now: now)
         }
@@ -235,7 +241,7 @@ extension ProxyEngine {
             client = $0.resume(outgoing, branch: text, on: sent.flow, resumption, now: now.instant, into: &$1)
         }
         guard let client else { return branchFailed(index, of: call, with: .serviceUnavailable, now: now) }
-        sip.legs.start(client, BranchLeg(call: call, branch: index, detour: nil))
+        sip.legs.start(client, BranchLeg(call, branch: index, detour: nil))
         guard !branch.isEnded else { return }
         call.fork.aimed(index, routeHash: routeHash(of: sent, to: branch, now: now))
         self.sent(index, of: call, as: client, on: sent.flow)
@@ -269,7 +275,7 @@ extension ProxyEngine {
             edits.removed = [.pAssertedIdentity]
         }
         strip(&edits, of: incoming)
-        if makesDialog(incoming.request) {
+        if incoming.request.makesDialog {
             edits.recordRoutes = recordRoutes(incoming, edits, to: sent.flow, device: branch.addressee, now: now)
         }
         return incoming.request.forwarded(edits)
@@ -293,8 +299,9 @@ extension ProxyEngine {
             })
         else { return branchFailed(index, of: call, with: .temporarilyUnavailable, now: now) }
         if call.deadline == .none {
-            call.deadline = output.timers.schedule(
-                .holdDeadline(place: call.place), at: max(userCall.holdUntil, now.instant))
+            call.waits(
+                until: output.timers.schedule(
+                    .holdDeadline(place: call.place), at: max(userCall.holdUntil, now.instant)))
         }
         if mayPushAgain(stored, userCall), let token = target.pushToken {
             let caller = CallerIdentity(incoming.request, format: settings.call.callerIDFormat)
@@ -303,7 +310,7 @@ extension ProxyEngine {
                 into: &output.actions)
         }
         if stored.stage == .waiting { return watch(target) }
-        if isAwake(target) {
+        if hop(to: target).isOpen {
             deliver(index, of: call, to: target, now: now)
         } else {
             waitAgain(index, of: call, for: target, now: now)
@@ -318,8 +325,8 @@ extension ProxyEngine {
             let request = dialogRequest(
                 incoming, pass, withoutGRUU(next, pass, now: now), from: caller(of: incoming, pass))
         else { return nil }
-        request.hasWoken = stored.branches.first?.wasWoken == true
-        request.waitsUntil = now.instant + max(stored.receivedAt + settings.call.ringTimeout - now.date, .zero)
+        if stored.branches.first?.wasWoken == true { request.wokePhone() }
+        request.waits(until: now.instant + max(stored.receivedAt + settings.call.ringTimeout - now.date, .zero))
         return request
     }
 

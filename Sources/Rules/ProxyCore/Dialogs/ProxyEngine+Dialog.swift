@@ -1,11 +1,18 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 package import Timekeeping
+import Waking
 
 /// Requests inside dialogs that were made through this proxy. They go from one side of the dialog to the other, and
 /// nowhere else (T20).
@@ -110,28 +117,6 @@ extension ProxyEngine {
     }
 }
 
-/// A request inside a dialog to a phone that a push can wake, as its call keeps it.
-final class DialogRequest {
-    let pass: DialogPass
-    let next: RouteSet.Next
-    let device: DeviceID
-    /// The caller in whose share the request counts.
-    let caller: Caller
-    let isBye: Bool
-    /// Whether the phone was woken for this request.
-    var hasWoken = false
-    /// When the wait ends, if it began in an earlier run of the program.
-    var waitsUntil: Instant?
-
-    init(_ pass: DialogPass, _ next: RouteSet.Next, to device: DeviceID, from caller: Caller, isBye: Bool) {
-        self.caller = caller
-        self.isBye = isBye
-        self.pass = pass
-        self.next = next
-        self.device = device
-    }
-}
-
 /// Wakes phones that fall asleep inside a dialog (RFC 8599 section 6). A request to such a phone wakes it by a push,
 /// and waits until the phone registers.
 ///
@@ -161,7 +146,7 @@ extension ProxyEngine {
             return
         }
         sendTrying(incoming, now: now)
-        call.purpose = .dialog(request)
+        call.turned(into: .dialog(request))
         send(incoming, request, of: call, now: now)
     }
 
@@ -241,7 +226,7 @@ extension ProxyEngine {
         else { return false }
         sip.transactions.connectionEnded(of: client)
         leg.call.fork.recalled(leg.branch)
-        if let target = registrar.bindings.forkTarget(request.device, now: now.instant), isAwake(target) {
+        if let target = registrar.bindings.forkTarget(request.device, now: now.instant), hop(to: target).isOpen {
             deliver(request, of: leg.call, to: target, now: now)
         } else {
             waitInDialog(leg.call, request, now: now)
@@ -262,7 +247,7 @@ extension ProxyEngine {
         if call.deadline == .none {
             let time = call.fork.isInvite ? settings.call.ringTimeout : settings.messages.wait
             let end = min(request.waitsUntil ?? .distantFuture, now.instant + time)
-            call.deadline = output.timers.schedule(.holdDeadline(place: call.place), at: end)
+            call.waits(until: output.timers.schedule(.holdDeadline(place: call.place), at: end))
         }
         wakeInDialog(target, call, request, again: code, now: now)
     }
@@ -274,7 +259,7 @@ extension ProxyEngine {
     ) {
         guard !request.hasWoken, let token = target.pushToken, let aor = registrar.bindings.binding(target.binding)?.aor
         else { return }
-        request.hasWoken = true
+        request.wokePhone()
         // One push is enough for several requests: the phone that comes for the first request gets them all.
         let others = wakes.calls(of: request.device)
         guard !others.contains(where: { $0 !== call && $0.dialogRequest?.hasWoken == true }) else { return }

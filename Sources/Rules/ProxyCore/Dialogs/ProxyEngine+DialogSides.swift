@@ -1,6 +1,11 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import Registration
+import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Timekeeping
@@ -58,8 +63,7 @@ extension ProxyEngine {
         switch checkCredentials(of: incoming, as: .proxy, home: owner.home, owner: owner.user, now: now) {
         case .authenticated(let user):
             guard owner.isTheOne(AddressOfRecord(user: user.name, host: owner.home)) else { break }
-            dialogs.provedPlaces.note(
-                incoming.flow, for: ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller))
+            dialogs.provedPlaces.note(incoming.flow, for: pass)
             return true
         case .forbidden: break
         case .limited(let wait):
@@ -78,7 +82,7 @@ extension ProxyEngine {
         let side = pass.sender
         switch side.party {
         case .peer: return isPeer(flow)
-        case .upstream: return isPeer(flow) || speaksFor(side.flow.remote, flow.remote)
+        case .upstream: return isPeer(flow) || side.flow.remote.speaks(as: flow.remote, settings)
         case .phone(let id):
             if isSame(flow, side.flow) || isProved(flow, pass) { return true }
             guard let present = registrar.bindings.flow(of: id) else { return false }
@@ -93,11 +97,7 @@ extension ProxyEngine {
     }
 
     private func isProved(_ flow: Flow, _ pass: DialogPass) -> Bool {
-        guard let place = dialogs.provedPlaces[ProvedPlaces.Key(digest: pass.digest, isCaller: pass.isFromCaller)]
-        else {
-            return false
-        }
-        return isSame(flow, place)
+        dialogs.provedPlaces[pass].map { isSame(flow, $0) } ?? false
     }
 
     /// Whether two flows are the same: one source over UDP, or one open connection. Connection numbers are never
@@ -145,32 +145,8 @@ extension ProxyEngine {
 
     /// Whether the flow comes from a trusted address or from the upstream.
     func isPeer(_ flow: Flow) -> Bool {
-        if isTrusted(flow) { return true }
-        let source = flow.remote
-        if let (_, endpoint) = settings.upstream?.numeric { return speaksFor(endpoint, source) }
-        return network.upstream.places.contains { speaksFor($0, source) }
+        isTrusted(flow) || network.upstream.isSource(flow.remote, settings)
     }
-
-    /// Whether a server that is reached at one port may send from another port. It may, unless only one port of its
-    /// address is trusted because phones have the others.
-    func speaksFor(_ server: Endpoint, _ source: Endpoint) -> Bool {
-        server.speaks(as: source, hasOnePort: hasOnePort(source.address))
-    }
-
-    /// Whether only one port of an address is trusted, because phones have the other ports.
-    func hasOnePort(_ address: IPAddress) -> Bool { settings.trusted.contains { $0.isOnePort(of: address) } }
-
-    /// The upstream's name was resolved. Requests from these addresses also come from the upstream.
-    func noteUpstream(_ hops: [ResolvedHop]) {
-        if let server = hops.first(where: { $0.server != .none })?.server { network.upstream.server = server }
-        for hop in hops where !network.upstream.places.contains(hop.endpoint) {
-            network.upstream.places.append(hop.endpoint)
-        }
-        let excess = network.upstream.places.count - Self.upstreamLimit
-        if excess > 0 { network.upstream.places.removeFirst(excess) }
-    }
-
-    private static let upstreamLimit = 64
 
     // MARK: Whose password
 

@@ -1,7 +1,11 @@
+import AccessLimits
 package import Addressing
 import Bytes
+import Calling
+import LocationService
 import PushDelivery
 import Registration
+import Routing
 package import SIPGrammar
 import Telemetry
 package import Timekeeping
@@ -98,28 +102,19 @@ extension ProxyEngine {
     // MARK: The log
 
     private func noteRefusal(now: Instant) {
-        guard access.admission.refusingSince == nil else { return }
-        access.admission.refusingSince = now
-        access.admission.refusedBefore = output.counters[.rejectedOverload]
+        guard access.admission.refused(after: output.counters[.rejectedOverload], now: now) else { return }
         _ = output.timers.schedule(.reliefDue, at: now + Self.shortestOverload)
         log.warning("overloaded, new work is refused", [.duration: .duration(access.admission.limit)])
     }
 
     /// Logs the end of the overload when nothing is refused any more.
     func reliefDue(now: Instant) {
-        guard let since = access.admission.refusingSince else { return }
-        access.admission.passed(now: now)
-        guard !access.admission.isUnderPressure else {
-            _ = output.timers.schedule(.reliefDue, at: now + Self.shortestOverload)
-            return
+        switch access.admission.mayBeRelieved(at: output.counters[.rejectedOverload], now: now) {
+        case .notBegun: break
+        case .notYet: _ = output.timers.schedule(.reliefDue, at: now + Self.shortestOverload)
+        case .relieved(let after, let refused):
+            log.notice("no longer overloaded", [.duration: .duration(after), .count: .number(refused)])
         }
-        access.admission.refusingSince = nil
-        log.notice(
-            "no longer overloaded",
-            [
-                .duration: .duration(now - since),
-                .count: .number(Int(clamping: output.counters[.rejectedOverload] &- access.admission.refusedBefore)),
-            ])
     }
 
     /// The minimum time between the two log lines, so that a short overload does not fill the log.

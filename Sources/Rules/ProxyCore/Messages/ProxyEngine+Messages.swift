@@ -1,11 +1,18 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import Messaging
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Requests outside dialogs, other than calls, for our users' phones, awake or asleep (RFC 8599 section 5.6.2).
 ///
@@ -20,7 +27,7 @@ extension ProxyEngine {
         let request = incoming.request
         let aor = aor.compacted()
         let awake = Set(
-            targets.filter { $0.isFresh && isAwake($0) && !wakes.isAsleep($0.id) }.map(\.id))
+            targets.filter { $0.isFresh && hop(to: $0).isOpen && !wakes.isAsleep($0.id) }.map(\.id))
         let recipients = targets.filter { $0.canBeWoken || awake.contains($0.id) }
         guard !recipients.isEmpty else { return refuse(incoming, .temporarilyUnavailable, now: now) }
         let account = Self.account(of: incoming)
@@ -66,7 +73,7 @@ extension ProxyEngine {
     /// phone that was here a moment ago is not woken.
     private func mayBeGone(_ target: ForkTarget, now: Moment) -> Bool {
         target.canBeWoken && !target.flow.transport.isReliable && target.path.isEmpty && !isTrusted(target.flow)
-            && now.date - target.registeredAt >= settings.call.skipPushWithin && !isLive(target, now: now)
+            && now.date - target.registeredAt >= settings.call.skipPushWithin && !network.flows.isLive(target, now: now)
     }
 
     /// The account in whose limits a request counts (T25.2), as the store names it. A PBX names its callers, and each
@@ -94,28 +101,10 @@ extension ProxyEngine {
 
     // MARK: Waiting
 
-    /// Some phone sleeps. It is woken, and the message is stored or waits.
-    private func waitForPhones(_ message: HeldMessage, now: Moment) {
-        wakePhones(for: message, now: now)
-        guard messages[message.id] != nil, message.keeping == .passing else { return }
-        if message.mayBeStored { store(message, now: now) } else { arm(message, at: message.holdUntil) }
-    }
-
-    private func wakePhones(for message: HeldMessage, now: Moment) {
-        for recipient in message.recipients where wakes.isAsleep(recipient.device) {
-            wake(recipient.device, for: message, now: now)
-        }
-    }
-
-    private func arm(_ message: HeldMessage, at instant: Instant) {
-        if let deadline = message.deadline { output.timers.cancel(deadline) }
-        message.deadline = output.timers.schedule(.messageDue(message.id), at: instant)
-    }
-
     /// A message's timer fired: its phones are silent, its sender must get an answer, or its row has expired.
     func messageDue(_ id: UInt64, now: Moment) {
         guard let message = messages[id] else { return }
-        message.deadline = nil
+        _ = message.stopsWaiting()
         switch message.keeping {
         case .committing: break
         case .stored: expire(message, now: now)
@@ -160,103 +149,7 @@ extension ProxyEngine {
         for device in devices { sendNext(to: device, of: message.aor, now: now) }
     }
 
-    private func expire(_ message: HeldMessage, now: Moment) {
-        output.counters.count(.messageExpired)
-        log.info(
-            "message expired",
-            [.aor: .described(message.aor), .callID: .bytes(message.key.callID)])
-        act(.record([.message(.delete(message.id))]))
-        forget(message, now: now)
-    }
-
-    /// Ends all deliveries of the message and removes it.
-    private func forget(_ message: HeldMessage, now: Moment) {
-        for recipient in message.recipients { recipient.delivery.map { stop($0, now: now) } }
-        if let deadline = message.deadline { output.timers.cancel(deadline) }
-        message.deadline = nil
-        messages.remove(message)
-        for recipient in message.recipients { letGo(recipient.device, of: message.aor) }
-    }
-
-    /// The device did not take a message. The device gets its next message when it returns.
-    private func fellAsleep(_ device: DeviceID, of aor: AddressOfRecord) {
-        wakes.fellAsleep(device)
-        messages.fellAsleep(device, of: aor)
-    }
-
-    /// Forgets that the device sleeps if no message waits for the device any more.
-    private func letGo(_ device: DeviceID, of aor: AddressOfRecord) {
-        if !wakes.isEmpty, !messages.hasMessage(for: device, of: aor) { wakes.messagesGo(to: device) }
-    }
-
-    /// Ends a delivery. The request is no longer resent, and its answer is ignored.
-    func stop(_ call: ProxiedRequest, now: Moment) {
-        call.purpose = .plain
-        if let client = call.fork.branches.first?.client {
-            sip.legs.end(client)
-            withTransactions { $0.transportFailed(client, now: now.instant, into: &$1) }
-        }
-        update(call, now: now) { $0.silenced(0) }
-    }
-
-    // MARK: Waking
-
-    /// Sends one push for all messages that wait for the phone, within the limit for notifications (T25.3).
-    private func wake(_ device: DeviceID, for message: HeldMessage, now: Moment) {
-        guard message.wakes, let target = registrar.bindings.forkTarget(device, now: now.instant),
-            let token = target.pushToken, message.recipient(device) != nil, wakes.takesWake(device)
-        else { return }
-        guard mayNotify(device, for: message.caller, now: now),
-            message.caller.isTrusted || ledger.limits.caller.admit(message.caller, now: now.instant),
-            let request = functions.reread(message.request)
-        else {
-            wakes.wakeFailed(device)
-            log.info(
-                "phone is not woken for a message, there were too many pushes",
-                [.aor: .described(message.aor), .device: .described(device)])
-            return
-        }
-        ledger.limits.notified(device, for: message.caller, now: now.instant)
-        let isKept = message.mayBeStored || message.keeping != .passing
-        let words = MessageWords.notification(
-            of: request, settings.messages, until: isKept ? message.expiresAt : now.date + settings.messages.wait)
-        notify(words, ledger.newCode(), by: token, target, of: message.aor, as: .message, now: now)
-    }
-
-    /// The provider's final outcome for a push about messages.
-    func messagePushFinished(_ push: AskedPush, _ outcome: PushOutcome, now: Moment) {
-        guard !outcome.isAccepted else { return }
-        wakes.wakeFailed(push.device)
-        for message in messages.queue(of: push.aor) where message.keeping == .passing {
-            guard let recipient = message.recipient(push.device), recipient.delivery == nil else { continue }
-            close(message, for: push.device, now: now)
-        }
-    }
-
     // MARK: The store
-
-    /// Stores the message. Its sender gets 202 when the message is on disk.
-    private func store(_ message: HeldMessage, now: Moment) {
-        if let deadline = message.deadline { output.timers.cancel(deadline) }
-        message.deadline = nil
-        let isDated = functions.reread(message.request)?.frame.contains(.date) ?? true
-        let ticket = messages.commits(
-            message, as: isDated ? message.request : Self.dated(message.request, message.receivedAt))
-        act(.commit([.message(.insert(message.row))], ticket))
-    }
-
-    /// Adds a Date, so that a phone that gets the message days later can show when it was sent (RFC 3428 section 9).
-    private static func dated(_ request: ByteString, _ date: UnixTime) -> ByteString {
-        guard let end = request.firstIndex(of: UInt8(ascii: "\n")) else { return request }
-        var out: [UInt8] = []
-        out.reserveCapacity(request.count + 40)
-        out.append(request[0..<end + 1])
-        out.append("Date: ")
-        out.append(contentsOf: date.civil.headerText.utf8)
-        out.append("\r\n")
-        out.append(request[end + 1..<request.count])
-        return ByteString(out)
-    }
 
     /// The store has persisted a message, or failed to.
     func messageCommitted(_ ticket: CommitTicket, succeeded: Bool, now: Moment) {
@@ -293,7 +186,7 @@ extension ProxyEngine {
                     lose(message, device, now: now)
                     continue
                 }
-                if target.isFresh, isAwake(target) { continue }
+                if target.isFresh, hop(to: target).isOpen { continue }
                 fellAsleep(device, of: row.aor)
                 watch(target)
                 if now.date - row.receivedAt < .seconds(60) { wake(device, for: message, now: now) }
@@ -311,34 +204,6 @@ extension ProxyEngine {
         else { return caller(of: request, on: row.source, isTrusted: isTrusted(row.source)) }
         return Caller(user: user)
     }
-
-    // MARK: Answers
-
-    private func answer(_ message: HeldMessage, _ status: Status, _ fields: [AddedField], now: Moment) {
-        guard let server = messages.takeServer(of: message), let incoming = revive(message) else { return }
-        respond(server, status, incoming.response(status, toTag: sip.tags.next(), fields: fields), now: now)
-    }
-
-    /// Answers the sender with a phone's refusal, or with 480.
-    private func answerRefusal(of message: HeldMessage, now: Moment) {
-        if let refusal = message.refusal {
-            relay(refusal, of: message, now: now)
-        } else {
-            answer(message, .temporarilyUnavailable, [], now: now)
-        }
-    }
-
-    private func relay(_ response: SIPResponse, of message: HeldMessage, now: Moment) {
-        guard response.viaCount > 1 else { return answer(message, response.status, [], now: now) }
-        guard let server = messages.takeServer(of: message) else { return }
-        respond(server, response.status, response.withoutTopVia(adding: []), now: now)
-    }
-
-    private func revive(_ message: HeldMessage) -> IncomingRequest? {
-        functions.reread(message.request).map {
-            IncomingRequest($0, on: message.source, isTrusted: isTrusted(message.source))
-        }
-    }
 }
 
 // MARK: - To the phones
@@ -347,12 +212,12 @@ extension ProxyEngine {
     /// Sends a device the oldest message that it has not got, unless a delivery to the device is in flight.
     private func sendNext(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
         guard !wakes.isAsleep(device),
-            let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target),
+            let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen,
             let message = messages.next(for: device, of: aor, inOrder: target.canBeWoken),
             let incoming = revive(message)
         else { return }
         let call = calls.begin(incoming, nil, branches: [ForkBranch(device: device)])
-        call.purpose = .delivery(MessageDelivery(message: message.id, device: device, triedAt: now.instant))
+        call.turned(into: .delivery(MessageDelivery(message: message.id, device: device, triedAt: now.instant)))
         messages.sent(message, to: device, as: call)
         sendToDevice(incoming, for: 0, of: call, to: target, now: now)
     }
@@ -400,7 +265,7 @@ extension ProxyEngine {
         }
         messages.wasDelivered(message)
         if response.status.isSuccess {
-            relay(response, of: message, now: now)
+            relayToSender(response, of: message, now: now)
         } else {
             answer(message, .ok, [], now: now)
         }
@@ -438,25 +303,14 @@ extension ProxyEngine {
         }
     }
 
-    /// The device has got the message, or will not get it.
-    private func close(_ message: HeldMessage, for device: DeviceID, now: Moment) {
-        messages.done(message, with: device)
-        letGo(device, of: message.aor)
-        if message.recipients.isEmpty {
-            if message.keeping != .committing { answerRefusal(of: message, now: now) }
-            if message.keeping != .passing { act(.record([.message(.delete(message.id))])) }
-            forget(message, now: now)
-        } else if message.keeping != .passing {
-            act(.record([.message(.left(message.id, message.recipients.map(\.device)))]))
-        }
-    }
-
     // MARK: Devices that come and go
 
     /// The device has registered, or showed life on the flow that it registered on. It gets the messages that wait
     /// for it.
     func messagesReturn(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
-        guard let target = registrar.bindings.forkTarget(device, now: now.instant), isAwake(target) else { return }
+        guard let target = registrar.bindings.forkTarget(device, now: now.instant), hop(to: target).isOpen else {
+            return
+        }
         let wasAsleep = wakes.messagesGo(to: device)
         var changes = messages.returned(device, of: aor, isPush: target.canBeWoken)
         if !target.canBeWoken, registrar.bindings.hasReportedDevice(aor) {
@@ -489,33 +343,5 @@ extension ProxyEngine {
         messages.done(message, with: device)
         letGo(device, of: message.aor)
         act(.record([.message(.left(message.id, message.recipients.map(\.device)))]))
-    }
-}
-
-/// An order of a fork that carries a message to a phone.
-struct EndedDelivery {
-    let delivery: MessageDelivery
-    let call: ProxiedRequest
-    let order: Fork.Order
-
-    init(_ delivery: MessageDelivery, of call: ProxiedRequest, _ order: Fork.Order) {
-        self.delivery = delivery
-        self.call = call
-        self.order = order
-    }
-}
-
-/// Marks a ``ProxiedRequest`` that delivers a message to one device. It is a class, so that its place in every other call is
-/// small.
-final class MessageDelivery {
-    let message: UInt64
-    let device: DeviceID
-    /// When the message was sent on the flow that is tried now.
-    var triedAt: Instant
-
-    init(message: UInt64, device: DeviceID, triedAt: Instant) {
-        self.message = message
-        self.device = device
-        self.triedAt = triedAt
     }
 }

@@ -1,28 +1,19 @@
 import Addressing
 import Bytes
+import Calling
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Calls for which no phone wakes: their final responses, and forwards through the upstream.
 extension ProxyEngine {
-    /// The treatment of a call to a user if no phone wakes.
-    func noWakePlan(of call: ProxiedRequest) -> NoWakePlan {
-        let noWake = settings.call.noWake
-        guard let userCall = call.userCall else { return .answer(.temporarilyUnavailable) }
-        var circumstances = NoWakePlan.Circumstances(
-            isTrusted: call.isTrusted, hasUpstream: settings.upstream != nil && !upstreamWatch.health.refuses,
-            wasDiverted: false)
-        if call.isTrusted, noWake.settings(for: userCall.aor).action != .answer, let incoming = revive(call) {
-            let diversions = Diversions(incoming.request.frame)
-            circumstances.wasDiverted = diversions.count >= Diversions.most || diversions.names(userCall.aor)
-        }
-        return NoWakePlan(noWake, for: userCall.aor, circumstances)
-    }
-
     /// Whether an INVITE is a forwarded call that comes back to the user who forwarded it.
     func comesBack(_ incoming: IncomingRequest, to aor: AddressOfRecord) -> Bool {
         guard incoming.isTrusted, incoming.request.frame.contains(.diversion),
@@ -44,15 +35,6 @@ extension ProxyEngine {
         armWakeBound(of: call, now: now)
     }
 
-    // MARK: The final response
-
-    /// The final response to a call for which no phone woke, and its fields.
-    func noWakeAnswer(of call: ProxiedRequest) -> (Status, [AddedField]) {
-        let plan = noWakePlan(of: call)
-        if case .redirect = plan { call.marks.insert(.redirected) }
-        return (plan.status, plan.fields)
-    }
-
     // MARK: A forward
 
     /// No phone has come: the INVITE goes to the destination of the settings through the upstream.
@@ -68,8 +50,9 @@ extension ProxyEngine {
             ])
         let branch = call.fork.forwarded()
         output.timers.cancel(call.deadline)
-        call.deadline = output.timers.schedule(
-            .holdDeadline(place: call.place), at: now.instant + settings.call.ringTimeout)
+        call.waits(
+            until: output.timers.schedule(.holdDeadline(place: call.place), at: now.instant + settings.call.ringTimeout)
+        )
         var edits = RequestEdits(requestURI: uri, via: .empty, maxForwards: 70)
         edits.routes = []
         addDiversion(&edits, incoming, of: userCall)
@@ -90,10 +73,9 @@ extension ProxyEngine {
         guard call.fork.isForwardPending, call.fork.isForward(leg.branch), (180..<300).contains(status.code) else {
             return
         }
-        output.timers.cancel(call.deadline)
-        call.deadline = .none
+        output.timers.cancel(call.stopsWaiting())
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
-            noteMissed(branch, of: call, now: now)
+            missed(branch, of: call, now: now)
             ledger.ended(branch, of: call, .forwarded, now: now, into: &output.actions)
         }
     }
@@ -107,8 +89,9 @@ extension ProxyEngine {
             return
         }
         output.timers.cancel(call.deadline)
-        call.deadline = output.timers.schedule(
-            .holdDeadline(place: call.place), at: now.instant + settings.call.ringTimeout)
+        call.waits(
+            until: output.timers.schedule(.holdDeadline(place: call.place), at: now.instant + settings.call.ringTimeout)
+        )
     }
 
     /// A phone has come after all: the forward is cancelled.
@@ -119,7 +102,7 @@ extension ProxyEngine {
     /// The forward's destination neither rings nor answers.
     func forwardTimedOut(_ call: ProxiedRequest, now: Moment) {
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
-            noteMissed(branch, of: call, now: now)
+            missed(branch, of: call, now: now)
             ledger.ended(branch, of: call, .timeOver, now: now, into: &output.actions)
         }
         update(call, now: now) { $0.forwardTimedOut() }
@@ -146,7 +129,7 @@ extension ProxyEngine {
         guard !call.marks.contains(.rungForPush), !call.fork.branches.contains(where: \.deviceKnows),
             let server = call.server, let incoming = revive(call), !requiresReliability(incoming.request)
         else { return }
-        call.marks.insert(.rungForPush)
+        call.saw(.rungForPush)
         respond(server, 180, incoming.response(180, toTag: sip.tags.next(), fields: []), now: now)
     }
 
@@ -157,17 +140,6 @@ extension ProxyEngine {
     }
 
     // MARK: Phones' own records
-
-    /// A device has registered, or shown life.
-    func noteReturned(_ device: DeviceID, now: Moment) {
-        if !wakes.records.isEmpty { wakes.records.returned(device, now: now.instant) }
-    }
-
-    /// A call stops waiting for the branch's device.
-    func noteMissed(_ branch: Int, of call: ProxiedRequest, now: Moment) {
-        guard !wakes.records.isEmpty, let device = call.fork.branches[branch].device else { return }
-        wakes.records.missed(device, now: now.instant)
-    }
 
     private func armWakeBound(of call: ProxiedRequest, now: Moment) {
         guard let userCall = call.userCall else { return }
@@ -203,12 +175,12 @@ extension ProxyEngine {
 
     private func endWait(_ branch: Int, of call: ProxiedRequest, now: Moment) {
         guard call.fork.branches[branch].isWaiting else { return }
-        call.marks.insert(.timeOver)
+        call.saw(.timeOver)
         // The phone is waited for as long as the forward has not rung.
         if call.fork.forwardsAfter(branch) { return update(call, now: now) { $0.waitIsOver(branch) } }
         output.counters.count(.heldTimedOut)
         let isNotWaited = call.fork.branches[branch].device.map { wakes.records.bound(of: $0) } == .notWaited
-        noteMissed(branch, of: call, now: now)
+        missed(branch, of: call, now: now)
         ledger.ended(branch, of: call, isNotWaited ? .notWaited : .boundReached, now: now, into: &output.actions)
         update(call, now: now) { $0.waitIsOver(branch) }
     }

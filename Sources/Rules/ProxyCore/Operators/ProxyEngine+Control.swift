@@ -1,12 +1,20 @@
+import AccessLimits
 package import Addressing
 package import Bytes
+package import Calling
 package import Collections
+import LocationService
+package import Messaging
+package import ProxyPolicy
 package import PushDelivery
+package import PushPlanning
 package import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 package import Telemetry
 package import Timekeeping
+import Waking
 
 /// Queries and commands of operators.
 extension ProxyEngine {
@@ -61,7 +69,7 @@ extension ProxyEngine {
     package var callsUnderWay: Int { calls.shares.all.calls }
 
     /// The daemon is shutting down. New calls get 503 from now on; everything else is served.
-    package func drainBegins() { access.admission.isDraining = true }
+    package func drainBegins() { access.admission.drainBegins() }
 
     /// The devices of a user that a call would find now.
     package func targets(of aor: AddressOfRecord, now: Moment) -> [ForkTarget] {
@@ -92,7 +100,7 @@ extension ProxyEngine {
         access.admission.limit = changed.limits.queueing
         access.sources.registers.changed(changed.limits)
         sip.transactions.timers.ringLimit = changed.call.ringLimit
-        calls.limits = HeldShares.Limits(changed)
+        calls.limitsChanged(HeldShares.Limits(changed))
         ledger.limits.changed(changed)
         ledger.buckets.settings = changed.sharedBucket
         if !changed.call.noWake.learns { wakes.records.forgetAll() }
@@ -106,7 +114,7 @@ extension ProxyEngine {
     }
 
     package func state(of target: ForkTarget) -> DeviceState {
-        guard target.isFresh, isAwake(target) else { return .asleep }
+        guard target.isFresh, hop(to: target).isOpen else { return .asleep }
         return target.flow.transport.isReliable || !target.canBeWoken ? .awake : .unknown
     }
 }
@@ -175,8 +183,8 @@ extension ProxyEngine {
 
     /// Whether this is the user's password in clear text. The check takes equally long for unknown users.
     package func isPassword(_ password: ByteString, of aor: AddressOfRecord) -> Bool {
-        digest.isPassword(
-            password, of: aor.user, realm: digest.realm(for: aor.host), users: registrar.users)
+        access.digest.isPassword(
+            password, of: aor.user, realm: access.digest.realm(for: aor.host), users: registrar.users)
     }
 }
 

@@ -1,6 +1,9 @@
 package import Addressing
 import Bytes
+import LocationService
+import ProxyPolicy
 package import PushDelivery
+import PushPlanning
 import Registration
 import Telemetry
 import Timekeeping
@@ -33,11 +36,9 @@ extension ProxyEngine {
         guard settings.configuredProviders.contains(provider), former != state else { return }
         var ended: [BindingTable.Ended] = []
         if state == .off {
-            registrar.enabledProviders.remove(provider)
-            ended = registrar.bindings.providerDisabled(provider, now: now.instant)
+            ended = registrar.switchedOff(provider, now: now.instant)
         } else if former == .off {
-            registrar.enabledProviders.insert(provider)
-            registrar.bindings.providerEnabled(provider)
+            registrar.switchedOn(provider)
         }
         log.notice(
             "push provider switched",

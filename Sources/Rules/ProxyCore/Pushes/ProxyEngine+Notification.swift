@@ -1,5 +1,7 @@
 package import Addressing
+import LocationService
 package import PushDelivery
+import PushPlanning
 package import Registration
 import SIPGrammar
 package import Timekeeping

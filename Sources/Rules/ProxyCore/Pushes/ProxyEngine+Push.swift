@@ -1,10 +1,15 @@
 package import Addressing
 package import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 package import PushDelivery
+package import PushPlanning
 package import Registration
 import SIPGrammar
 import Telemetry
 package import Timekeeping
+import Waking
 
 /// Handles outcomes and reports of pushes from providers, apps and operators, where they concern calls and contacts.
 extension ProxyEngine {
@@ -34,7 +39,7 @@ extension ProxyEngine {
         if outcome.isAccepted {
             pushAccepted(branch, of: call, now: now)
         } else if !push.isPaused {
-            call.marks.insert(.pushFailed)
+            call.saw(.pushFailed)
         }
         guard !noteToken(outcome, of: push.device, aor: push.aor, now: now), !outcome.isAccepted else { return }
         // The call waits for a phone whose provider is paused.
@@ -232,20 +237,17 @@ extension ProxyEngine {
 
     /// Starts the walk, if the setting asks for it. Called at the start, and when settings have changed.
     func armRefreshPushes(now: Moment) {
-        guard settings.registrar.refreshPushLead > .zero, !registrar.isWalkingForRefresh else { return }
-        registrar.isWalkingForRefresh = true
+        guard settings.registrar.refreshPushLead > .zero, registrar.walkStarts() else { return }
         _ = output.timers.schedule(.refreshWalkDue, at: now.instant + Self.walkPause)
     }
 
     func refreshWalkDue(now: Moment) {
-        registrar.isWalkingForRefresh = false
+        registrar.walkPaused()
         let lead = settings.registrar.refreshPushLead
         guard lead > .zero else { return }
-        let count = registrar.bindings.walkLength / Self.walkTime + 1
-        var cursor = registrar.refreshCursor
-        let due = registrar.bindings.dueForRefresh(from: &cursor, count: count, lead: lead, now: now.instant)
-        registrar.refreshCursor = cursor
-        for device in due { askToRefresh(device, now: now) }
+        for device in registrar.walked(steps: Self.walkTime, lead: lead, now: now.instant) {
+            askToRefresh(device, now: now)
+        }
         armRefreshPushes(now: now)
     }
 

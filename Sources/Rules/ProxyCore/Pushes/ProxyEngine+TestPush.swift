@@ -1,6 +1,8 @@
 package import Addressing
 package import Bytes
+import LocationService
 package import PushDelivery
+package import PushPlanning
 package import Registration
 package import Timekeeping
 
@@ -10,12 +12,6 @@ package enum TestPushTarget: Hashable, Sendable {
     case user(AddressOfRecord)
     /// A token, of a device that may be unknown here.
     case token(PushToken)
-}
-
-/// Identifies one order of test pushes.
-package struct TestPushTicket: Hashable, Sendable {
-    package let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
 }
 
 /// The pushes of one order.
@@ -32,19 +28,10 @@ package struct TestPushPlan: Sendable {
     }
 
     package let code: PushCode
-    package internal(set) var pushes: [Push] = []
+    package fileprivate(set) var pushes: [Push] = []
 
     /// How many pushes are sent.
     package var sent: Int { pushes.count { $0.omission == nil } }
-}
-
-/// A test push until its end. It is a class, so that other pushes need no room for its record.
-final class TestPush {
-    let ticket: TestPushTicket
-    /// The record of the timeline, once it is complete.
-    var record: TimelineRecord?
-
-    init(_ ticket: TestPushTicket) { self.ticket = ticket }
 }
 
 /// Pushes that an operator orders to see what the provider says. They show a text on the phone, count against the
@@ -75,7 +62,7 @@ extension ProxyEngine {
             guard ledger.dispatcher.notificationRoom > 0 else { return nil }
             let nobody = AddressOfRecord(user: .empty, host: .empty)
             test(notification, .nobody, token, of: nobody, ticket, &plan, now: now) { ledger in
-                ledger.limits.testedToken.admit(token, now: now.instant)
+                ledger.limits.admitsTest(of: token, now: now.instant)
             }
         }
         return plan
@@ -137,19 +124,4 @@ extension ProxyEngine {
 extension TestPushPlan {
     /// The word in records for who ordered a test push.
     package static let orderer = ByteString("push test")
-}
-
-extension AskedPush {
-    /// The complete record of a test push. Without a timeline it only has the outcome.
-    func testRecord(_ test: TestPush, _ outcome: PushOutcome, now: Moment) -> TimelineRecord {
-        if let record = test.record { return record }
-        var record = TimelineRecord(
-            id: RecordID(rawValue: 0), kind: .notification, user: aor.user, host: aor.host, device: device,
-            callRef: nil,
-            callID: .empty, calls: 0, requestedAt: now.date, omission: nil, code: code)
-        record.delivery = .finished
-        record.tries = 1
-        record.noteAnswer(outcome)
-        return record
-    }
 }

@@ -1,6 +1,9 @@
+import AccessLimits
 package import Addressing
 import Bytes
+import LocationService
 package import Registration
+import Routing
 import SIPGrammar
 import Telemetry
 package import Timekeeping
@@ -15,9 +18,11 @@ extension ProxyEngine {
     ///   - now: both clocks.
     /// - Returns: the time to wait; `nil` if the password is checked now.
     package func loginWait(from source: IPAddress?, for user: AddressOfRecord?, now: Moment) -> Duration? {
-        guard let wait = access.sources.logins.wait(for: attempt(from: source, for: user), now: now.instant) else {
-            return nil
-        }
+        loginWait(attempt(from: source, for: user), access.sources.logins, now: now)
+    }
+
+    private func loginWait(_ attempt: LoginLimit.Attempt, _ logins: LoginLimit, now: Moment) -> Duration? {
+        guard let wait = logins.wait(for: attempt, now: now.instant) else { return nil }
         output.counters.count(.loginLimited)
         return wait
     }
@@ -50,11 +55,11 @@ extension ProxyEngine {
         of incoming: IncomingRequest, as role: DigestAuthenticator.Role, home: ByteString, owner: ByteString?,
         now: Moment
     ) -> DigestAuthenticator.Verdict {
-        let verdict = digest.check(
-            incoming.request, as: role, realm: digest.realm(for: home), owner: owner, on: incoming.flow,
+        let verdict = access.check(
+            incoming.request, as: role, realm: access.digest.realm(for: home), owner: owner, on: incoming.flow,
             from: holder(incoming), users: registrar.users, now: now.instant
-        ) { name in
-            digestWait(incoming, AddressOfRecord(user: name, host: home), now: now)
+        ) { name, logins in
+            digestWait(incoming, AddressOfRecord(user: name, host: home), logins, now: now)
         }
         count(verdict)
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
@@ -72,9 +77,11 @@ extension ProxyEngine {
 
     /// How long a digest must wait before it is checked. A phone on the flow that it registered on never waits: it
     /// has shown its password there, and nobody else can use that flow.
-    private func digestWait(_ incoming: IncomingRequest, _ user: AddressOfRecord, now: Moment) -> Duration? {
+    private func digestWait(
+        _ incoming: IncomingRequest, _ user: AddressOfRecord, _ logins: LoginLimit, now: Moment
+    ) -> Duration? {
         let source = incoming.isTrusted ? nil : incoming.flow.remote.address
-        guard let wait = loginWait(from: source, for: user, now: now) else { return nil }
+        guard let wait = loginWait(attempt(from: source, for: user), logins, now: now) else { return nil }
         let isOwnFlow = registrar.bindings.device(of: user) { $0 == incoming.flow } != nil
         return isOwnFlow && !incoming.isTrusted ? nil : wait
     }
@@ -83,8 +90,8 @@ extension ProxyEngine {
         _ incoming: IncomingRequest, _ reason: DigestAuthenticator.Reason, as role: DigestAuthenticator.Role,
         home: ByteString, now: Moment
     ) {
-        let fields = digest.challenge(
-            realm: digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
+        let fields = access.digest.challenge(
+            realm: access.digest.realm(for: home), stale: reason == .stale, as: role, of: incoming.request,
             for: holder(incoming), users: registrar.users, now: now.instant)
         refuse(incoming, role == .registrar ? .unauthorized : .proxyAuthenticationRequired, fields: fields, now: now)
     }

@@ -1,10 +1,18 @@
+import AccessLimits
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
+import SIPDialogs
 import SIPGrammar
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Handles REGISTERs, and devices that services report or remove.
 extension ProxyEngine {
@@ -291,7 +299,7 @@ extension ProxyEngine {
             output.counters.count(.registerRefused)
             tellRefused(incoming, of: aor, .unauthorized, .wrongPassword, "wrong user or password", now: now)
         case .nothingShown where !registrar.bindings.isKnown(aor):
-            guard log.isEnabled(.info), let suppressed = access.refusals.challenged.admit(now: now.instant) else {
+            guard log.isEnabled(.info), let suppressed = access.refusals.challenged(now: now.instant) else {
                 return
             }
             log.info(

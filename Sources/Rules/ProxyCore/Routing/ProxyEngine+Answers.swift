@@ -1,7 +1,13 @@
+import AccessLimits
 import Addressing
 import Bytes
+import Calling
+import LocationService
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -187,8 +193,7 @@ extension ProxyEngine {
         let telling = access.refusals.refused(
             incoming.isTrusted ? .trusted : .stranger, at: incoming.flow.remote.address, now: now.instant)
         if telling.isRecorded {
-            var call = RefusedCall(incoming.request)
-            if let aor { call = RefusedCall(callee: aor.shortened(), caller: call.caller, callID: call.callID) }
+            let call = RefusedCall(incoming.request, to: aor)
             record(
                 .register, call, from: incoming.flow.remote, status, refusal,
                 incoming.isTrusted ? .trusted : .stranger, reason: "\(reason)", now: now)
@@ -244,25 +249,56 @@ extension ProxyEngine {
     }
 }
 
-extension RefusedCall {
-    init(_ request: SIPRequest) {
-        let uri = request.uri
-        callee = AddressOfRecord(user: uri.user?.percentDecoded() ?? .empty, host: uri.host.lowercased()).shortened()
-        caller =
-            AddressOfRecord(request.from.uri).map { ByteString("sip:\($0)") }?.shortened()
-            ?? request.from.uri.text.shortened()
-        callID = request.callID.shortened()
+/// Refusals by ``RequestRules``, and other checks of requests before they are forwarded.
+extension ProxyEngine {
+    /// Refuses a request. The sender gets the reason as a Warning, and the operator gets a log line.
+    func refuse(_ incoming: IncomingRequest, by breach: RequestRules.Breach, now: Moment) {
+        refuse(incoming, breach.status, because: breach.refusal, fields: [warning(breach.warning)], now: now)
+    }
+
+    /// A Warning with free text (code 399, RFC 3261 section 20.43).
+    func warning(_ text: String) -> AddedField {
+        .warning(399, by: identity.domains.first ?? ByteString("sippushd"), text)
+    }
+
+    /// The warning where a peer has sent a challenge that no phone can answer (T9.17).
+    static let unanswerable = "The next server asks for a password in a realm of this proxy"
+
+    /// Whether the content of a request allows to serve it. If not, the request was answered here.
+    func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
+        if let refusal = RequestValidation.check(
+            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
+            branchKey: sip.transactions.branchKey)
+        {
+            if incoming.request.method == .invite {
+                noteRefused(incoming, refusal.status, because: refusal.cause, now: now)
+            }
+            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
+            return false
+        }
+        if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
+            refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
+            return false
+        }
+        return true
+    }
+
+    /// Whether an OPTIONS is for this daemon: the OPTIONS is addressed to us, or its Max-Forwards is 0 (RFC 3261
+    /// sections 11 and 16.3 item 3).
+    func isQuestionToUs(_ request: SIPRequest) -> Bool {
+        guard request.method == .options else { return false }
+        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
     }
 }
 
-extension AddressOfRecord {
-    fileprivate func shortened() -> AddressOfRecord {
-        AddressOfRecord(user: user.shortened(), host: host.shortened())
+extension RequestValidation.Refusal {
+    /// The reason in the log and in the record of a refused call.
+    fileprivate var cause: PushDelivery.Refusal {
+        switch status {
+        case .tooManyHops, .loopDetected: .loop
+        default: .unfit
+        }
     }
-}
-
-extension ByteString {
-    fileprivate func shortened() -> ByteString { self[0..<min(count, RefusedCall.longest)].compacted() }
 }
 
 extension Refusal {

@@ -1,7 +1,12 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import PushDelivery
 import Registration
+import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -12,8 +17,7 @@ extension ProxyEngine {
     /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), credentials for
     /// our own realms (T9.8), and a display name that the dialog did not begin with (T20.7).
     func strip(_ edits: inout RequestEdits, of incoming: IncomingRequest) {
-        if !incoming.isTrusted { edits.filter = settings.stripped }
-        edits.ownRealms = identity.realms
+        edits.strip(incoming, settings, realms: identity.realms)
         edits.fromStart = fromStart(of: incoming.request)
     }
 
@@ -36,14 +40,6 @@ extension ProxyEngine {
             sip.transactions.branchKey.appendBranch(for: client, loopHash: hash, to: &via)
             via.append(";rport")
             if offersReuse { via.append(";alias") }
-        }
-    }
-
-    func makesDialog(_ request: SIPRequest) -> Bool {
-        guard request.to.tag == nil else { return false }
-        switch request.method {
-        case .invite, .subscribe, .refer, .notify: return true
-        case .ack, .bye, .cancel, .register, .options, .prack, .update, .info, .message, .publish, .other: return false
         }
     }
 
@@ -77,26 +73,6 @@ extension ProxyEngine {
     }
 }
 
-extension ByteString {
-    /// Whether the URI has the scheme `sips`, which asks for protected hops.
-    var isSIPS: Bool { count > 4 && self[4] == UInt8(ascii: ":") && self[3] | 0x20 == UInt8(ascii: "s") }
-}
-
-/// The way to a registered device.
-enum DeviceHop {
-    /// The flow that the device registered on. The other hop is tried if the flow is gone.
-    case flow(Flow, otherwise: ResolvedHop?)
-    /// A new connection to the device.
-    case connection(ResolvedHop)
-    /// The Path of the registration (RFC 3327).
-    case path(NextHop)
-    /// The device's connection is closed, and only a push can wake the device.
-    case asleep
-    case unreachable
-
-    var isReachable: Bool { if case .unreachable = self { false } else { true } }
-}
-
 /// The hops that requests to devices may use (rules T9.1 to T9.4). A Contact only names a device, and does not decide
 /// where we send.
 extension ProxyEngine {
@@ -127,41 +103,6 @@ extension ProxyEngine {
             isOfTrusted || !isTrusted(endpoint)
         else { return nil }
         return ResolvedHop(transport: target.flow.transport, endpoint: endpoint)
-    }
-
-    /// Removes the addresses that lead back to this daemon. The first removal is logged as an error, since the settings
-    /// or the DNS names are wrong.
-    func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
-        guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
-        if !network.upstream.hasToldOfOwnHop {
-            network.upstream.hasToldOfOwnHop = true
-            log.error(
-                "a next hop is this daemon itself: look at upstream, and at the edges' Path and Route",
-                [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
-        }
-        return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
-    }
-}
-
-// MARK: Max-Breadth
-
-/// The limit of parallel branches of a request (RFC 5393 section 5).
-enum Breadth {
-    /// The breadth of a request without Max-Breadth, and the maximum for any request.
-    static let most: UInt32 = 60
-
-    static func allowed(to request: SIPRequest, targets: Int) -> UInt32 {
-        guard let value = request.frame.firstValue(of: .maxBreadth) else {
-            // All contacts of a user are called, even if they exceed the limit.
-            return max(most, UInt32(clamping: targets))
-        }
-        return min(value.decimal(as: UInt32.self) ?? most, most)
-    }
-
-    /// The breadth that each target gets. 0 if the request has too many targets.
-    static func share(of request: SIPRequest, among targets: Int) -> UInt32 {
-        let allowed = allowed(to: request, targets: targets)
-        return targets > 0 ? allowed / UInt32(clamping: targets) : allowed
     }
 }
 
@@ -220,47 +161,7 @@ extension ProxyEngine {
         return next
     }
 }
-
-extension DialogSeal {
-    /// The last bytes of a sealed block of sixteen bytes. They say what the block is for.
-    private enum Purpose {
-        /// The last two bytes. The three bytes before them count the REGISTER answers, and the three before those are a
-        /// part of the Call-ID's number.
-        static let gruu: UInt16 = 0x6772
-        /// The last four bytes. The four bytes before them count the REGISTER answers.
-        static let purr: UInt32 = 0x7075_7272
-        /// The last four bytes of a GRUU from versions that did not count answers. The four bytes before them stand for
-        /// the Call-ID.
-        static let formerGRUU: UInt32 = 0x6772_7575
-    }
-
-    /// The bits of a Call-ID's number that a temporary GRUU contains.
-    static let callIDMask: UInt32 = 0xff_ffff
-
-    func seal(_ name: SealedName) -> [23 of UInt8] {
-        switch name {
-        case .temporaryGRUU(let device, let callID, let answer):
-            let numbers = UInt64(callID & Self.callIDMask) << 40 | UInt64(answer & 0xff_ffff) << 16
-            return sealBlock(device.rawValue, numbers | UInt64(Purpose.gruu))
-        case .purr(let device, let answer):
-            return sealBlock(device.rawValue, UInt64(answer) << 32 | UInt64(Purpose.purr))
-        }
-    }
-
-    /// The device of a temporary GRUU, and the part of its Call-ID's number that the GRUU contains. A forged GRUU names
-    /// no device: the device number, the Call-ID and the purpose would have to match.
-    func openTemporaryGRUU(_ text: ByteString) -> (device: DeviceID, callID: UInt32)? {
-        guard let (high, low) = openBlock(text) else { return nil }
-        if UInt16(truncatingIfNeeded: low) == Purpose.gruu {
-            return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 40))
-        }
-        guard UInt32(truncatingIfNeeded: low) == Purpose.formerGRUU else { return nil }
-        return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32) & Self.callIDMask)
-    }
-
-    /// The device that a `pn-purr` names, whichever REGISTER answer contained the value.
-    func openPURR(_ text: ByteString) -> DeviceID? {
-        guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.purr else { return nil }
-        return DeviceID(rawValue: high)
-    }
+extension ByteString {
+    /// Whether the URI has the scheme `sips`, which asks for protected hops.
+    var isSIPS: Bool { count > 4 && self[4] == UInt8(ascii: ":") && self[3] | 0x20 == UInt8(ascii: "s") }
 }

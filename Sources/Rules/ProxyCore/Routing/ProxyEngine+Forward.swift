@@ -1,6 +1,11 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -135,7 +140,7 @@ extension ProxyEngine {
         edits.topViaAddition = incoming.viaAddition
         edits.maxBreadth = UInt32(call.breadth)
         strip(&edits, of: incoming)
-        if makesDialog(request) {
+        if request.makesDialog {
             edits.recordRoutes = recordRoutes(incoming, edits, to: flow, device: device, now: now)
         }
         let outgoing = request.forwarded(edits)
@@ -150,7 +155,7 @@ extension ProxyEngine {
         ledger.invited(call.fork.branches[branch], now: now)
         journalSent(branch, of: call, edits, on: flow)
         let detour = alternatives.isEmpty ? nil : BranchLeg.Detour(alternatives, given, device: device)
-        sip.legs.start(client, BranchLeg(call: call, branch: branch, detour: detour))
+        sip.legs.start(client, BranchLeg(call, branch: branch, detour: detour))
         withTransactions { $0.start(client, request: outgoing, on: flow, now: now.instant, into: &$1) }
         if call.outgoing != nil { network.upstream.health.called(client, at: flow.remote, now: now.instant) }
     }
@@ -201,9 +206,7 @@ extension ProxyEngine {
     func retry(_ client: ClientTransactionID, _ leg: BranchLeg, _ failover: Failover, now: Moment) -> Bool {
         guard leg.call.fork.acceptsBranches else { return false }
         var leg = leg
-        if failover == .otherServers {
-            leg.detour = leg.detour?.toOthers(than: leg.call.fork.branches[leg.branch].flow)
-        }
+        if failover == .otherServers { leg.turnsToOtherServers() }
         guard sendElsewhere(leg, now: now) else { return false }
         sip.legs.end(client)
         return true

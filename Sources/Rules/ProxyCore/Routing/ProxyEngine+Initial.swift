@@ -1,8 +1,14 @@
+import AccessLimits
 import Addressing
 import Bytes
+import Calling
 import Collections
+import LocationService
+import ProxyPolicy
 import PushDelivery
 package import Registration
+import Routing
+import SIPDialogs
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -14,7 +20,7 @@ extension ProxyEngine {
     func initialRequestReceived(_ incoming: IncomingRequest, _ next: RouteSet.Next, now: Moment) {
         let request = incoming.request
         let named = deviceNamed(byPURR: next.requestURI)
-        let home = named?.aor.host ?? targetHome(of: next.requestURI)
+        let home = named?.aor.host ?? identity.home(of: next.requestURI, settings, upstreamAt: network.upstream.places)
         guard home != nil || next.requestURI.scheme == .tel else {
             refuse(incoming, .forbidden, because: .foreignDomain, now: now)
             return
@@ -71,7 +77,7 @@ extension ProxyEngine {
             // From alone proves nothing (T9.6). It must name the authenticated user, or be anonymous.
             let proved = AddressOfRecord(user: user.name, host: home)
             let isOwn = identity.home(of: from) != nil && AddressOfRecord(from, home: home) == proved
-            incoming.sender = proved
+            incoming = incoming.proved(by: proved)
             if isOwn || from.host.equalsIgnoringCase("anonymous.invalid") { return Caller(user: proved) }
             refuse(incoming, .forbidden, because: .otherIdentity, now: now)
         case .limited(let wait):
@@ -94,13 +100,6 @@ extension ProxyEngine {
             identity.isDomain(aor.host)
         else { return nil }
         return aor.host
-    }
-
-    /// The domain of the user that a Request-URI names. The upstream's own host stands for our first domain (T9.19).
-    func targetHome(of uri: SIPURI) -> ByteString? {
-        if let home = identity.home(of: uri) { return home }
-        return settings.upstreamHosts.name(uri, of: settings.upstream, at: network.upstream.places)
-            ? identity.domains.first : nil
     }
 
     // MARK: To the PBX
@@ -204,7 +203,7 @@ extension ProxyEngine {
     /// expired lately exists, too.
     package func isKnown(_ aor: AddressOfRecord) -> Bool {
         registrar.bindings.isKnown(aor) || !settings.authenticates && registrar.bindings.wasKnown(aor)
-            || registrar.users.user(named: aor.user, realm: digest.realm(for: aor.host)) != nil
+            || registrar.users.user(named: aor.user, realm: access.digest.realm(for: aor.host)) != nil
     }
 
     /// Forwards a request other than INVITE to the devices that can be reached now. Sleeping devices do not get the
@@ -214,7 +213,7 @@ extension ProxyEngine {
     ) {
         // A trusted peer's further Route is followed even if the phone's own flow is gone.
         let goesFurther = furtherRoute(of: incoming) != nil
-        let reachable = targets.filter { $0.isFresh && (goesFurther || isAwake($0)) }
+        let reachable = targets.filter { $0.isFresh && (goesFurther || hop(to: $0).isOpen) }
         guard !reachable.isEmpty else {
             refuse(incoming, .temporarilyUnavailable, now: now)
             return
@@ -228,91 +227,6 @@ extension ProxyEngine {
         sendTrying(incoming, now: now)
         for (index, target) in reachable.enumerated() {
             sendToDevice(incoming, for: index, of: call, to: target, now: now)
-        }
-    }
-}
-
-/// Refusals by ``RequestRules``, and other checks of requests before they are forwarded.
-extension ProxyEngine {
-    /// Refuses a request. The sender gets the reason as a Warning, and the operator gets a log line.
-    func refuse(_ incoming: IncomingRequest, by breach: RequestRules.Breach, now: Moment) {
-        refuse(incoming, breach.status, because: breach.refusal, fields: [warning(breach.warning)], now: now)
-    }
-
-    /// A Warning with free text (code 399, RFC 3261 section 20.43).
-    func warning(_ text: String) -> AddedField {
-        .warning(399, by: identity.domains.first ?? ByteString("sippushd"), text)
-    }
-
-    // MARK: Challenges that nobody can answer (T9.17)
-
-    /// Whether a response asks for passwords in our own realms only. The phone's answer could not reach the challenger,
-    /// since we remove credentials for our realms (T9.8).
-    func isUnanswerable(_ response: SIPResponse) -> Bool {
-        guard response.status == .unauthorized || response.status == .proxyAuthenticationRequired else { return false }
-        var isChallenge = false
-        for field in response.frame.fields where field.name == .wwwAuthenticate || field.name == .proxyAuthenticate {
-            guard response.frame.credentials(field, areFor: identity.realms) else { return false }
-            isChallenge = true
-        }
-        return isChallenge
-    }
-
-    func noteUnanswerable(_ response: SIPResponse, of leg: BranchLeg, now: Moment) {
-        output.counters.count(.challengeUnanswerable)
-        guard let suppressed = access.refusals.unanswerable.admit(now: now.instant) else { return }
-        let realm = identity.realms.first { realm in
-            response.frame.fields.contains { field in
-                (field.name == .wwwAuthenticate || field.name == .proxyAuthenticate)
-                    && response.frame.credentials(field, areFor: [realm])
-            }
-        }
-        let peer = leg.call.fork.branches[leg.branch].flow?.remote
-        log.notice(
-            "a peer asks phones for a password in a realm of this daemon, which no phone can answer: give the peer its own realm, or let it trust this daemon",
-            [
-                .target: peer.map { .described($0) } ?? .text("unknown"),
-                .method: .bytes(response.cseq.method.name), .realm: .bytes(realm ?? .empty),
-                .status: .number(Int(response.status.code)), .callID: .bytes(response.callID),
-                .suppressed: .number(suppressed),
-            ])
-    }
-
-    static let unanswerable = "The next server asks for a password in a realm of this proxy"
-
-    /// Whether the content of a request allows to serve it. If not, the request was answered here.
-    func isFit(_ incoming: IncomingRequest, isForUs: Bool, now: Moment) -> Bool {
-        if let refusal = RequestValidation.check(
-            incoming.request, fromTrusted: incoming.isTrusted, isForUs: isForUs,
-            branchKey: sip.transactions.branchKey)
-        {
-            if incoming.request.method == .invite {
-                noteRefused(incoming, refusal.status, because: refusal.cause, now: now)
-            }
-            refuse(incoming, refusal.status, fields: refusal.fields, now: now)
-            return false
-        }
-        if incoming.request.uri.scheme == .sips, !incoming.flow.transport.isSecure {
-            refuse(incoming, .temporarilyUnavailable, because: .notSecure, fields: [sipsNotAllowed], now: now)
-            return false
-        }
-        return true
-    }
-
-    /// Whether an OPTIONS is for this daemon: the OPTIONS is addressed to us, or its Max-Forwards is 0 (RFC 3261
-    /// sections 11 and 16.3 item 3).
-    func isQuestionToUs(_ request: SIPRequest) -> Bool {
-        guard request.method == .options else { return false }
-        return request.maxForwards == 0 || request.uri.user == nil && identity.isUs(request.uri)
-    }
-}
-
-extension RequestValidation.Refusal {
-    /// The reason in the log and in the record of a refused call.
-    fileprivate var cause: PushDelivery.Refusal {
-        switch status {
-        case .tooManyHops, .loopDetected: .loop
-        default: .unfit
         }
     }
 }

@@ -1,6 +1,11 @@
+import AccessLimits
 package import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
@@ -12,11 +17,7 @@ extension ProxyEngine {
     /// counts: the address may be that of a reverse proxy, which forwards requests of any web page.
     package func isTrusted(_ flow: Flow) -> Bool {
         if !flow.transport.isWebSocket, isTrusted(flow.remote) { return true }
-        guard !network.flows.provedNames.isEmpty, flow.isConnection,
-            let names = network.flows.provedNames[flow.connection]
-        else {
-            return false
-        }
+        guard let names = network.flows.names(on: flow) else { return false }
         return settings.trusted.contains { peer in names.contains { peer.matches(name: $0) } }
     }
 
@@ -32,7 +33,7 @@ extension ProxyEngine {
     ///
     /// - Returns: whether the peer is trusted.
     package func namesProved(_ names: [String], on flow: Flow) -> Bool {
-        network.flows.provedNames[flow.connection] = names.isEmpty ? nil : names
+        network.flows.proved(names, on: flow)
         return isTrusted(flow)
     }
 
@@ -49,7 +50,7 @@ extension ProxyEngine {
         var server = ServerNumber.none
         if flow.transport.isSecure {
             guard let name = settings.upstream?.host.string.lowercased(), network.upstream.server != .none,
-                network.flows.provedNames[flow.connection]?.contains(name) == true
+                network.flows.names(on: flow)?.contains(name) == true
             else { return }
             server = network.upstream.server
         }
@@ -64,12 +65,15 @@ extension ProxyEngine {
     /// The sender of a response that comes from none of the places of its request: a peer, the callee, or somebody
     /// unknown.
     func sender(on flow: Flow, of client: ClientTransactionID) -> ClientPlaces.Sender {
-        guard isPeer(flow) else { return isOfCallee(flow, client) ? .callee : .unknown }
+        guard isTrusted(flow) || network.upstream.isSource(flow.remote, settings) else {
+            return isOfCallee(flow, client) ? .callee : .unknown
+        }
         let name = network.upstream.server == .none ? nil : settings.upstream?.host.string.lowercased()
         return .peer(
             ClientPlaces.Peer(
-                hasOnePort: hasOnePort(flow.remote.address), certified: name == nil ? .none : network.upstream.server,
-                isCertified: name.map { network.flows.provedNames[flow.connection]?.contains($0) == true } ?? false))
+                hasOnePort: settings.hasOnePort(flow.remote.address),
+                certified: name == nil ? .none : network.upstream.server,
+                isCertified: name.map { network.flows.names(on: flow)?.contains($0) == true } ?? false))
     }
 
     /// Whether the flow belongs to a registered device of the callee. A phone that has moved answers earlier requests
@@ -104,7 +108,7 @@ extension ProxyEngine {
         _ response: SIPResponse, on flow: Flow, to match: TransactionTable.ClientMatch, now: Moment
     ) {
         output.counters.count(.rejectedStrayed)
-        guard let suppressed = access.refusals.strayed.admit(now: now.instant) else { return }
+        guard let suppressed = access.refusals.strayed(now: now.instant) else { return }
         log.notice(
             "response refused: it does not come from where its request went",
             [

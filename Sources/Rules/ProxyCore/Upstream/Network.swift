@@ -1,3 +1,7 @@
+import Calling
+import ProxyPolicy
+import Routing
+
 /// The engine's knowledge about flows, names and the upstream.
 struct Network {
     var flows: KnownFlows

@@ -1,29 +1,12 @@
 import Addressing
 import Bytes
+import Calling
+import ProxyPolicy
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
-
-/// The state of the checks on the upstream and on our own name. ``UpstreamHealth`` orders probes; the engine sends
-/// them.
-package struct UpstreamWatch {
-    package internal(set) var health = UpstreamHealth(.off, isUsed: false, now: .distantPast)
-    package internal(set) var ownName = AdvertisedName(isUsed: false, now: .distantPast)
-    /// The addresses of the upstream's name from the last look-up.
-    var places: [Endpoint] = []
-    /// The number for the upstream's name. Flows with this number need the upstream's certificate.
-    var server = ServerNumber.none
-    /// Whether the log already says that a next hop is this daemon itself.
-    var hasToldOfOwnHop = false
-
-    var nextDeadline: Instant? {
-        guard let health = health.nextDeadline, let name = ownName.nextDeadline else {
-            return health.nextDeadline ?? ownName.nextDeadline
-        }
-        return min(health, name)
-    }
-}
 
 extension ProxyEngine {
     /// Restarts the checks for the upstream that the settings name.
@@ -117,9 +100,21 @@ extension ProxyEngine {
     }
 
     func upstreamFound(_ hops: [ResolvedHop], now: Moment) {
-        noteUpstream(hops)
+        network.upstream.resolved(to: hops)
         carryOut(network.upstream.health.found(withoutOurs(hops), now: now.instant), now: now)
         upstreamDue(now: now)
+    }
+
+    /// Removes the addresses that lead back to this daemon. The first removal is logged as an error, since the settings
+    /// or the DNS names are wrong.
+    func withoutOurs(_ hops: [ResolvedHop]) -> [ResolvedHop] {
+        guard hops.contains(where: { identity.isOurs($0.transport, $0.endpoint) }) else { return hops }
+        if network.upstream.tellsOfOwnHop() {
+            log.error(
+                "a next hop is this daemon itself: look at upstream, and at the edges' Path and Route",
+                [.target: .text(hops.map { "\($0.transport.parameterName):\($0.endpoint)" }.joined(separator: " "))])
+        }
+        return hops.filter { !identity.isOurs($0.transport, $0.endpoint) }
     }
 
     // MARK: Probes

@@ -1,11 +1,18 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import Messaging
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Devices that return, show life, or are removed. Each release of ``WakeDesk`` is carried out here.
 extension ProxyEngine {
@@ -13,7 +20,7 @@ extension ProxyEngine {
     /// contact; `nil` lets the method look it up.
     func bindingReturned(_ binding: DeviceID, of aor: AddressOfRecord, isPush: Bool?, now: Moment) {
         let device = registrar.bindings.device(of: binding)
-        noteReturned(device, now: now)
+        wakes.records.returned(device, now: now.instant)
         for release in wakes.returned(device) { carryOut(release, for: device, of: aor, through: binding, now: now) }
         // This contact may belong to a device that was reported over HTTP with its token. No data links the two, so the
         // user's reported devices are released through this contact.
@@ -26,7 +33,7 @@ extension ProxyEngine {
     /// A REGISTER is no sign of life; only its acceptance releases calls. A program that was just started at the same
     /// address is not proved to be the phone until it has registered.
     func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
-        network.flows.activity?.noted(on: flow, now: now.instant)
+        network.flows.showedLife(flow, now: now.instant)
         showedLife(on: flow, now: now)
         guard !wakes.watchesNothing else { return }
         for device in wakes.watched(on: flow) {
@@ -34,7 +41,7 @@ extension ProxyEngine {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.showedLife(call.fork.branches[branch], by: sign)
             }
-            noteReturned(device, now: now)
+            wakes.records.returned(device, now: now.instant)
             for release in wakes.showedLife(device) {
                 carryOut(release, for: device, of: nil, through: nil, now: now)
             }
@@ -76,7 +83,7 @@ extension ProxyEngine {
         for call in wakes.removed(device) {
             guard let branch = call.fork.waitingBranch(of: device) else { continue }
             output.counters.count(.heldDeviceGone)
-            call.marks.insert(.phonesGone)
+            call.saw(.phonesGone)
             ledger.drop(branch, of: call, now: now, into: &output.actions)
             ledger.ended(branch, of: call, cause, now: now, into: &output.actions)
             branchFailed(branch, of: call, with: .temporarilyUnavailable, now: now)
@@ -160,7 +167,7 @@ extension ProxyEngine {
         if flow.isConnection { return act(.expectLife(flow, every: pause)) }
         guard !flow.transport.isReliable else { return }
         for binding in bindings {
-            network.flows.timers.registered(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
+            network.flows.toldTimer(binding, on: flow, span: pause + Self.flowGrace, now: now.instant)
         }
         armFlowTimers()
     }
@@ -168,9 +175,8 @@ extension ProxyEngine {
     /// A keep-alive, a request or a response came on the flow. This check costs nothing while no phone was told a
     /// Flow-Timer.
     func showedLife(on flow: Flow, now: Moment) {
-        guard !network.flows.timers.isEmpty else { return }
         let span = settings.registrar.flowTimer + Self.flowGrace
-        for binding in network.flows.timers.heard(flow, span: span, now: now.instant) {
+        for binding in network.flows.heard(flow, span: span, now: now.instant) {
             registrar.bindings.flowRevived(binding)
             armFlowTimers()
         }
@@ -180,19 +186,17 @@ extension ProxyEngine {
     private static let flowGrace: Duration = .seconds(10)
 
     private func armFlowTimers() {
-        guard !network.flows.isTimerArmed, let next = network.flows.timers.nextDeadline else { return }
-        network.flows.isTimerArmed = true
-        _ = output.timers.schedule(.flowTimersDue, at: next)
+        if let next = network.flows.armsTimer() { _ = output.timers.schedule(.flowTimersDue, at: next) }
     }
 
     /// A silent flow is tried last, after the other flows of its phone, or the phone is woken by a push.
     func flowTimersDue(now: Moment) {
-        network.flows.isTimerArmed = false
+        network.flows.timerDue()
         let pause = settings.registrar.flowTimer
         // The setting was switched off, so phones are no longer asked to show life.
-        guard pause > .zero else { return network.flows.timers = FlowTimers() }
+        guard pause > .zero else { return network.flows.timersEnded() }
         for _ in 0..<Self.flowBatch {
-            let silent = network.flows.timers.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {
+            let silent = network.flows.fallenSilent(span: pause + Self.flowGrace, now: now.instant) {
                 binding, flow in
                 registrar.bindings.binding(binding)?.flow == flow
             }

@@ -1,11 +1,16 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Phones that are awake, and phones that move while they are called.
 extension ProxyEngine {
@@ -22,14 +27,15 @@ extension ProxyEngine {
     ///   - binding: the flow by which the device has registered; `nil` for a sign of life.
     ///   - now: both clocks.
     func deviceReturned(_ device: DeviceID, for call: ProxiedRequest, through binding: DeviceID?, now: Moment) {
-        guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant), isAwake(target)
+        guard let target = registrar.bindings.forkTarget(device, through: binding, now: now.instant),
+            hop(to: target).isOpen
         else { return }
         guard call.fork.acceptsBranches else { return tellEndThere(target, call, now: now) }
         for index in call.fork.branches.indices where call.fork.branches[index].isOf(device) {
             let branch = call.fork.branches[index]
             switch branch.state {
             case .waiting:
-                if !branch.hasMoved { call.marks.insert(binding == nil ? .showedLife : .registered) }
+                if !branch.hasMoved { call.saw(binding == nil ? .showedLife : .registered) }
                 if branch.device == device { divert(index, of: call, to: nil) }
                 deliver(index, of: call, to: target, now: now)
             case .calling where isOnItsWay(branch, by: target, now: now),
@@ -55,7 +61,7 @@ extension ProxyEngine {
         let left = call.fork.branches[branch].contact
         if let contact {
             call.fork.diverted(branch, to: contact)
-            call.marks.insert(.registered)
+            call.saw(.registered)
             wakes.waits(call, for: contact)
         } else {
             call.fork.deviceCame(branch)
@@ -82,8 +88,7 @@ extension ProxyEngine {
     /// again.
     func connectionEnded(_ flow: Flow, now: Moment) {
         registrar.bindings.flowClosed(flow)
-        network.flows.activity?.forgot(flow)
-        network.flows.provedNames[flow.connection] = nil
+        network.flows.ended(flow)
         // A closed connection cannot show life any more, even by messages that were read before its end.
         if flow.isConnection { wakes.flowEnded(flow) }
         for client in sip.transactions.clients(on: flow) where !goesBackToWaiting(client, now: now) {
@@ -159,7 +164,7 @@ extension ProxyEngine {
         guard let target = target(of: leg, now: now) else {
             return branchFailed(leg.branch, of: leg.call, with: .temporarilyUnavailable, now: now)
         }
-        if isAwake(target) {
+        if hop(to: target).isOpen {
             deliver(leg.branch, of: leg.call, to: target, now: now)
         } else {
             waitAgain(leg.branch, of: leg.call, for: target, now: now)
@@ -219,7 +224,7 @@ extension ProxyEngine {
         let asleep = reported.filter { isBeingPushed($0.id) }
         for device in reported.filter({ !isBeingPushed($0.id) }) + asleep {
             // The phone behind the contact may be this device, so its push has woken it.
-            noteReturned(device.id, now: now)
+            wakes.records.returned(device.id, now: now.instant)
             if !wakes.isEmpty { release(device.id, through: contact, now: now) }
             reportMissedCalls(to: device.id, of: aor, now: now)
         }
@@ -234,10 +239,10 @@ extension ProxyEngine {
     }
 
     func holdDeadlineReached(_ call: ProxiedRequest, now: Moment) {
-        call.deadline = .none
+        _ = call.stopsWaiting()
         if call.fork.isForwardPending { return forwardTimedOut(call, now: now) }
         guard call.fork.isWaiting else { return }
-        call.marks.insert(.timeOver)
+        call.saw(.timeOver)
         // The phones are waited for until the forward rings.
         if call.fork.forwardsNow { return update(call, now: now) { $0.deadlineReached() } }
         output.counters.count(.heldTimedOut)
@@ -248,7 +253,7 @@ extension ProxyEngine {
         for branch in call.fork.branches.indices
         where call.fork.branches[branch].isWaiting && !call.fork.branches[branch].hasMoved {
             let isSilent = call.fork.branches[branch].client != nil
-            noteMissed(branch, of: call, now: now)
+            missed(branch, of: call, now: now)
             ledger.ended(branch, of: call, isSilent ? .noAnswer : .timeOver, now: now, into: &output.actions)
         }
         update(call, now: now) { $0.deadlineReached() }

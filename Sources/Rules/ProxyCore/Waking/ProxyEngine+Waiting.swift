@@ -1,21 +1,28 @@
 import Addressing
 import Bytes
+import Calling
+import LocationService
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
 import Telemetry
 import Timekeeping
+import Waking
 
 /// Devices with several flows (RFC 5626). A request tries one flow at a time, and the next flow when that one is dead.
 extension ProxyEngine {
     /// The flow on which the device last showed life, even if the device has registered by another flow since.
     func liveWay(to target: ForkTarget, now: Moment) -> ForkTarget {
-        guard let life = network.flows.activity, !life.wasAlive(target.flow, now: now.instant),
+        guard network.flows.watchesActivity, !network.flows.wasAlive(target.flow, now: now.instant),
             registrar.bindings.hasFurtherFlows(target.binding)
         else { return target }
         return registrar.bindings.flowTargets(of: target.binding, now: now.instant)
-            .first { !$0.hasFailed && isAwake($0) && life.wasAlive($0.flow, now: now.instant) } ?? target
+            .first { !$0.hasFailed && hop(to: $0).isOpen && network.flows.wasAlive($0.flow, now: now.instant) }
+            ?? target
     }
 
     /// Whether the request is in progress on another flow of the device that is still open. Then a REGISTER on this
@@ -28,7 +35,7 @@ extension ProxyEngine {
             registrar.bindings.hasFurtherFlows(target.binding)
         else { return false }
         return registrar.bindings.flowTargets(of: target.binding, now: now.instant).contains {
-            $0.routeHash == branch.routeHash && isAwake($0)
+            $0.routeHash == branch.routeHash && hop(to: $0).isOpen
                 && (branch.wasHeard || now.date - $0.registeredAt < Self.flowsComeUp)
         }
     }
@@ -54,7 +61,7 @@ extension ProxyEngine {
             deliver(leg.branch, of: leg.call, to: next, now: now)
         } else if let incoming = revive(leg.call) {
             sip.legs.end(client)
-            leg.call.delivery?.triedAt = now.instant
+            leg.call.delivery?.tried(at: now.instant)
             sendToDevice(incoming, for: leg.branch, of: leg.call, to: next, now: now)
         }
         return true
@@ -67,7 +74,7 @@ extension ProxyEngine {
         let flows = registrar.bindings.flowTargets(of: device, now: now.instant)
         guard flows.count > 1 else { return nil }
         for flow in flows where flow.routeHash == branch.routeHash { registrar.bindings.flowFailed(flow.binding) }
-        return flows.first { $0.routeHash != branch.routeHash && !$0.hasFailed && isAwake($0) }
+        return flows.first { $0.routeHash != branch.routeHash && !$0.hasFailed && hop(to: $0).isOpen }
     }
 
     /// An edge reports with 430 that the flow to the phone is gone (RFC 5626 section 5.3.1).
@@ -86,21 +93,6 @@ extension ProxyEngine {
         return true
     }
 
-    // MARK: The number of a device
-
-    func isLive(_ target: ForkTarget, now: Moment) -> Bool {
-        guard let life = network.flows.activity else { return false }
-        return now.date - target.registeredAt < settings.call.ringLiveFlowWithin
-            || life.wasAlive(target.flow, now: now.instant)
-    }
-
-    /// Whether requests can be sent to the device now, without a push.
-    func isAwake(_ target: ForkTarget) -> Bool {
-        switch hop(to: target) {
-        case .flow, .connection, .path: true
-        case .asleep, .unreachable: false
-        }
-    }
 }
 
 /// Delivery of a call to one device, and the wait for that device.
@@ -203,7 +195,7 @@ extension ProxyEngine {
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .device: .described(target.id),
             ])
-        call.marks.insert(.heldAgain)
+        call.saw(.heldAgain)
         armHold(of: call, now: now)
         watch(target)
         let branch = call.fork.branches[index]

@@ -1,6 +1,7 @@
 package import Addressing
 import HTTPServer
-package import ProxyCore
+import ProxyCore
+package import ProxyPolicy
 import Reactor
 package import Settings
 

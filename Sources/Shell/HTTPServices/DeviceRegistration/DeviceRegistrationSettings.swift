@@ -1,5 +1,6 @@
 package import Addressing
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 package import Settings
 

@@ -1,4 +1,7 @@
+import Calling
 import ProxyCore
+import PushPlanning
+import Registration
 import Storage
 import Telemetry
 import Timekeeping

@@ -1,4 +1,7 @@
+import Calling
 import ProxyCore
+import PushPlanning
+import Registration
 
 /// The contents of the call journal at the start of the program.
 struct JournalContents {

@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Calling
 import ProxyCore
 import PushDelivery
 import Registration

@@ -1,7 +1,9 @@
 import Addressing
 import Bytes
+import Calling
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Registration
 import SIPGrammar
 import Timekeeping

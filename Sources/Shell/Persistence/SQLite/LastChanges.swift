@@ -1,5 +1,6 @@
 import ProxyCore
 import PushDelivery
+import Registration
 
 /// Finds the changes of a transaction that need not be written, because a later change in the transaction removes or
 /// replaces the same row. Thus a short call writes one row, whatever the number of its changes.

@@ -1,4 +1,6 @@
 package import ProxyCore
+package import PushPlanning
+package import Registration
 package import Timekeeping
 
 /// One change for the writer. Byte strings in it must be compact copies, so that they do not keep messages in memory.

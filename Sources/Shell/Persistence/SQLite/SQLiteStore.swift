@@ -1,9 +1,11 @@
 package import Addressing
 package import Bytes
+package import Calling
 package import Collections
 import Crypto
 package import ProxyCore
 package import PushDelivery
+package import PushPlanning
 package import Reactor
 package import Registration
 import Storage

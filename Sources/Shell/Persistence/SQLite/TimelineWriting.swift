@@ -1,5 +1,6 @@
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Reactor
 import Timekeeping
 

@@ -4,6 +4,7 @@ import Crypto
 import FoundationEssentials
 import HTTPServices
 import ProxyCore
+import ProxyPolicy
 import ProxyRuntime
 import PushDelivery
 import PushSending

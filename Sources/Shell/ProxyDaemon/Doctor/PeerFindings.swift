@@ -1,5 +1,6 @@
 package import Addressing
-package import ProxyCore
+import ProxyCore
+package import ProxyPolicy
 
 /// The answer of a SIP server to OPTIONS.
 package struct PeerFact: Hashable, Sendable {

@@ -1,6 +1,7 @@
 package import Addressing
 import Collections
-package import ProxyCore
+import ProxyCore
+package import ProxyPolicy
 package import Timekeeping
 
 /// The limits for SIP connections over TCP (T17).

@@ -1,5 +1,6 @@
 import Addressing
 import ProxyCore
+import Routing
 
 /// The source addresses of connections that the daemon opens. A connection comes from the address of the listener that
 /// Via names, because a PBX knows the daemon by this address. If a listener is bound to all addresses, the kernel

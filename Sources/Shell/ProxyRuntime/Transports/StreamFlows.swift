@@ -1,8 +1,9 @@
 package import Addressing
 import Bytes
 import Crypto
-package import ProxyCore
+import ProxyCore
 package import Reactor
+package import Routing
 import SIPMessage
 package import Telemetry
 import Timekeeping

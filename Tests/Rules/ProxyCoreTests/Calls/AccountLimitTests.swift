@@ -1,10 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Limits of one account (T11)")

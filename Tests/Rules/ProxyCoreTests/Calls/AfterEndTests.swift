@@ -1,11 +1,13 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import SIPGrammar
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// Settings for what the app of bob's phone wants after the end of a call.

@@ -1,12 +1,14 @@
 import Addressing
 import Bytes
+import Calling
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// A bench whose lines about the ends of calls are read.

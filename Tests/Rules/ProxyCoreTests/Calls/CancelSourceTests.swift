@@ -1,9 +1,10 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Sources of a valid CANCEL (T22.5)")

@@ -2,6 +2,7 @@ import Addressing
 import Bytes
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Testing
 import Timekeeping
 

@@ -1,11 +1,13 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
+import Routing
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// INVITEs that are no calls to our users survive the end of the process as well: calls from phones to the upstream,

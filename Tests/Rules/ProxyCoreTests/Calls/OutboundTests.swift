@@ -1,11 +1,13 @@
 import Addressing
 import Bytes
+import LocationService
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// Bob's phone with several flows over TCP (RFC 5626). Each flow is a connection of its own.

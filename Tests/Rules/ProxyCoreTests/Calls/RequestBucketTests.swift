@@ -1,10 +1,12 @@
 import Addressing
 import Bytes
+import Calling
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 
 /// Requirements of RFC 8599 for requests that wait for a push, as far as no other suite covers them.
 @Suite("Requests that wait (RFC 8599 sections 5.2 to 5.6.2)")

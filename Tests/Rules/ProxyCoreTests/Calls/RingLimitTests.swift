@@ -1,4 +1,5 @@
 import ProxyCore
+import ProxyPolicy
 import SIPGrammar
 import TestSupport
 import Testing

@@ -1,10 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// An answered call from the PBX to a phone, and requests of both sides inside it.

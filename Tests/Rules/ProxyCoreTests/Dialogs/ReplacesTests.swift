@@ -1,10 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 
 @Suite("INVITEs that replace a call (RFC 3891), and references to a phone (RFC 8599 section 6)")
 struct ReplacesTests {

@@ -1,12 +1,14 @@
 import Addressing
 import Bytes
 import Collections
+import Messaging
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// MESSAGEs from the PBX to bob's phone.

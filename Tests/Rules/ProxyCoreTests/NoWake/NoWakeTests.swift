@@ -1,12 +1,15 @@
 import Addressing
 import Bytes
+import Calling
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
 import SIPGrammar
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// Bob's phone sleeps; the PBX calls, and is the upstream.

@@ -1,6 +1,7 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import SIPGrammar

@@ -1,13 +1,15 @@
 import Addressing
 import Bytes
+import Calling
 import Collections
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Registration
 import SIPGrammar
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Orders of operators")

@@ -2,11 +2,12 @@ import Addressing
 import Bytes
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Registration
 import SIPGrammar
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Providers that an operator pauses or switches off")

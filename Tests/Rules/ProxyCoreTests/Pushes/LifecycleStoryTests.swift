@@ -1,11 +1,13 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Outcomes of pushes, and badges")

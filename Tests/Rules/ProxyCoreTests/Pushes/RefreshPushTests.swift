@@ -1,10 +1,11 @@
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Pushes that ask phones to refresh their contacts (RFC 8599 section 5.5)")

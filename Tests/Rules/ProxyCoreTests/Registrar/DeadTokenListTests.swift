@@ -1,7 +1,9 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
 import TestSupport
 import Testing

@@ -1,9 +1,11 @@
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
+import PushPlanning
 import Registration
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite struct `Tokens that died or changed` {

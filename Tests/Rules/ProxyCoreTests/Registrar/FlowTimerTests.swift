@@ -1,8 +1,9 @@
 import Addressing
 import ProxyCore
+import ProxyPolicy
 import Registration
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// Bob's phone with flows over UDP. It must give a sign of life every 120 seconds.

@@ -1,5 +1,6 @@
 import Addressing
 import ProxyCore
+import ProxyPolicy
 import Testing
 
 /// The streams that the shell may treat as proved (T17).

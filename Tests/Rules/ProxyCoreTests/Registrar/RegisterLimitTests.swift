@@ -1,8 +1,9 @@
 import Addressing
 import ProxyCore
+import ProxyPolicy
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 
 @Suite("REGISTERs of one source (T17.6)")
 struct RegisterLimitTests {

@@ -1,3 +1,5 @@
+import AccessLimits
+import ProxyPolicy
 import Addressing
 import Telemetry
 import TestSupport

@@ -1,10 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// A phone that has not received its 200 repeats the REGISTER. There may be a crash in between.

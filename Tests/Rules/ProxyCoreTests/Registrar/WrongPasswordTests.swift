@@ -1,12 +1,13 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
 import Synchronization
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// T8: passwords cannot be guessed, and guesses of others do not lock users out at home.

@@ -1,9 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
+import Routing
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// T33: the traffic that a PBX gets from this proxy.

@@ -1,10 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 
 @Suite("Connections that peers let us use (RFC 5923)")
 struct ConnectionReuseTests {

@@ -1,10 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 
 /// T9.5 to T9.8: which identities a phone may claim, and which of them are forwarded.
 @Suite("Identity of phones (T9.5 to T9.8)")

@@ -1,9 +1,10 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// Requirements of RFC 3261 and RFC 4320 for a proxy if other parties are slow, late or wrong.

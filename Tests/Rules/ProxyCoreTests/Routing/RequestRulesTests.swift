@@ -1,11 +1,12 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import Registration
 import SIPGrammar
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// T9.11 to T9.13: which requests may be sent to other people's phones.

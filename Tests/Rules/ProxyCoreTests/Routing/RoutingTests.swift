@@ -1,12 +1,14 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
 import PushDelivery
 import Registration
+import Routing
 import SIPGrammar
 import SIPTransactions
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 @Suite("Targets of requests")

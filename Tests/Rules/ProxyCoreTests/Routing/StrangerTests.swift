@@ -1,11 +1,13 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
+import PushPlanning
 import Registration
 import SIPGrammar
 import Telemetry
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// T4: a client that has proved nothing gets little, and leaves nothing in the proxy.

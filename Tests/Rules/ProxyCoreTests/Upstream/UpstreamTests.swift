@@ -1,9 +1,11 @@
 import Addressing
 import Bytes
 import ProxyCore
+import ProxyPolicy
+import Routing
 import SIPGrammar
-import Testing
 import TestSupport
+import Testing
 import Timekeeping
 
 /// T33.4: a phone's call does not wait for an upstream that does not answer.

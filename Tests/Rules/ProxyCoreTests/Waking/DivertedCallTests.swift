@@ -1,3 +1,5 @@
+import LocationService
+import Waking
 import Addressing
 import Bytes
 import PushDelivery

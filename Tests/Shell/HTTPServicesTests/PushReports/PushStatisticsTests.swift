@@ -1,3 +1,4 @@
+import PushPlanning
 import HTTPSemantics
 import Addressing
 import Bytes

@@ -1,3 +1,4 @@
+import ProxyPolicy
 import Foundation
 import ProxyCore
 import ProxyDaemon

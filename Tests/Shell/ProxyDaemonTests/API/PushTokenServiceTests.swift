@@ -4,6 +4,7 @@ import HTTPServices
 import LoopTesting
 import ProxyCore
 import ProxyDaemon
+import ProxyPolicy
 import PushDelivery
 import Registration
 import StoreTesting

@@ -1,3 +1,4 @@
+import ProxyPolicy
 import Addressing
 import Bytes
 import LoopTesting

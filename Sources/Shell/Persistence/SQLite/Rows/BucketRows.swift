@@ -1,6 +1,7 @@
 import Addressing
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Registration
 import Storage
 import Timekeeping

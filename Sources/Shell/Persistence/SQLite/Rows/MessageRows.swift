@@ -1,5 +1,6 @@
 import Addressing
 import Bytes
+import Messaging
 import ProxyCore
 import Registration
 import Storage

@@ -1,5 +1,7 @@
+import Messaging
 import ProxyCore
 import PushDelivery
+import PushPlanning
 import Registration
 import Storage
 

@@ -1,0 +1,185 @@
+package import Addressing
+package import Bytes
+import Collections
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+import Telemetry
+package import Timekeeping
+
+/// Limits the log lines and records about refused requests. A sender who causes thousands of refusals neither fills the
+/// log nor hides the refusals of other senders.
+///
+/// `Refusals` also keeps the calls whose senders were asked for a password a moment ago. A sender who shows no password
+/// in time is reported: perhaps a PBX that is not listed under `trusted`.
+package struct Refusals {
+    private var challenged = LogRateLimit()
+    private var unanswerable = LogRateLimit()
+    private var strayed = LogRateLimit()
+    /// How one refusal may be reported: with a log line, with a record, or neither.
+    package struct Telling: Equatable {
+        /// The number of suppressed lines before this one. `nil` suppresses this line, too.
+        package let suppressed: Int?
+        package let isRecorded: Bool
+    }
+
+    private var lines = Dictionary(uniqueKeysWithValues: RefusalShare.allCases.map { ($0, Lines($0)) })
+    private var records = Dictionary(uniqueKeysWithValues: RefusalShare.allCases.map { ($0, Records($0)) })
+
+    private var asked: [AskedSender: Asked] = [:]
+    /// The senders in the order of their deadlines. Some have left `asked` since.
+    private var due = Queue<(sender: AskedSender, at: Instant)>()
+    private var askedPerSource = RateLimit<IPAddress>(perMinute: 20, capacity: 1024)
+
+    /// How long the sender of a call has to show a password before the call counts as refused.
+    package static let patience: Duration = .seconds(3)
+    /// The maximum number of calls in `asked` at a time.
+    package static let capacity = 512
+
+    // MARK: What is told
+
+    /// A REGISTER got a challenge.
+    ///
+    /// - Returns: how many lines about this were left out before; `nil` if this line is left out, too.
+    package mutating func challenged(now: Instant) -> Int? { challenged.admit(now: now) }
+
+    /// A peer has sent a challenge in one of our realms. The result is that of ``challenged(now:)``.
+    package mutating func challengedUnanswerably(now: Instant) -> Int? { unanswerable.admit(now: now) }
+
+    /// A response has not come from where its request went. The result is that of ``challenged(now:)``.
+    package mutating func strayed(now: Instant) -> Int? { strayed.admit(now: now) }
+
+    /// Counts a refused request against the limits, and decides how the refusal is reported.
+    package mutating func refused(_ share: RefusalShare, at source: IPAddress, now: Instant) -> Telling {
+        let suppressed = lines[share]?.admit(source.source, now: now)
+        return Telling(
+            suppressed: suppressed ?? nil, isRecorded: records[share]?.admit(source.source, now: now) ?? false)
+    }
+
+    /// The limit of log lines about one group of sources: trusted peers, users, or strangers.
+    private struct Lines {
+        private var perSource: RateLimit<IPAddress>
+        private var all: LogRateLimit
+        private var ofSources = 0
+
+        init(_ share: RefusalShare) {
+            perSource = RateLimit(perMinute: share == .trusted ? 60 : 6, capacity: 1024)
+            all = LogRateLimit(burst: 10)
+        }
+
+        mutating func admit(_ source: IPAddress, now: Instant) -> Int? {
+            guard perSource.wait(for: source, now: now) == nil else {
+                ofSources &+= 1
+                return nil
+            }
+            guard let suppressed = all.admit(now: now) else { return nil }
+            _ = perSource.admit(source, now: now)
+            defer { ofSources = 0 }
+            return suppressed &+ ofSources
+        }
+    }
+
+    /// The limit of timeline records for one share: trusted peers, users or strangers.
+    private struct Records {
+        private var perSource: RateLimit<IPAddress>
+        private var all: RateLimit<Bool>
+
+        init(_ share: RefusalShare) {
+            perSource = RateLimit(perMinute: share == .trusted ? 600 : 20, capacity: 1024)
+            all = RateLimit(perMinute: share == .stranger ? 120 : 600)
+        }
+
+        mutating func admit(_ source: IPAddress, now: Instant) -> Bool {
+            perSource.wait(for: source, now: now) == nil && all.admit(true, now: now)
+                && perSource.admit(source, now: now)
+        }
+    }
+
+    // MARK: Who was asked for a password
+
+    /// A call whose sender was asked for a password.
+    package struct Asked {
+        package let call: RefusedCall
+        package let source: Endpoint
+    }
+
+    private struct AskedSender: Hashable {
+        let callID: ByteString
+        let source: IPAddress
+    }
+
+    /// The sender of a call got a challenge because the call came without a password.
+    ///
+    /// - Returns: when ``silent(now:)`` must be called; `nil` if an earlier call of ``silent(now:)`` is due anyway, or
+    ///   the call is not kept.
+    package mutating func asked(_ call: () -> RefusedCall, callID: ByteString, at source: Endpoint, now: Instant)
+        -> Instant?
+    {
+        let sender = AskedSender(callID: callID, source: source.address)
+        guard asked.count < Self.capacity, due.count < 2 * Self.capacity, asked[sender] == nil,
+            askedPerSource.admit(source.address.source, now: now)
+        else { return nil }
+        let call = call()
+        let kept = AskedSender(callID: call.callID, source: source.address)
+        asked[kept] = Asked(call: call, source: source)
+        let isFirst = due.isEmpty
+        due.append((kept, now + Self.patience))
+        return isFirst ? now + Self.patience : nil
+    }
+
+    /// The sender of a call has shown a password, right or wrong, and is no longer waited for.
+    package mutating func answered(callID: ByteString, at source: IPAddress) {
+        guard !asked.isEmpty else { return }
+        asked[AskedSender(callID: callID, source: source)] = nil
+    }
+
+    /// Removes the calls whose senders showed no password in time.
+    ///
+    /// - Returns: these calls, and when the next one is due.
+    package mutating func silent(now: Instant) -> (calls: [Asked], next: Instant?) {
+        var calls: [Asked] = []
+        while let first = due.first, first.at <= now {
+            _ = due.popFirst()
+            if let call = asked.removeValue(forKey: first.sender) { calls.append(call) }
+        }
+        return (calls, due.first?.at)
+    }
+}
+
+/// The data that the record of a refused call needs. Nothing else of the message stays in memory.
+package struct RefusedCall {
+    package let callee: AddressOfRecord
+    package let caller: ByteString
+    package let callID: ByteString
+
+    package init(callee: AddressOfRecord, caller: ByteString, callID: ByteString) {
+        self.callee = callee
+        self.caller = caller
+        self.callID = callID
+    }
+
+    /// The call of a request, whose callee may be known better than by the Request-URI.
+    package init(_ request: SIPRequest, to known: AddressOfRecord? = nil) {
+        let uri = request.uri
+        callee =
+            (known ?? AddressOfRecord(user: uri.user?.percentDecoded() ?? .empty, host: uri.host.lowercased()))
+            .shortened()
+        caller =
+            AddressOfRecord(request.from.uri).map { ByteString("sip:\($0)") }?.shortened()
+            ?? request.from.uri.text.shortened()
+        callID = request.callID.shortened()
+    }
+
+    /// The maximum length in bytes of each value. The rest is cut off.
+    package static let longest = 255
+}
+
+extension AddressOfRecord {
+    fileprivate func shortened() -> AddressOfRecord {
+        AddressOfRecord(user: user.shortened(), host: host.shortened())
+    }
+}
+
+extension ByteString {
+    fileprivate func shortened() -> ByteString { self[0..<min(count, RefusedCall.longest)].compacted() }
+}

@@ -1,0 +1,55 @@
+package import Addressing
+package import ProxyPolicy
+import SIPGrammar
+package import Telemetry
+package import Timekeeping
+
+/// Limits how many REGISTERs one source may send each second (T17.6). A UDP source may be forged, so UDP is counted
+/// apart from connections.
+package struct RegisterLimit: Sendable {
+    private var rate: SourceRate
+    private var logLimit = LogRateLimit(burst: 5, per: .seconds(60))
+
+    package init(_ limits: LimitSettings) { rate = SourceRate(perSecond: limits.registersPerSource) }
+
+    package mutating func changed(_ limits: LimitSettings) { rate.changed(perSecond: limits.registersPerSource) }
+
+    private static func source(of flow: Flow) -> Int {
+        var hasher = Hasher()
+        hasher.combine(flow.remote.address.source)
+        hasher.combine(flow.transport.isReliable)
+        return hasher.finalize()
+    }
+
+    /// How long a source must wait before its REGISTER is looked at. This counts nothing.
+    ///
+    /// - Parameters:
+    ///   - flow: the flow on which the REGISTER came.
+    ///   - showsPassword: whether the REGISTER may prove itself. The limit is stricter for a REGISTER that cannot.
+    ///   - now: the time.
+    /// - Returns: how long the source must wait; `nil` if its REGISTER is looked at.
+    package func wait(on flow: Flow, showsPassword: Bool, now: Instant) -> Duration? {
+        rate.isOn ? rate.wait(Self.source(of: flow), isProved: showsPassword, now: now) : nil
+    }
+
+    /// Counts a REGISTER, which has proved itself or not.
+    ///
+    /// - Returns: how long the source must wait, if this REGISTER was one too many.
+    package mutating func came(on flow: Flow, isProved: Bool, now: Instant) -> Duration? {
+        guard rate.isOn else { return nil }
+        let source = Self.source(of: flow)
+        guard !rate.asked(source, isProved: isProved, now: now) else { return nil }
+        return rate.wait(source, isProved: isProved, now: now)
+    }
+
+    /// Logs that REGISTERs are refused, at most five times a minute.
+    package mutating func tell(_ log: Log, of flow: Flow, now: Instant) {
+        guard let suppressed = logLimit.admit(now: now) else { return }
+        log.warning(
+            "too many REGISTERs from one source, they are refused",
+            [
+                .source: .described(flow.remote), .status: .number(503), .suppressed: .number(suppressed),
+                .setting: .text("limits.registers-per-source"),
+            ])
+    }
+}

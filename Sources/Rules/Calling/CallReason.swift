@@ -1,0 +1,49 @@
+package import Bytes
+import Registration
+import SIPGrammar
+
+/// Reads and writes the Reason header field (RFC 3326). A CANCEL's Reason may say that somebody else has answered.
+package enum CallReason {
+    static let completedElsewhere = ByteString("SIP;cause=200;text=\"Call completed elsewhere\"")
+
+    /// Whether the Reason says that the call was answered elsewhere: `SIP;cause=200`, or `Q.850;cause=26` (non-selected
+    /// user clearing), which some PBXs send instead.
+    package static func saysAnswered(_ field: ByteString) -> Bool {
+        values(of: field).contains { $0 == ("sip", 200) || $0 == ("q.850", 26) }
+    }
+
+    /// Whether the Reason has `SIP;cause=200`. Phones know this value, but not `Q.850;cause=26`.
+    static func saysCompletedElsewhere(_ field: ByteString) -> Bool {
+        values(of: field).contains { $0 == ("sip", 200) }
+    }
+
+    /// Protocol and cause of each value in the field, the protocol in lower case. Values without a cause are left out.
+    private static func values(of field: ByteString) -> [(String, Int)] {
+        field.split(at: [UInt8(ascii: ",")]).compactMap { value in
+            let parts = value.split(at: [UInt8(ascii: ";")])
+            for part in parts.dropFirst() {
+                guard let equals = part.firstIndex(of: UInt8(ascii: "=")),
+                    part[0..<equals].trimmed().equalsIgnoringCase("cause"),
+                    let cause = Int(part[equals + 1..<part.count].trimmed().string)
+                else { continue }
+                return (parts[0].trimmed().lowercased().string, cause)
+            }
+            return nil
+        }
+    }
+}
+
+extension Fork.CancelReason {
+    /// The values of the CANCEL's Reason header field.
+    package func fields(callerReasons: [ByteString]) -> [ByteString] {
+        switch self {
+        // The caller may have sent `Q.850;cause=26` only, which phones do not understand.
+        case .answeredElsewhere:
+            callerReasons.contains(where: CallReason.saysCompletedElsewhere)
+                ? callerReasons : [CallReason.completedElsewhere] + callerReasons
+        case .declinedElsewhere(let status), .endedByOperator(let status): [ByteString("SIP;cause=\(status.code)")]
+        case .callerCancelled: callerReasons
+        case .moved: []
+        }
+    }
+}

@@ -1,0 +1,59 @@
+package import Addressing
+package import Bytes
+import Collections
+package import SIPTransactions
+package import Timekeeping
+
+/// A call that is over, kept for phones that were woken for it and have not registered yet.
+package final class EndedCall {
+    package let userCall: UserCall
+    /// The INVITE's bytes.
+    package let request: KeptRequest
+    package let source: Flow
+    package let until: Instant
+    /// The devices that learn of the call when they register, each with the Reason values of its CANCEL.
+    package private(set) var reasons: [DeviceID: [ByteString]]
+    /// Transactions by which phones may still ring although their connections have ended. Such a phone gets only a
+    /// CANCEL, no INVITE.
+    package private(set) var rings: [DeviceID: [ClientTransactionID]]
+
+    package init(
+        userCall: UserCall, request: KeptRequest, source: Flow, until: Instant, reasons: [DeviceID: [ByteString]],
+        rings: [DeviceID: [ClientTransactionID]]
+    ) {
+        self.rings = rings
+        self.userCall = userCall
+        self.request = request
+        self.source = source
+        self.until = until
+        self.reasons = reasons
+    }
+
+    /// The device has another number from now on.
+    package func renamed(_ device: DeviceID, to heir: DeviceID) {
+        if let values = reasons.removeValue(forKey: device) { reasons[heir] = values }
+        if let clients = rings.removeValue(forKey: device) { rings[heir] = clients }
+    }
+}
+
+/// The calls that are over, each kept for one minute. ``WakeDesk`` finds them by the devices that learn of them.
+package struct EndedCalls: ~Copyable {
+    private var calls = Queue<EndedCall>()
+    /// The total bytes of the calls' requests.
+    package private(set) var bytes = 0
+
+    package var isEmpty: Bool { calls.isEmpty }
+    package var nextEnd: Instant? { calls.first?.until }
+
+    package mutating func append(_ call: EndedCall) {
+        calls.append(call)
+        bytes += call.request.count
+    }
+
+    /// Forgets the oldest call.
+    package mutating func dropOldest() -> EndedCall? {
+        guard let oldest = calls.popFirst() else { return nil }
+        bytes -= oldest.request.count
+        return oldest
+    }
+}

@@ -1,0 +1,209 @@
+package import Addressing
+import Bytes
+import Collections
+package import ProxyPolicy
+import PushDelivery
+package import Registration
+import Routing
+package import SIPGrammar
+import Timekeeping
+
+/// How many of the held calls and bytes belong to each caller and callee (T11.3, T32.2). Requests that wait for a final
+/// response are held.
+package struct HeldShares: ~Copyable, Sendable {
+    package struct Share: Sendable {
+        package fileprivate(set) var calls = 0
+        package fileprivate(set) var bytes = 0
+
+        package static func += (left: inout Share, right: Share) {
+            left.calls += right.calls
+            left.bytes += right.bytes
+        }
+
+        package static func -= (left: inout Share, right: Share) {
+            left.calls -= right.calls
+            left.bytes -= right.bytes
+        }
+    }
+
+    /// The caller and the callee whose shares count a request.
+    package struct Parties: Sendable {
+        /// The caller; `nil` for a request that no caller is responsible for.
+        package fileprivate(set) var caller: Caller?
+        /// The hash of the called user; `nil` if the callee is not our user.
+        package fileprivate(set) var callee: UInt64?
+
+        package init(caller: Caller? = nil, callee: UInt64? = nil) {
+            self.caller = caller
+            self.callee = callee
+        }
+
+        package static let nobody = Parties(caller: nil, callee: nil)
+
+        /// The key in ``HeldShares/shares`` for requests from callers who are not trusted to this callee.
+        fileprivate static func untrusted(at callee: UInt64) -> UInt64 { ~callee }
+    }
+
+    /// The places in ``HeldShares/shares`` that count a request.
+    package struct Claim: Sendable {
+        @PackedOptional fileprivate var caller: Int32?
+        @PackedOptional fileprivate var callee: Int32?
+        @PackedOptional fileprivate var untrusted: Int32?
+        @PackedOptional fileprivate var pair: Int32?
+    }
+
+    /// The number of INVITEs without a final response, and the bytes of all held requests.
+    package private(set) var all = Share()
+    /// The part of ``all`` that belongs to callers who are not trusted.
+    package private(set) var untrusted = Share()
+    /// The share of each caller, each callee and each pair, by a hash. Empty shares are removed.
+    private var shares = PlacedTable<UInt64, Share>(empty: Share())
+
+    /// The share that counts all requests to this callee.
+    package subscript(callee callee: UInt64) -> Share { shares[callee] ?? Share() }
+    package subscript(caller caller: Caller) -> Share { shares[caller.rawValue] ?? Share() }
+    package subscript(untrustedAt callee: UInt64) -> Share { shares[Parties.untrusted(at: callee)] ?? Share() }
+    package subscript(caller: Caller, at callee: UInt64) -> Share { shares[caller.number(at: callee)] ?? Share() }
+
+    package mutating func take(_ share: Share, for parties: Parties) -> Claim {
+        all += share
+        var claim = Claim()
+        // A trusted peer brings the calls of many callers. So a trusted caller has no share of the total.
+        if let caller = parties.caller, !caller.isTrusted {
+            untrusted += share
+            claim.caller = take(share, for: caller.rawValue)
+        }
+        guard let callee = parties.callee else { return claim }
+        claim.callee = take(share, for: callee)
+        guard let caller = parties.caller else { return claim }
+        if !caller.isTrusted { claim.untrusted = take(share, for: Parties.untrusted(at: callee)) }
+        claim.pair = take(share, for: caller.number(at: callee))
+        return claim
+    }
+
+    private mutating func take(_ share: Share, for number: UInt64) -> Int32 {
+        let place = shares.madePlace(of: number)
+        shares[place] += share
+        return Int32(truncatingIfNeeded: place)
+    }
+
+    package mutating func giveBack(_ share: Share, of claim: Claim) {
+        all -= share
+        if claim.caller != nil { untrusted -= share }
+        giveBack(share, at: claim.caller)
+        giveBack(share, at: claim.callee)
+        giveBack(share, at: claim.untrusted)
+        giveBack(share, at: claim.pair)
+    }
+
+    private mutating func giveBack(_ share: Share, at number: Int32?) {
+        guard let number else { return }
+        let place = UInt32(bitPattern: number)
+        shares[place] -= share
+        if shares[place].calls <= 0, shares[place].bytes <= 0 { shares.remove(at: place) }
+    }
+
+    // MARK: Limits
+
+    /// Why a new request has no room.
+    package enum Refusal: Hashable, Sendable {
+        /// The proxy holds too much, or the rest is reserved for trusted peers.
+        case proxyFull
+        /// The proxy holds too much of this caller.
+        case callerFull
+        /// The proxy holds too much for this callee, or too much of this caller for this callee.
+        case calleeFull
+    }
+
+    /// The limits of held bytes and INVITEs, copied from the settings, which are large.
+    package struct Limits: Sendable {
+        /// The limits of the total. For a trusted peer, only the whole of `bytes` counts.
+        fileprivate let bytes, calls: FairShare
+        /// The limits for one callee.
+        fileprivate let bytesAtCallee, callsAtCallee: FairShare
+
+        package init(_ settings: ProxySettings) {
+            let limits = settings.limits
+            bytes = settings.share(of: limits.heldBytes, ofOne: limits.accountBytes)
+            calls = settings.share(of: limits.calls, ofOne: limits.accountCalls)
+            bytesAtCallee = settings.share(of: limits.accountBytes)
+            callsAtCallee = settings.share(of: limits.accountCalls)
+        }
+    }
+
+    /// Why a request of this size has no room; `nil` if the request has room.
+    package func refusal(of size: Int, isInvite: Bool, for parties: Parties, _ limits: Limits) -> Refusal? {
+        guard let caller = parties.caller else { return all.bytes + size > limits.bytes.whole ? .proxyFull : nil }
+        func refusal(_ amount: Int, _ share: FairShare, _ all: Int, _ untrusted: Int, _ own: Int) -> FairShare.Refusal?
+        {
+            share.refusal(
+                of: amount, beside: FairShare.Taken(all: all, untrusted: untrusted, own: own),
+                isTrusted: caller.isTrusted)
+        }
+        if caller.isTrusted {
+            // A trusted peer brings the calls of many callers, so only the total of bytes is checked here. `userCall`
+            // checks the number of calls to our users. Calls to the PBX have no total limit.
+            if all.bytes + size > limits.bytes.whole { return .proxyFull }
+        } else {
+            let own = self[caller: caller]
+            let inAll =
+                refusal(size, limits.bytes, all.bytes, untrusted.bytes, own.bytes)
+                ?? (isInvite ? refusal(1, limits.calls, untrusted.calls, untrusted.calls, own.calls) : nil)
+            switch inAll {
+            case .callerFull: return .callerFull
+            case .allFull: return .proxyFull
+            case nil: break
+            }
+        }
+        guard let callee = parties.callee else { return nil }
+        let (called, strangers, pair) = (self[callee: callee], self[untrustedAt: callee], self[caller, at: callee])
+        let atCallee =
+            (isInvite ? refusal(1, limits.callsAtCallee, called.calls, strangers.calls, pair.calls) : nil)
+            ?? refusal(size, limits.bytesAtCallee, called.bytes, strangers.bytes, pair.bytes)
+        return atCallee == nil ? nil : .calleeFull
+    }
+}
+
+// MARK: - Who answers for a request
+
+extension Caller {
+    /// A caller who is a user and has shown a password.
+    package init(user: AddressOfRecord) {
+        var hash = FNV1a()
+        hash.mix(1)
+        hash.mix(user.user)
+        hash.mix(user.host)
+        self.init(hash: hash.value, isTrusted: false)
+    }
+
+    /// The caller that a trusted peer names in P-Asserted-Identity, or else in From. An anonymous caller counts as the
+    /// peer itself.
+    package init(namedIn request: SIPRequest, by peer: IPAddress) {
+        let asserted = request.frame.firstValue(of: .pAssertedIdentity).flatMap(CallerIdentity.uri(of:))
+            .flatMap { SIPURI($0) }
+        let uri = asserted ?? request.from.uri
+        let host = uri.host
+        let isAnonymous =
+            host.equalsIgnoringCase("anonymous.invalid") || uri.user?.equalsIgnoringCase("anonymous") == true
+        guard asserted != nil || !isAnonymous else {
+            self.init(peer, isTrusted: true)
+            return
+        }
+        var hash = FNV1a()
+        hash.mix(2)
+        hash.mix(uri.user ?? .empty)
+        hash.mix(host.lowercased())
+        self.init(hash: hash.value, isTrusted: true)
+    }
+}
+
+extension AddressOfRecord {
+    /// The user's number in the table of shares.
+    package var shareNumber: UInt64 {
+        var hash = FNV1a()
+        hash.mix(3)
+        hash.mix(user)
+        hash.mix(host)
+        return hash.value
+    }
+}

@@ -1,0 +1,75 @@
+package import Bytes
+
+/// The bytes of a request that waits for its answer.
+///
+/// A waiting call needs most of its memory for its INVITE. INVITEs from one PBX differ only in a few names and numbers.
+/// So older calls keep only the difference to an earlier INVITE, see ``RequestPacker``.
+package struct KeptRequest {
+    /// The request's bytes, or their packed form.
+    package private(set) var bytes: ByteString
+    /// The request that the bytes were packed with; `nil` for unpacked bytes.
+    private var sample: RequestSample?
+    private let size: UInt32
+
+    /// The size of the unpacked request in bytes.
+    package var count: Int { Int(size) }
+    package var isEmpty: Bool { size == 0 }
+    var isPacked: Bool { sample != nil }
+
+    package static let empty = KeptRequest(.empty)
+
+    /// Keeps bytes that are part of a larger buffer. Until ``compact()`` is called, the whole buffer stays in memory.
+    package init(_ bytes: ByteString) {
+        self.bytes = bytes
+        sample = nil
+        size = UInt32(clamping: bytes.count)
+    }
+
+    /// Copies the request's bytes into a block of their own, so that a larger buffer can be freed.
+    package mutating func compact() { if !isPacked { bytes = bytes.compacted() } }
+
+    fileprivate mutating func pack(by sample: RequestSample, _ packing: RequestPacking) {
+        // Packing that saves less than an eighth is not worth the unpacking.
+        guard let packed = packing.pack(bytes, sample.bytes, count - count / 8) else { return compact() }
+        bytes = packed
+        self.sample = sample
+    }
+
+    /// The request's bytes.
+    package func unpacked(_ packing: RequestPacking) -> ByteString {
+        guard let sample else { return bytes }
+        return packing.unpack(bytes, sample.bytes, count) ?? .empty
+    }
+}
+
+/// A request that other requests are packed with. The sample stays in memory as long as one of those requests.
+private final class RequestSample: Sendable {
+    let bytes: ByteString
+
+    init(_ bytes: ByteString) { self.bytes = bytes }
+}
+
+/// Packs requests, each with a sample that came a little earlier.
+package struct RequestPacker {
+    private let packing: RequestPacking
+    private var sample: RequestSample?
+    private var uses = 0
+
+    /// How many requests one sample packs. A later sample is more like the requests of its time.
+    static let usesOfSample = 1024
+
+    package init(_ packing: RequestPacking) { self.packing = packing }
+
+    /// Packs the request if it is like the sample, to save memory.
+    package mutating func pack(_ request: inout KeptRequest) {
+        guard !request.isPacked, !request.isEmpty else { return }
+        guard let sample, uses < Self.usesOfSample else {
+            request.compact()
+            sample = RequestSample(request.bytes)
+            uses = 0
+            return
+        }
+        uses += 1
+        request.pack(by: sample, packing)
+    }
+}

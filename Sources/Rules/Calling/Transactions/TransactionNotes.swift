@@ -1,0 +1,38 @@
+package import SIPTransactions
+
+/// A note for each transaction of the core, at most one per transaction. A note is found by the transaction's slot,
+/// without hashing.
+///
+/// A new transaction may get the slot of an ended one before the core knows of that end. For example, two transactions
+/// end in the same moment, and the core starts a new one after the first end. Then the old note moves to ``displaced``,
+/// until the core takes it.
+package struct TransactionNotes<ID: TransactionID, Note> {
+    private var notes: [(id: ID, note: Note)?] = []
+    private var displaced: [ID: Note] = [:]
+
+    package subscript(id: ID) -> Note? {
+        get {
+            guard id.slot < notes.count, let found = notes[id.slot], found.id == id else {
+                return displaced.isEmpty ? nil : displaced[id]
+            }
+            return found.note
+        }
+        set {
+            while notes.count <= id.slot { notes.append(nil) }
+            if let found = notes[id.slot], found.id != id {
+                if newValue == nil || displaced[id] != nil {
+                    displaced[id] = newValue
+                    return
+                }
+                displaced[found.id] = found.note
+            }
+            notes[id.slot] = newValue.map { (id, $0) }
+        }
+    }
+
+    package mutating func take(_ id: ID) -> Note? {
+        guard let note = self[id] else { return nil }
+        self[id] = nil
+        return note
+    }
+}

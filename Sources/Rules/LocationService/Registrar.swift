@@ -1,0 +1,226 @@
+package import Addressing
+package import Bytes
+package import PushDelivery
+package import Registration
+package import Routing
+package import SIPGrammar
+package import Timekeeping
+
+/// The registrar holds users and bindings. It handles the work on each AOR one piece at a time (RFC 3261 section
+/// 10.3).
+///
+/// A REGISTER is authenticated (`ProxyEngine+Login`), planned (``RegisterProcessor``), committed to the store, and
+/// completed. Completion answers it and releases the held calls. Before authentication, no state is kept for it. An
+/// upstream registrar would be asked between plan and commit. Devices that services report or remove begin with the
+/// plan.
+package struct Registrar: ~Copyable {
+    package var bindings: BindingTable
+    package var users: UserDirectory
+    private let processor: RegisterProcessor
+    /// The work on each AOR whose plan is being committed.
+    private var works: [AddressOfRecord: RegistrarQueue] = [:]
+    private var commits: [CommitTicket: AddressOfRecord] = [:]
+    private var lastCommit: UInt64 = 0
+    /// Bindings whose expiry and CSeq are not persisted yet.
+    package private(set) var refreshedLately = RefreshedBindings()
+    private var dateField = DateField()
+    /// Numbers the answers that list bindings. The numbers start at the mark of this run, so that names in these
+    /// answers differ from the names of the last run.
+    private var answers: UInt32 = 0
+    /// Push providers that are switched on.
+    package private(set) var enabledProviders: Set<PushProvider>
+    /// Whether the log has said that push tokens come unprotected.
+    package var unprotectedTokens = UnprotectedTokens()
+    /// The position of the walk for contacts that need a refresh push.
+    private var refreshCursor: UInt32 = 0
+    /// Whether the next step of this walk is scheduled.
+    private var isWalkingForRefresh = false
+    /// How many stored contacts have each problem, for ``takeUnfit()``.
+    private var unfit: [TokenProblem: Int] = [:]
+
+    package init(
+        settings: RegistrarSettings, users: UserDirectory, enabled: Set<PushProvider>, startedAt date: UnixTime
+    ) {
+        self.users = users
+        processor = RegisterProcessor(settings: settings)
+        enabledProviders = enabled
+        bindings = BindingTable(enabled: ProviderSet(enabled), startedAt: date)
+    }
+
+    /// The answers that list bindings are numbered from here on.
+    package mutating func numbersAnswers(from first: UInt32) { answers = first }
+
+    // MARK: Providers
+
+    /// The provider was switched off.
+    ///
+    /// - Returns: the contacts that the provider alone could wake, and which have ended.
+    package mutating func switchedOff(_ provider: PushProvider, now: Instant) -> [BindingTable.Ended] {
+        enabledProviders.remove(provider)
+        return bindings.providerDisabled(provider, now: now)
+    }
+
+    package mutating func switchedOn(_ provider: PushProvider) {
+        enabledProviders.insert(provider)
+        bindings.providerEnabled(provider)
+    }
+
+    // MARK: The walk for contacts that need a refresh push
+
+    /// - Returns: whether the walk starts now. An active walk does not start again.
+    package mutating func walkStarts() -> Bool {
+        defer { isWalkingForRefresh = true }
+        return !isWalkingForRefresh
+    }
+
+    package mutating func walkPaused() { isWalkingForRefresh = false }
+
+    /// The walk goes on with the next contacts: it visits all of them in this number of steps.
+    ///
+    /// - Returns: the contacts that end within `lead`.
+    package mutating func walked(steps: Int, lead: Duration, now: Instant) -> [DeviceID] {
+        bindings.dueForRefresh(
+            from: &refreshCursor, count: bindings.walkLength / steps + 1, lead: lead, now: now)
+    }
+
+    // MARK: Plan and commit
+
+    /// Plans the work, or queues it behind earlier work on the same AOR.
+    package mutating func begin(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
+        guard !works.isEmpty, let queue = works[aor] else { return plan(work, for: aor, now: now) }
+        // The queue has a place for each device and some for other work, because all devices may wake at once.
+        guard queue.waiting.count < processor.settings.maxContacts + Self.reserve else { return .busy }
+        works[aor]?.waiting.append(work)
+        return .queued
+    }
+
+    private static var reserve: Int { 8 }
+
+    private mutating func plan(_ work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegistrarStep {
+        switch decision(on: work, for: aor, now: now) {
+        case .rejected(let status, let fields, let problem): return .rejected(status, fields, problem)
+        case .refreshed(let refresh): return .refreshed(refresh)
+        case .accepted(let plan) where plan.persist.isEmpty: return .planned(plan)
+        case .accepted(let plan):
+            lastCommit &+= 1
+            let ticket = CommitTicket(lastCommit)
+            let aor = aor.compacted()
+            bindings.begin(plan)
+            works[aor] = RegistrarQueue(current: work, plan: plan)
+            commits[ticket] = aor
+            return .committing(plan, ticket)
+        }
+    }
+
+    private func decision(on work: RegistrarWork, for aor: AddressOfRecord, now: Moment) -> RegisterDecision {
+        switch work {
+        case .register(let incoming):
+            processor.plan(incoming.request, for: aor, on: incoming.flow, in: bindings, now: now)
+        case .report(let device, _): processor.plan(device, for: aor, in: bindings, now: now)
+        case .removal(let selection, _): .accepted(processor.plan(removing: selection, of: aor, in: bindings, now: now))
+        }
+    }
+
+    /// The store has committed a plan, or failed to.
+    ///
+    /// - Returns: the plan's work and the work queued behind it. The caller begins the queued work again, in order.
+    package mutating func committed(_ ticket: CommitTicket, succeeded: Bool) -> (
+        aor: AddressOfRecord, queue: RegistrarQueue
+    )? {
+        guard let aor = commits.removeValue(forKey: ticket), let queue = works.removeValue(forKey: aor) else {
+            return nil
+        }
+        if !succeeded { bindings.cancel(queue.plan) }
+        return (aor, queue)
+    }
+
+    /// Makes a plan take effect.
+    package mutating func complete(_ plan: RegisterPlan) { bindings.apply(plan) }
+
+    package mutating func complete(_ refresh: ContactRefresh) { bindings.apply(refresh) }
+
+    /// Appends the header fields of the 200 to a REGISTER, which list the bindings.
+    package mutating func appendOKFields(
+        for plan: RegisterPlan, now: Moment, to out: inout ByteSink, seal: (SealedName, inout ByteSink) -> Void
+    ) {
+        answers &+= 1
+        bindings.appendOKFields(
+            for: plan.aor, plan.announcement, date: dateField.field(at: now.date), number: answers, now: now, to: &out,
+            seal: seal)
+    }
+
+    package mutating func appendOKFields(
+        for aor: AddressOfRecord, after refresh: ContactRefresh, now: Moment, to out: inout ByteSink,
+        seal: (SealedName, inout ByteSink) -> Void
+    ) {
+        answers &+= 1
+        bindings.appendOKFields(
+            for: aor, processor.announcement(of: refresh), after: refresh, date: dateField.field(at: now.date),
+            number: answers, now: now, to: &out, seal: seal)
+    }
+
+    // MARK: Bookkeeping
+
+    /// Notes that a phone has refreshed these bindings, and its User-Agent.
+    ///
+    /// - Returns: whether these are the first unwritten bindings since all were written.
+    package mutating func noteRefreshed(_ devices: some Collection<DeviceID>, saying agent: ByteString) -> Bool {
+        guard !devices.isEmpty else { return false }
+        let isFirst = refreshedLately.isEmpty
+        refreshedLately.insert(devices, saying: agent)
+        return isFirst
+    }
+
+    /// Takes some of the rows that were refreshed lately, so that calls do not wait until all of them are written.
+    package mutating func refreshedRows(limit: Int, now: Moment) -> (rows: [StoredBinding], hasMore: Bool) {
+        let rows = refreshedLately.take(limit)
+            .compactMap { bindings.stored($0.device, userAgent: $0.agent, now: now) }
+        return (rows, !refreshedLately.isEmpty)
+    }
+
+    /// Restores a binding from the store at start-up. Returns false if its row must be deleted.
+    package mutating func restore(_ row: StoredBinding, now: Moment) -> Bool {
+        switch bindings.restore(row, settings: processor.settings, now: now) {
+        case .dropped: return false
+        case .kept: return true
+        case .unfit(let problem):
+            unfit[problem, default: 0] += 1
+            return true
+        }
+    }
+
+    /// Returns once, after a start, how many stored contacts have tokens that are no longer accepted, by problem.
+    package mutating func takeUnfit() -> [(problem: TokenProblem, count: Int)] {
+        defer { unfit = [:] }
+        return TokenProblem.allCases.compactMap { problem in unfit[problem].map { (problem, $0) } }
+    }
+}
+
+/// A piece of work that changes the devices of an AOR.
+package enum RegistrarWork {
+    case register(IncomingRequest)
+    case report(ReportedDevice, ReportTicket)
+    case removal(DeviceSelection, ReportTicket)
+}
+
+/// The registrar's decision about a piece of work.
+package enum RegistrarStep {
+    /// The work waits for earlier work.
+    case queued
+    /// Too much work waits already.
+    case busy
+    case rejected(Status, [AddedField], TokenProblem?)
+    /// A push contact is refreshed, and nothing must be persisted first.
+    case refreshed(ContactRefresh)
+    /// A plan may take effect, and nothing must be persisted first.
+    case planned(RegisterPlan)
+    /// The changes of the plan go to the store with this ticket.
+    case committing(RegisterPlan, CommitTicket)
+}
+
+/// The work on one AOR. The current work waits for its commit, and the other work waits for its turn.
+package struct RegistrarQueue {
+    package let current: RegistrarWork
+    package let plan: RegisterPlan
+    package internal(set) var waiting: [RegistrarWork] = []
+}

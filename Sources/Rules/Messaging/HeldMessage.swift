@@ -1,0 +1,185 @@
+package import Addressing
+package import Bytes
+package import Calling
+import ProxyPolicy
+package import Registration
+package import SIPGrammar
+package import SIPTransactions
+package import Timekeeping
+
+/// A request that waits for phones, as its row in the store.
+package struct StoredMessage: Hashable, Sendable {
+    /// Later messages have higher numbers.
+    package let id: UInt64
+    package let aor: AddressOfRecord
+    /// The account in whose limits the message counts (T25.2).
+    package let sender: ByteString
+    /// The flow on which the request came.
+    package let source: Flow
+    package let receivedAt: UnixTime
+    package let expiresAt: UnixTime
+    /// The devices that have not got the message. It is empty if all of them are gone. The next device that registers
+    /// for the user then gets the message.
+    package var devices: [DeviceID]
+    package let request: ByteString
+
+    package init(
+        id: UInt64, aor: AddressOfRecord, sender: ByteString, source: Flow, receivedAt: UnixTime, expiresAt: UnixTime,
+        devices: [DeviceID], request: ByteString
+    ) {
+        self.id = id
+        self.aor = aor
+        self.sender = sender
+        self.source = source
+        self.receivedAt = receivedAt
+        self.expiresAt = expiresAt
+        self.devices = devices
+        self.request = request
+    }
+}
+
+/// A change of the stored messages.
+package enum MessageChange: Hashable, Sendable {
+    case insert(StoredMessage)
+    /// Only these devices have not got the message yet.
+    case left(UInt64, [DeviceID])
+    case delete(UInt64)
+}
+
+/// Identifies a request, so that it is recognised when its sender missed the answer and sends it again. The proved
+/// sender is part of the key. So a stranger who guesses a Call-ID cannot suppress another sender's messages (T25.7).
+package struct MessageKey: Hashable {
+    package let sender: ByteString
+    package let callID, fromTag: ByteString
+    package let cseq: UInt32
+    /// The branch of the topmost Via, which identifies the transaction.
+    package let branch: ByteString
+
+    package init(_ request: SIPRequest, from sender: ByteString) {
+        self.sender = sender
+        callID = request.callID.compacted()
+        fromTag = (request.from.tag ?? .empty).compacted()
+        cseq = request.cseq.number
+        branch = (request.via.branch ?? .empty).compacted()
+    }
+
+    /// Whether both are the same request, received on different paths (RFC 3261 section 8.2.2.2).
+    func isMerged(with other: MessageKey) -> Bool {
+        sender == other.sender && callID == other.callID && fromTag == other.fromTag && cseq == other.cseq
+    }
+}
+
+/// A request outside dialogs that is sent to the phones of a user (RFC 8599 section 5.6.2).
+///
+/// It is a class, because deliveries, queue and timers refer to it. Only ``HeldMessages`` changes it.
+package final class HeldMessage {
+    /// How far the message is persisted, and what its sender waits for.
+    package enum Keeping {
+        /// The sender waits for a phone's answer.
+        case passing
+        /// The row is being written. The sender gets 202 after that.
+        case committing
+        /// The row is on disk. The sender gets 202.
+        case stored
+    }
+
+    /// A device that has not got the message.
+    package struct Recipient {
+        package let device: DeviceID
+        /// The delivery in flight to this device.
+        package internal(set) var delivery: ProxiedRequest?
+        /// How often the message was sent to this device.
+        package internal(set) var tries = 0
+    }
+
+    package let id: UInt64
+    package let aor: AddressOfRecord
+    package let key: MessageKey
+    package let sender: ByteString
+    /// The caller in whose share the message counts.
+    package let caller: Caller
+    package let source: Flow
+    package let receivedAt: UnixTime
+    /// When the message is dropped, if it is stored.
+    package let expiresAt: UnixTime
+    /// When the message is given up, if it is not stored.
+    package let holdUntil: Instant
+    /// Whether phones are woken for the message.
+    package let wakes: Bool
+    /// Whether the message may be stored.
+    package let mayBeStored: Bool
+
+    package internal(set) var request: ByteString
+    package internal(set) var keeping: Keeping
+    package internal(set) var recipients: [Recipient]
+    /// The sender's transaction that waits for an answer; `nil` once it was answered.
+    package internal(set) var server: ServerTransactionID?
+    /// A phone's refusal. It goes to the sender if no other phone accepts the message.
+    package internal(set) var refusal: SIPResponse?
+    /// Whether some device has got the message.
+    package internal(set) var hasBeenDelivered = false
+    /// Whether the message has waited for a device that was asleep or did not answer.
+    package internal(set) var hasWaited = false
+    package private(set) var deadline: DeadlineID?
+
+    package init(
+        id: UInt64, aor: AddressOfRecord, _ request: SIPRequest, sender: ByteString, caller: Caller, source: Flow,
+        server: ServerTransactionID, recipients: [DeviceID], wakes: Bool, mayBeStored: Bool, expiresAt: UnixTime,
+        holdUntil: Instant, now: UnixTime
+    ) {
+        self.id = id
+        self.aor = aor
+        self.sender = sender
+        self.caller = caller
+        self.source = source
+        self.server = server
+        self.wakes = wakes
+        self.mayBeStored = mayBeStored
+        self.expiresAt = expiresAt
+        self.holdUntil = holdUntil
+        key = MessageKey(request, from: sender)
+        self.request = request.frame.bytes.compacted()
+        receivedAt = now
+        keeping = .passing
+        self.recipients = recipients.map { Recipient(device: $0) }
+    }
+
+    package init(restoring row: StoredMessage, _ request: SIPRequest, from caller: Caller, now: Moment) {
+        id = row.id
+        aor = row.aor
+        sender = row.sender
+        self.caller = caller
+        source = row.source
+        server = nil
+        wakes = MessageWords.wakesPhones(request)
+        mayBeStored = true
+        expiresAt = row.expiresAt
+        holdUntil = now.instant
+        key = MessageKey(request, from: row.sender)
+        self.request = row.request
+        receivedAt = row.receivedAt
+        keeping = .stored
+        recipients = row.devices.map { Recipient(device: $0) }
+        hasWaited = true
+    }
+
+    package var row: StoredMessage {
+        StoredMessage(
+            id: id, aor: aor, sender: sender, source: source, receivedAt: receivedAt, expiresAt: expiresAt,
+            devices: recipients.map(\.device), request: request)
+    }
+
+    /// Whether all devices of a stored message are gone. The next device that registers then gets it.
+    var isForAnybody: Bool { recipients.isEmpty && keeping == .stored }
+
+    /// The engine has set this timer for the message.
+    package func waits(until deadline: DeadlineID) { self.deadline = deadline }
+
+    /// - Returns: the timer of the message, which is no longer needed, or has fired.
+    package func stopsWaiting() -> DeadlineID? {
+        defer { deadline = nil }
+        return deadline
+    }
+
+    package func recipient(_ device: DeviceID) -> Recipient? { recipients.first { $0.device == device } }
+}

@@ -1,0 +1,69 @@
+import Bytes
+package import ProxyPolicy
+package import PushDelivery
+import Registration
+import Routing
+package import SIPGrammar
+package import Timekeeping
+
+/// Decides whether a waiting request wakes a phone, and writes the push that announces it.
+package enum MessageWords {
+    /// Whether a person wrote the request. Typing notices, receipts and non-urgent requests wake nobody.
+    package static func wakesPhones(_ request: SIPRequest) -> Bool {
+        if let type = request.frame.firstValue(of: .contentType) {
+            let kind = type[0..<(type.firstIndex(of: UInt8(ascii: ";")) ?? type.count)].trimmed()
+            if kind.equalsIgnoringCase("application/im-iscomposing+xml") || kind.equalsIgnoringCase("message/imdn+xml")
+            {
+                return false
+            }
+        }
+        return !isNonUrgent(request.frame)
+    }
+
+    private static func isNonUrgent(_ frame: MessageFrame) -> Bool {
+        frame.fields.contains { field in
+            guard field.name == .other else { return false }
+            let row = frame.bytes[field.row]
+            guard let colon = row.firstIndex(of: UInt8(ascii: ":")) else { return false }
+            return row[0..<colon].trimmed().equalsIgnoringCase("priority")
+                && frame.bytes[field.value].trimmed().equalsIgnoringCase("non-urgent")
+        }
+    }
+
+    package static func notification(
+        of request: SIPRequest, _ settings: MessageSettings, until expiry: UnixTime
+    ) -> PushNotification {
+        var notification = PushNotification(expiresAt: expiry)
+        notification.text = ByteString("New message")
+        let caller = CallerIdentity(request, format: .uri)
+        var mediated = MediatedMessage(.text)
+        mediated.id = request.callID.compacted()
+        notification.callID = mediated.id
+        if settings.showsWords {
+            if !caller.isAnonymous {
+                notification.title = caller.displayName.isEmpty ? caller.remoteURI : caller.displayName
+                mediated.userName = caller.remoteURI
+                mediated.userDisplayName = caller.displayName
+            }
+            if let words = words(of: request) {
+                notification.text = words
+                mediated.contentType = ByteString("text/plain")
+            }
+        }
+        notification.mediated = mediated
+        return notification
+    }
+
+    /// The body of a plain-text MESSAGE; `nil` for encrypted or other content.
+    private static func words(of request: SIPRequest) -> ByteString? {
+        let body = request.frame.body
+        guard request.method == .message, !body.isEmpty,
+            let type = request.frame.firstValue(of: .contentType)
+        else { return nil }
+        let kind = type[0..<(type.firstIndex(of: UInt8(ascii: ";")) ?? type.count)].trimmed()
+        guard kind.equalsIgnoringCase("text/plain"), String(validating: body.array, as: UTF8.self) != nil else {
+            return nil
+        }
+        return body.compacted()
+    }
+}

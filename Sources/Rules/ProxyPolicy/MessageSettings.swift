@@ -1,0 +1,70 @@
+import Bytes
+package import SIPGrammar
+package import Settings
+
+/// Settings for requests outside dialogs, other than calls, to sleeping phones. Most of these requests are MESSAGE.
+package struct MessageSettings: SettingsGroup {
+    /// The methods that wake a phone. Requests with other methods only go to phones that can be reached.
+    package var methods = ["MESSAGE"]
+    package var wait: Duration = .seconds(20)
+    package var store = false
+    package var maximumCount = 100
+    package var maximumBytes = 262_144
+    package var maximumAge: Duration = .seconds(604_800)
+    package var totalBytes = 67_108_864
+    package var showsWords = true
+
+    package init() {}
+
+    package static let schema: [Setting<MessageSettings>] = [
+        .list(
+            "methods", of: .waitingMethod, \.methods,
+            "Methods besides INVITE that wake a sleeping phone by a push outside dialogs, and are held until the phone registers. Outside dialogs, requests of other methods wake no phone."
+        ),
+        .duration(
+            "wait", in: .seconds(1) ... .seconds(25), \.wait,
+            "How long a MESSAGE, or another request of methods, waits for a phone before its sender gets 480. Less than 32 s, because senders give up then."
+        ),
+        .bool(
+            "store", \.store,
+            "Store a MESSAGE for a sleeping phone. The sender gets 202 when the message is persisted, and the phone gets the message when it registers, even days later. If false, the sender gets the phone's response, or 480 after wait."
+        ),
+        .integer(
+            "max-count", in: 1...10_000, \.maximumCount,
+            "The maximum number of stored messages for one user; one sender may use half of it. Further messages get 480."
+        ),
+        .integer(
+            "max-bytes", in: 65_536...67_108_864, \.maximumBytes,
+            "The maximum size in bytes of the stored messages for one user; one sender may use half of it."),
+        .duration(
+            "max-age", in: .seconds(60) ... .seconds(2_419_200), \.maximumAge,
+            "How long a stored message is kept. A shorter Expires in the message takes precedence."),
+        .integer(
+            "max-total-bytes", in: 1_048_576...17_179_869_184, \.totalBytes,
+            "The maximum size in bytes of all stored messages; one sender may use a sixteenth of it. Stored messages are also kept in memory."
+        ),
+        .bool(
+            "show-words", \.showsWords,
+            "Put the sender's name and the text of a plain message into pushes, where the provider can read them. If false, "
+                + "pushes only announce a new message."),
+    ]
+
+    package func wakes(for method: Method) -> Bool {
+        var name: [UInt8] = []
+        method.append(to: &name)
+        return methods.contains { $0.utf8.elementsEqual(name) }
+    }
+}
+
+extension SettingType<String> {
+    /// A method that starts no call and is allowed outside dialogs.
+    fileprivate static let waitingMethod = SettingType<String>.parsed("method") { text throws(SettingComplaint) in
+        switch Method(ByteString(text)) {
+        case .message, .notify, .refer, .subscribe, .options, .info, .publish: return text
+        case .invite, .ack, .bye, .cancel, .register, .prack, .update, .other:
+            throw SettingComplaint("expected MESSAGE, NOTIFY, REFER, SUBSCRIBE, OPTIONS, INFO or PUBLISH")
+        }
+    } print: {
+        $0
+    }
+}

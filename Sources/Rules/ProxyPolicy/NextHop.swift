@@ -1,0 +1,99 @@
+package import Addressing
+package import Bytes
+package import SIPGrammar
+package import Settings
+
+/// Where a request goes next, before the name is looked up (RFC 3263 section 4).
+package struct NextHop: Hashable, Sendable {
+    /// A numeric address or a host name. IPv6 addresses have no brackets here.
+    package let host: ByteString
+    package let port: UInt16?
+    /// The URI's `transport` parameter. If `nil`, NAPTR records or the URI scheme decide.
+    package let transport: Transport?
+    package let isSecure: Bool
+
+    package init(host: ByteString, port: UInt16?, transport: Transport?, isSecure: Bool) {
+        self.host = host
+        self.port = port
+        self.transport = transport
+        self.isSecure = isSecure
+    }
+
+    /// The hop that a URI names. `nil` if this program does not speak the URI's transport.
+    package init?(_ uri: SIPURI) {
+        var transport: Transport?
+        if let name = uri.parameters.value(of: "transport") {
+            guard let known = Transport(parameter: name.string) else { return nil }
+            transport = known
+        }
+        let host = uri.parameters.value(of: "maddr") ?? uri.host
+        guard !host.isEmpty else { return nil }
+        self.init(host: host, port: uri.port, transport: transport, isSecure: uri.scheme == .sips)
+    }
+
+    /// The endpoint and transport if the host is a numeric address, with the defaults of RFC 3263 sections 4.1 and 4.2.
+    package var numeric: (Transport, Endpoint)? {
+        guard let address = host.withSpan({ IPAddress(ascii: $0) }) else { return nil }
+        let transport = isSecure ? (self.transport?.isWebSocket == true ? .wss : .tls) : self.transport ?? .udp
+        return (transport, Endpoint(address, port ?? (transport.isSecure ? 5061 : 5060)))
+    }
+
+    /// The hop to a peer that used a certain transport before. A peer that used TCP is reached by TCP if the URI names
+    /// no transport. `nil` for a peer that used TLS or WebSocket, unless the URI itself names a transport or is
+    /// `sips:`.
+    package func staying(on used: Transport) -> NextHop? {
+        guard transport == nil, !isSecure else { return self }
+        switch used {
+        case .udp: return self
+        case .tcp: return NextHop(host: host, port: port, transport: .tcp, isSecure: false)
+        case .tls, .ws, .wss: return nil
+        }
+    }
+
+    /// Parses `sip:host[:port][;transport=udp|tcp|tls]`, the form of a hop in the settings.
+    package init?(_ text: String) {
+        var rest = Substring(text)
+        var isSecure = false
+        if rest.lowercased().hasPrefix("sips:") {
+            isSecure = true
+            rest = rest.dropFirst(5)
+        } else if rest.lowercased().hasPrefix("sip:") {
+            rest = rest.dropFirst(4)
+        }
+        var transport: Transport?
+        let parts = rest.split(separator: ";", omittingEmptySubsequences: false)
+        for parameter in parts.dropFirst() {
+            guard parameter.lowercased().hasPrefix("transport="),
+                let known = Transport(parameter: parameter.dropFirst(10))
+            else { return nil }
+            transport = known
+        }
+        guard var host = parts.first, !host.isEmpty, !host.contains("@") else { return nil }
+        var port: UInt16?
+        if let colon = host.lastIndex(of: ":"), !host.hasSuffix("]") {
+            guard let number = UInt16(host[host.index(after: colon)...]) else { return nil }
+            port = number
+            host = host[..<colon]
+        }
+        guard !host.isEmpty else { return nil }
+        self.init(host: ByteString(String(host)), port: port, transport: transport, isSecure: isSecure)
+    }
+
+    package static let settingType = SettingType<NextHop>.parsed("SIP URI") { text throws(SettingComplaint) in
+        guard let hop = NextHop(text) else {
+            throw SettingComplaint("expected sip:host[:port][;transport=udp|tcp|tls]")
+        }
+        guard hop.transport?.isWebSocket != true else {
+            throw SettingComplaint("expected udp, tcp or tls: nobody can be called over WebSocket")
+        }
+        guard !hop.isSecure || hop.transport != .udp else {
+            throw SettingComplaint("expected sip: where udp is asked for")
+        }
+        return hop
+    } print: { hop in
+        var text = (hop.isSecure ? "sips:" : "sip:") + hop.host.string
+        if let port = hop.port { text += ":\(port)" }
+        if let transport = hop.transport { text += ";transport=\(transport.parameterName)" }
+        return text
+    }
+}

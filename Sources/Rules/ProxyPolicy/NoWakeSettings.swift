@@ -1,0 +1,161 @@
+package import Bytes
+package import Registration
+import SIPGrammar
+package import Settings
+
+/// The treatment of calls for which no phone wakes.
+package struct NoWakeSettings: SettingsGroup, Equatable {
+    package enum Action: String, Hashable, Sendable, CaseIterable {
+        /// The final response ``NoWakeSettings/status``.
+        case answer
+        /// A 302 with the URI ``NoWakeSettings/target``.
+        case redirect
+        /// The INVITE goes to ``NoWakeSettings/target`` through the upstream.
+        case forward
+    }
+
+    package var action = Action.answer
+    /// The final response of ``Action/answer``, and of the other actions where they are not possible.
+    package var status: UInt16 = 480
+    package var target: NoWakeTarget?
+    /// The caller gets 180 when a provider has accepted a push.
+    package var ringsAfterPush = false
+    /// A phone is waited for no longer than its own former wakes took.
+    package var usesRecord = false
+    /// The differences for domains and users, by `example.net` or `bob@example.net`.
+    package var exceptions: [String: NoWakeSettings] = [:]
+
+    package init() {}
+
+    package static let schema: [Setting<NoWakeSettings>] = [
+        .choice(
+            "action", \.action,
+            "The result of such a call. answer: the final response in status. redirect: 302 with the URI in to, for callers of trusted peers; others get status. forward: the INVITE goes to the URI in to through upstream, and phones are waited for until that destination rings or answers."
+        ),
+        .value(
+            "status", \.status, .noWakeStatus,
+            "The final response for action answer, and for the others if they are not possible or fail: 404, 408, 410, 480, 486, 500, 503, 600, 603 or 604."
+        ),
+        .value(
+            "to", \.target, NoWakeTarget.settingType, example: "\"sip:vm-{{user}}@pbx.example.net\"",
+            "The SIP URI for redirect and forward, such as a voicemail box. {{user}} stands for the called user. The part after @ is always as it is written here."
+        ),
+        .bool(
+            "ring-after-push", \.ringsAfterPush,
+            "Send 180 Ringing to the caller when a push provider has accepted the push. Without it, the caller hears ringing only when a phone rings."
+        ),
+        .bool(
+            "learn", \.usesRecord,
+            "Wait for a phone only as long as the slowest of its last wakes took (the 99th percentile, at least five seconds, after ten wakes). A phone whose last ten accepted pushes woke nobody is pushed but not waited for, until it registers again. The daemon forgets these times when it stops."
+        ),
+        .variants(
+            "for", \.exceptions, atMost: 10_000, exampleName: "bob@example.net", exampleKeys: ["action", "to"],
+            "Differences for a domain or a user. Each begins as a copy of the settings above. The entry of a user comes before the entry of a domain."
+        ),
+    ]
+
+    package func complaints() -> [SettingComplaint] {
+        var found: [SettingComplaint] = []
+        if action != .answer, target == nil {
+            found.append(SettingComplaint("expected a URI for \(action.rawValue)", key: "to"))
+        }
+        for (name, exception) in exceptions.sorted(by: { $0.key < $1.key }) {
+            guard exception.action != .answer, exception.target == nil else { continue }
+            found.append(
+                SettingComplaint("expected a URI in to for \(exception.action.rawValue) of \(name)", key: "for"))
+        }
+        return found
+    }
+
+    /// The settings for a user.
+    package func settings(for aor: AddressOfRecord) -> NoWakeSettings {
+        guard !exceptions.isEmpty else { return self }
+        return exceptions[aor.description] ?? exceptions[aor.host.string] ?? self
+    }
+
+    /// Whether each call for which no phone wakes gets 480. This is the default.
+    package var isUsual: Bool {
+        exceptions.isEmpty && action == .answer && status == 480 && !ringsAfterPush && !usesRecord
+    }
+
+    /// Whether any call is forwarded.
+    package var forwards: Bool { action == .forward || exceptions.values.contains { $0.action == .forward } }
+
+    /// Whether, for at least one phone, the times of its earlier wakes bound the wait.
+    package var learns: Bool { usesRecord || exceptions.values.contains(where: \.usesRecord) }
+}
+
+extension SettingType<UInt16> {
+    /// Final responses that tell a caller, and the caller's PBX, that nobody is there.
+    fileprivate static let noWakeStatus = SettingType<UInt16>.parsed("status") { text throws(SettingComplaint) in
+        let known: [UInt16] = [404, 408, 410, 480, 486, 500, 503, 600, 603, 604]
+        guard let status = UInt16(text), known.contains(status) else {
+            throw SettingComplaint("expected one of \(known.map { "\($0)" }.joined(separator: ", "))")
+        }
+        return status
+    } print: {
+        "\($0)"
+    }
+}
+
+/// The URI to which a call is redirected or forwarded, with a place for the called user.
+package struct NoWakeTarget: Hashable, Sendable {
+    /// Before and after the called user. Without a place for the user, the second is empty.
+    private let head, tail: String
+    private let hasUser: Bool
+
+    private static let placeholder = "{{user}}"
+
+    /// - Returns: `nil` unless it is a `sip:` or `sips:` URI without a header part, whose placeholder, if any, is in the user part.
+    package init?(_ text: String) {
+        let parts = text.split(separator: Self.placeholder, omittingEmptySubsequences: false)
+        guard parts.count <= 2, let first = parts.first else { return nil }
+        head = String(first)
+        tail = parts.count == 2 ? String(parts[1]) : ""
+        hasUser = parts.count == 2
+        let sample = head + (hasUser ? "u" : "") + tail
+        guard
+            sample.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f && !"<>\"\\^`{|}?,".utf8.contains($0) }),
+            let uri = SIPURI(ByteString(sample)), uri.scheme == .sip || uri.scheme == .sips,
+            uri.isPlain || uri.host.string.hasPrefix("["), uri.password == nil, !uri.host.isEmpty,
+            sample.count(where: { $0 == "@" }) <= 1
+        else { return nil }
+        if hasUser { guard !head.contains("@"), tail.contains("@") else { return nil } }
+    }
+
+    /// The URI for a call to this user. Nothing in the user's name can change another part of the URI.
+    package func uri(for user: ByteString) -> ByteString {
+        guard hasUser else { return ByteString(head) }
+        var bytes = Array(head.utf8)
+        bytes.append(escapingUser: user)
+        bytes += tail.utf8
+        return ByteString(bytes)
+    }
+
+    package static let settingType = SettingType<NoWakeTarget>.parsed("SIP URI") { text throws(SettingComplaint) in
+        guard let target = NoWakeTarget(text) else {
+            throw SettingComplaint(
+                "expected a SIP URI such as sip:vm-{{user}}@pbx.example.net, with {{user}} at most once and before @")
+        }
+        return target
+    } print: {
+        $0.description
+    }
+}
+
+extension NoWakeTarget: CustomStringConvertible {
+    package var description: String { hasUser ? head + Self.placeholder + tail : head }
+}
+
+extension Array<UInt8> {
+    /// Appends a name as the user part of a URI. A byte that could end the user part is escaped.
+    package mutating func append(escapingUser name: ByteString) {
+        for byte in name.array {
+            if byte.isASCIIDigit || byte.isASCIILetter || "-_.!~*'()+".utf8.contains(byte) {
+                append(byte)
+            } else {
+                append(percentEncoded: byte)
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+package import Addressing
+package import Bytes
+package import PushDelivery
+package import Registration
+package import SIPGrammar
+package import Settings
+
+/// A peer that the daemon trusts, such as a PBX. Its INVITEs reach users without a challenge.
+package enum TrustedPeer: Hashable, Sendable {
+    case block(AddressBlock)
+    /// One address with one port, for a PBX that shares its address with phones.
+    case endpoint(Endpoint)
+    /// A peer whose certificate proves that name. The name is in lower case.
+    case name(String)
+
+    package init?(_ text: String) {
+        if let block = AddressBlock(text) {
+            self = .block(block)
+        } else if let endpoint = Endpoint(text) {
+            self = .endpoint(endpoint)
+        } else if Self.isName(text) {
+            self = .name(text.lowercased())
+        } else {
+            return nil
+        }
+    }
+
+    /// Whether the text is a host name. The last label must end with a letter, since anything else is probably a
+    /// mistyped address.
+    private static func isName(_ text: String) -> Bool {
+        text.utf8.count <= 253
+            && text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { label in
+                (1...63).contains(label.utf8.count)
+                    && label.utf8.allSatisfy { $0 == 45 || $0 == 95 || 48...57 ~= $0 || 65...90 ~= $0 & 0xdf }
+            } && text.contains(".") && text.last?.isLetter == true
+    }
+
+    package static let settingType = SettingType<TrustedPeer>.parsed("address block or name") {
+        text throws(SettingComplaint) in
+        guard let peer = TrustedPeer(text) else {
+            throw SettingComplaint(
+                "expected an address, a CIDR block such as 192.0.2.0/24, address:port, or the name in a certificate")
+        }
+        return peer
+    } print: { peer in
+        switch peer {
+        case .block(let block): block.description
+        case .endpoint(let endpoint): endpoint.description
+        case .name(let name): name
+        }
+    }
+
+    /// The name that the peer's certificate must prove. `nil` if the peer is trusted by address.
+    package var provedName: String? { if case .name(let name) = self { name } else { nil } }
+
+    /// Whether the peer is one port of that address. Other ports of the address are then not trusted.
+    package func isOnePort(of address: IPAddress) -> Bool {
+        if case .endpoint(let endpoint) = self { endpoint.address == address } else { false }
+    }
+
+    package func matches(_ source: Endpoint) -> Bool {
+        switch self {
+        case .block(let block): block.contains(source.address)
+        case .endpoint(let endpoint): endpoint == source
+        case .name: false
+        }
+    }
+
+    package func matches(name: String) -> Bool { self == .name(name) }
+}
+
+extension SettingType<AddressBlock> {
+    package static let addressBlock = SettingType<AddressBlock>.parsed("address block") {
+        text throws(SettingComplaint) in
+        guard let block = AddressBlock(text) else { throw SettingComplaint("expected ADDRESS or ADDRESS/LENGTH") }
+        return block
+    } print: {
+        $0.description
+    }
+}
+
+/// The settings that the engine needs.
+package struct ProxySettings: Sendable {
+    package var domains: [ByteString] = []
+    package var trusted: [TrustedPeer] = []
+    /// Header fields that are removed if they come from an untrusted peer.
+    package var stripped = HeaderFilter(names: ["X-*"])
+    /// The destination of calls from phones; `nil` lets phones call each other directly.
+    package var upstream: NextHop?
+    package var upstreamHosts = UpstreamHosts.ofUpstream
+    /// How the daemon checks the upstream.
+    package var upstreamCheck = UpstreamCheckSettings.off
+    /// Whether phones must authenticate by digest.
+    package var authenticates = true
+    package var digest = DigestSettings()
+    package var registrar = RegistrarSettings()
+    package var call = CallSettings()
+    package var callLogging = CallLogging.failed
+    package var limits = LimitSettings()
+    package var bucket = BucketSettings()
+    package var missedCalls = MissedCallSettings()
+    package var messages = MessageSettings()
+    /// Providers that have credentials and an endpoint.
+    package var configuredProviders: Set<PushProvider> = []
+    /// The apps, request settings and limits of pushes. These do not change while the program runs.
+    package var dispatch = DispatchSetup(PushDirectory(PushSettings()))
+    /// The maximum number of notifications per minute to one device. Zero: no limit.
+    package var notificationsPerDevice = 10
+    /// How long a push about missed calls stays useful. After that it is not sent.
+    package var missedCallsLife: Duration = .seconds(120)
+    /// The maximum number of open records of the timeline. Zero: the timeline is off.
+    package var timelineLimit = 200_000
+    /// The maximum number and the maximum age of stored timeline records.
+    package var recordsKept = 1_000_000
+    package var recordsAge: Duration = .seconds(604_800)
+    /// The maximum number of unread pushes that are counted over all devices, and their maximum age.
+    package var unreadLimit = 1_000_000
+    package var unreadAge: Duration = .seconds(604_800)
+
+    package init() {}
+
+    /// Whether only one port of an address is trusted, because phones have the other ports.
+    package func hasOnePort(_ address: IPAddress) -> Bool { trusted.contains { $0.isOnePort(of: address) } }
+}

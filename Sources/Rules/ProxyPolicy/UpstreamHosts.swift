@@ -1,0 +1,32 @@
+package import Addressing
+package import Bytes
+package import SIPGrammar
+
+/// The hosts by which a Request-URI may name the upstream. A phone that redials from its call list uses the PBX's From,
+/// which often has the PBX's own address as host (T9.19).
+package enum UpstreamHosts: Hashable, Sendable {
+    /// The host of the setting `upstream`, and the addresses of that host.
+    case ofUpstream
+    /// The hosts that the settings list, in lower case.
+    case listed([ByteString])
+
+    /// - Parameters:
+    ///   - uri: a Request-URI whose host is not ours. The port may be 5060, 5061, the port in the setting, or the port
+    ///     of a resolved address, as inside dialogs (T20.4).
+    ///   - upstream: the setting `upstream`.
+    ///   - places: the known addresses of the upstream's name.
+    /// - Returns: whether the URI names the upstream.
+    package func name(_ uri: SIPURI, of upstream: NextHop?, at places: [Endpoint]) -> Bool {
+        guard uri.scheme == .sip || uri.scheme == .sips, let upstream else { return false }
+        if let port = uri.port, port != 5060, port != 5061, port != upstream.port {
+            guard places.contains(where: { $0.port == port }) else { return false }
+        }
+        switch self {
+        case .listed(let hosts): return hosts.contains { $0.equalsIgnoringCase(uri.host) }
+        case .ofUpstream:
+            if uri.host.equalsIgnoringCase(upstream.host) { return true }
+            guard let address = uri.host.withSpan({ IPAddress(ascii: $0) }) else { return false }
+            return upstream.numeric?.1.address == address || places.contains { $0.address == address }
+        }
+    }
+}

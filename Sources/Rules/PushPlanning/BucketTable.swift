@@ -1,0 +1,85 @@
+package import Addressing
+import Collections
+package import PushDelivery
+package import Registration
+package import Timekeeping
+
+/// The buckets of all users. A user without entries has no bucket.
+package struct BucketTable: Sendable {
+    private var buckets = PlacedTable<AddressOfRecord, MissedCallBucket>(empty: MissedCallBucket())
+    /// The number of entries of all users together.
+    package private(set) var entryCount: Int
+    package var settings: BucketSettings
+
+    package init(settings: BucketSettings, restoring rows: [StoredBucketEntry]) {
+        self.settings = settings
+        entryCount = rows.count
+        for (aor, rows) in Dictionary(grouping: rows, by: \.aor) {
+            buckets[buckets.madePlace(of: aor)] = MissedCallBucket(restoring: rows.map(\.entry))
+        }
+    }
+
+    /// The user's missed calls, oldest first.
+    package func entries(of aor: AddressOfRecord) -> [BucketEntry] { buckets[aor]?.entries ?? [] }
+
+    /// Whether the device has missed calls that it was not notified about. Nearly every REGISTER asks, and the answer
+    /// is nearly always no.
+    package func hasMissedCalls(_ device: DeviceID, of aor: AddressOfRecord) -> Bool {
+        buckets.place(of: aor).map { buckets[$0].hasMissedCalls(device) } == true
+    }
+
+    package func unread(_ device: DeviceID, of aor: AddressOfRecord) -> Int {
+        buckets[aor]?.unread(of: device) ?? 0
+    }
+
+    /// Devices that have registered since a call that they missed, but whose provider did not accept the list. The
+    /// order is the same each time.
+    package func owed(isBack: (DeviceID, UnixTime) -> Bool) -> [(device: DeviceID, aor: AddressOfRecord)] {
+        var owed: [(device: DeviceID, aor: AddressOfRecord)] = []
+        for (aor, bucket) in buckets.all {
+            for entry in bucket.entries where entry.isOver {
+                for device in entry.devices where isBack(device, entry.date) {
+                    owed.append((device, aor))
+                }
+            }
+        }
+        return owed.sorted { $0.device.rawValue < $1.device.rawValue }
+    }
+
+    /// Users with calls that are too old. The search visits all users with missed calls.
+    func usersWithOld(now: UnixTime) -> [AddressOfRecord] {
+        buckets.all.filter { $0.value.hasOld(settings, now: now) }.map(\.key)
+    }
+
+    /// Applies an event to a user's bucket and returns the rows to write.
+    package mutating func change(
+        _ aor: AddressOfRecord, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
+    ) -> [BucketChange] {
+        let changes: [BucketChange]
+        if let place = buckets.place(of: aor) {
+            let (made, added, isEmpty) = Self.tell(&buckets[place], event, settings)
+            changes = made
+            entryCount += added
+            if isEmpty { buckets.remove(at: place) }
+        } else {
+            // A user without missed calls has no place in the table. Most events leave the bucket empty, so a place
+            // is made only if the event adds a call.
+            var bucket = MissedCallBucket()
+            let (made, added, isEmpty) = Self.tell(&bucket, event, settings)
+            changes = made
+            entryCount += added
+            if !isEmpty { buckets[buckets.madePlace(of: aor)] = bucket }
+        }
+        return changes
+    }
+
+    /// Takes the bucket as `inout`, because each separate read of a bucket in a table copies the bucket.
+    private static func tell(
+        _ bucket: inout MissedCallBucket, _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange],
+        _ settings: BucketSettings
+    ) -> (changes: [BucketChange], added: Int, isEmpty: Bool) {
+        let count = bucket.count
+        let changes = event(&bucket, settings)
+        return (changes, bucket.count - count, bucket.isEmpty)
+    }
+}

@@ -1,0 +1,247 @@
+package import Addressing
+package import Calling
+package import PushDelivery
+package import Registration
+package import Routing
+import Telemetry
+package import Timekeeping
+
+/// The buckets of missed calls, and the list that a returning device gets (R19 to R27).
+extension PushLedger {
+    /// Applies an event to a user's bucket. The changes are journaled, and their rows are written soon.
+    package mutating func tellBucket(
+        of aor: AddressOfRecord, into actions: inout some PushOrders,
+        _ event: (inout MissedCallBucket, BucketSettings) -> [BucketChange]
+    ) {
+        let changes = buckets.change(aor, event)
+        guard !changes.isEmpty else { return }
+        actions.missedCallsChanged(changes, of: aor)
+    }
+
+    /// Updates the user's missed calls after the state of a call has changed (R20, R21, A21).
+    package mutating func tellBucket(of call: ProxiedRequest, into actions: inout some PushOrders) {
+        guard let userCall = call.userCall, let news = call.takeBucketNews() else { return }
+        tellBucket(of: userCall.aor, into: &actions) { bucket, _ in
+            guard case .knowing(let isOver) = news else { return bucket.callAnswered(userCall.ref) }
+            var changes: [BucketChange] = []
+            for branch in call.fork.branches where branch.deviceKnows {
+                if let device = branch.device { changes += bucket.deviceReached(userCall.ref, device) }
+            }
+            return isOver ? changes + bucket.callEnded(userCall.ref) : changes
+        }
+    }
+
+    /// The call counts as missed for these devices until they are notified. While the call is active, only the
+    /// journal has its entries, and no row is written.
+    package mutating func callOffered(
+        _ userCall: UserCall, from caller: CallerIdentity, at date: UnixTime, to devices: [DeviceID],
+        into actions: inout some PushOrders
+    ) {
+        tellBucket(of: userCall.aor, into: &actions) { bucket, settings in
+            bucket.callOffered(
+                userCall.ref, caller: caller.remoteURI, by: userCall.caller, at: date, devices: devices,
+                settings: settings)
+        }
+    }
+
+    /// Restores the missed calls of a call that an earlier run had begun to offer.
+    ///
+    /// - Parameters:
+    ///   - stored: the call from the journal.
+    ///   - userCall: the call of our user, from the journal.
+    ///   - caller: the caller that the INVITE names.
+    ///   - broughtBy: the caller in whose share the call counts.
+    ///   - devices: the devices of its branches that can get lists of missed calls.
+    ///   - actions: receives orders for the store.
+    package mutating func resumed(
+        _ stored: StoredCall, _ userCall: StoredUserCall, from caller: CallerIdentity, by broughtBy: Caller,
+        devices: Set<DeviceID>,
+        into actions: inout some PushOrders
+    ) {
+        let branches = stored.branches.filter { $0.device.map(devices.contains) == true }
+        tellBucket(of: userCall.aor, into: &actions) { bucket, settings in
+            var changes = bucket.callResumed(
+                userCall.callRef, caller: caller.remoteURI, by: broughtBy, at: stored.receivedAt,
+                devices: branches.compactMap(\.device),
+                settings: settings)
+            for branch in branches where branch.deviceKnows {
+                if let device = branch.device { changes += bucket.deviceReached(userCall.callRef, device) }
+            }
+            return changes
+        }
+    }
+
+    /// A call of an earlier run is not resumed.
+    package mutating func ended(_ userCall: StoredUserCall, into actions: inout some PushOrders) {
+        tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.callEnded(userCall.callRef) }
+    }
+
+    /// A device was notified of a call that is over.
+    package mutating func deviceReached(_ device: DeviceID, by userCall: UserCall, into actions: inout some PushOrders)
+    {
+        tellBucket(of: userCall.aor, into: &actions) { bucket, _ in bucket.deviceReached(userCall.ref, device) }
+    }
+
+    // MARK: The list for a device
+
+    /// Sends a returning device the list of calls that it missed, in one push (R22 to R27).
+    package mutating func reportMissedCalls(
+        to target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, life: Duration, now: Moment,
+        into actions: inout some PushOrders
+    ) {
+        var missed: (calls: [MissedCall], refs: [CallRef]) = ([], [])
+        tellBucket(of: aor, into: &actions) { bucket, settings in
+            let found = bucket.deviceReturned(target.id, settings: settings, now: now.date)
+            missed = (found.calls, found.refs)
+            return found.changes
+        }
+        guard !missed.calls.isEmpty else { return }
+        log.info(
+            "missed calls sent to their phone in one push",
+            [.aor: .described(aor), .count: .number(missed.calls.count)])
+        let code = newCode()
+        let record = began(missed.refs, code, for: target.id, of: aor, now: now)
+        let push = begin(AskedPush(.missedCalls(missed.refs), code, device: target.id, aor: aor, record: record))
+        let badge = unread.listAsked(code, of: missed.refs, by: target.id, at: now.date)
+        send(
+            PushRequest(
+                id: push, code: code, device: target.id, token: token, message: .missedCalls(missed.calls),
+                badge: badge,
+                deadline: now.date + life), now: now, into: &actions)
+    }
+
+    /// The device has missed calls, but its token carries no list of them (A28). The log and the timeline report this
+    /// once for each call. The calls stay for a device that registers with another token, as long as calls are kept.
+    ///
+    /// - Returns: the number of calls that were reported now.
+    package mutating func listNotCarried(
+        by target: ForkTarget, _ token: PushToken, of aor: AddressOfRecord, now: Moment,
+        into actions: inout some PushOrders
+    ) -> Int {
+        var calls: [CallRef] = []
+        tellBucket(of: aor, into: &actions) { bucket, settings in
+            let found = bucket.listNotCarried(by: target.id, settings: settings, now: now.date)
+            calls = found.refs
+            return found.changes
+        }
+        guard !calls.isEmpty else { return 0 }
+        log.notice(
+            "missed calls cannot be told to a phone: its token is for calls alone",
+            [
+                .aor: .described(aor), .device: .described(target.id), .count: .number(calls.count),
+                .provider: .text(token.provider.rawValue),
+            ])
+        listNotCarried(calls, by: token, for: target.id, of: aor, now: now, into: &actions)
+        return calls.count
+    }
+
+    /// Schedules the list of a device that is asked by a farewell first. The list is sent at `instant` at the latest.
+    package mutating func listDue(to device: DeviceID, of aor: AddressOfRecord, at instant: Instant) {
+        _ = timers.schedule(.report(device, aor), at: instant)
+    }
+
+    /// The provider's final outcome for a list of missed calls.
+    package mutating func reportFinished(
+        _ refs: [CallRef], to device: DeviceID, of aor: AddressOfRecord, _ outcome: PushOutcome, now: Moment,
+        into actions: inout some PushOrders
+    ) {
+        switch outcome {
+        case .accepted, .acceptedWithNewToken: forgetFailedReport(to: device)
+        case .retry, .renewCredential, .credentialsRefused, .noConnection: retryReport(to: device, of: aor, now: now)
+        // A retry would end the same way. The calls wait for the device's next REGISTER.
+        case .tokenDead, .foreignToken, .payloadRefused, .noSuitableToken: forgetFailedReport(to: device)
+        }
+        tellBucket(of: aor, into: &actions) { bucket, _ in
+            if outcome.isAccepted { return bucket.reportAccepted(refs, by: device) }
+            bucket.reportFailed(refs, by: device)
+            return []
+        }
+    }
+
+    /// Schedules a retry of a list that the provider did not accept. The pauses between retries grow. Retries
+    /// continue until the list is accepted or its calls are too old.
+    private mutating func retryReport(to device: DeviceID, of aor: AddressOfRecord, now: Moment) {
+        let count = (forgetFailedReport(to: device)?.count ?? 0) + 1
+        let pauses: [Duration] = [.seconds(60), .seconds(300), .seconds(900), .seconds(3600)]
+        let pause = pauses[min(count, pauses.count) - 1]
+        // The pause is spread from 3/4 to 5/4, so that lists that failed together are not retried together.
+        let chance = Double(random() >> 11) / Double(1 << 53)
+        scheduleReport(to: device, of: aor, after: count, at: now.instant + pause * (0.75 + 0.5 * chance))
+    }
+
+    private mutating func scheduleReport(
+        to device: DeviceID, of aor: AddressOfRecord, after failures: Int, at instant: Instant
+    ) {
+        let timer = timers.schedule(.report(device, aor), at: instant)
+        failedReports[device] = FailedReport(count: failures, timer: timer)
+    }
+
+    /// Cancels the next retry of a device's list, because the list is settled or the device is gone.
+    @discardableResult
+    mutating func forgetFailedReport(to device: DeviceID) -> FailedReport? {
+        guard let report = failedReports.removeValue(forKey: device) else { return nil }
+        timers.cancel(report.timer)
+        return report
+    }
+
+    // MARK: Age
+
+    /// Drops calls that are older than the settings allow, even for users who neither register nor are called any
+    /// more.
+    package mutating func sweep(now: Moment, into actions: inout some PushOrders) {
+        for user in buckets.usersWithOld(now: now.date) {
+            tellBucket(of: user, into: &actions) { bucket, settings in bucket.dropOld(settings, now: now.date) }
+        }
+        _ = timers.schedule(.sweep, at: now.instant + Self.sweepPause)
+    }
+
+    private static var sweepPause: Duration { .seconds(3600) }
+
+    // MARK: The start
+
+    /// Schedules the lists that were due when the program ended. Their devices have registered since the calls.
+    package mutating func restored(
+        now: Moment, into actions: inout some PushOrders, isBack: (DeviceID, UnixTime) -> Bool
+    ) {
+        sweep(now: now, into: &actions)
+        sendOwed(now: now, isBack: isBack)
+    }
+
+    /// Lists whose devices have been here since the calls are sent soon, spread over half a minute.
+    package mutating func sendOwed(now: Moment, isBack: (DeviceID, UnixTime) -> Bool) {
+        for owed in buckets.owed(isBack: isBack) where failedReports[owed.device] == nil {
+            let delay = Duration.milliseconds(Int64(random() % 30_000))
+            scheduleReport(to: owed.device, of: owed.aor, after: 0, at: now.instant + delay)
+        }
+    }
+
+    // MARK: Devices and operators
+
+    /// The device was removed from its AOR.
+    package mutating func deviceRemoved(
+        _ device: DeviceID, of aor: AddressOfRecord, into actions: inout some PushOrders
+    ) {
+        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceRemoved(device) }
+        unread.deviceRemoved(device)
+        forgetFailedReport(to: device)
+    }
+
+    /// The missed calls of a dead device go to the user's other devices.
+    package mutating func passOn(
+        from device: DeviceID, to heirs: [DeviceID], of aor: AddressOfRecord, into actions: inout some PushOrders
+    ) {
+        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.deviceDied(device, heirs: heirs) }
+    }
+
+    /// An operator deleted missed calls of a user. Their rows are deleted already.
+    package mutating func forget(
+        _ calls: [BucketEntry], of aor: AddressOfRecord, now: Moment, into actions: inout some PushOrders
+    ) {
+        tellBucket(of: aor, into: &actions) { bucket, _ in bucket.callsForgotten(calls) }
+        for call in calls {
+            for device in call.devices + call.told {
+                callIsNoNews(call.callRef, for: device, now: now, into: &actions)
+            }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+package import AccessLimits
+package import Addressing
+package import Bytes
+package import Calling
+package import ProxyPolicy
+package import PushDelivery
+package import Registration
+package import Routing
+package import Telemetry
+package import Timekeeping
+
+/// The state of all pushes: active pushes, limits, unread pushes, missed calls and the timeline. The number of unread
+/// pushes makes the badge. The dispatcher decides how pushes reach their providers.
+///
+/// The ledger does no I/O. The engine reports events to it, and the ledger appends orders for the shell to `actions`.
+package struct PushLedger: ~Copyable {
+    package private(set) var pushes: [PushID: AskedPush] = [:]
+    package let dispatcher: PushDispatcher
+    /// A buffer for the dispatcher's orders while they are carried out. It is a property so that its memory is
+    /// reused.
+    private var orders: [PushDispatcher.Action] = []
+    package internal(set) var timeline: PushTimeline
+    package var unread: UnreadPushes
+    package var buckets: BucketTable
+    package var limits: PushRates
+    /// The limit of log lines about callers whose pushes are refused.
+    package var lines = CallerLines()
+    /// How many timeline records each caller may cause (T32.5).
+    var recordShares: RecordShares
+    /// Devices whose list of missed calls waits for a retry.
+    var failedReports: [DeviceID: FailedReport] = [:]
+    package internal(set) var timers = DeadlineQueue<LedgerTimer>()
+    package let log: Log
+    package let random: () -> UInt64
+    private var lastPush: UInt64 = 0
+    private var lastRecord: UInt64 = 0
+
+    package init(
+        _ settings: ProxySettings, restoring entries: [StoredBucketEntry], random: @escaping () -> UInt64,
+        deviceCode: @escaping (DeviceID) -> ByteString? = { _ in nil }, log: Log
+    ) {
+        dispatcher = PushDispatcher(settings.dispatch, deviceCode: deviceCode, log: log)
+        timeline = PushTimeline(limit: settings.timelineLimit)
+        unread = UnreadPushes(limit: settings.unreadLimit, maximumAge: settings.unreadAge)
+        buckets = BucketTable(settings: settings.sharedBucket, restoring: entries)
+        limits = PushRates(settings)
+        recordShares = RecordShares(settings)
+        self.random = random
+        self.log = log
+    }
+
+    // MARK: Names
+
+    /// A new random code, which names a push to its app. An app that shows the code is believed, since nobody else
+    /// can guess it.
+    package func newCode() -> PushCode { PushCode(high: random(), low: random()) }
+
+    mutating func newRecordID() -> RecordID {
+        lastRecord &+= 1
+        return RecordID(rawValue: lastRecord)
+    }
+
+    /// Adds a push that was asked for, and returns its number.
+    package mutating func begin(_ push: AskedPush) -> PushID {
+        lastPush &+= 1
+        let id = PushID(rawValue: lastPush)
+        pushes[id] = push
+        return id
+    }
+
+    // MARK: Sending
+
+    /// Hands the push to the dispatcher. ``nextOutcome()`` returns the outcome, which may be known immediately.
+    package mutating func send(_ request: PushRequest, now: Moment, into actions: inout some PushOrders) {
+        dispatcher.pushAsked(request, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    /// Passes an event to the dispatcher: a provider's answer, or a credential that was made or failed.
+    package mutating func happened(_ event: PushDispatcher.Event, now: Moment, into actions: inout some PushOrders) {
+        dispatcher.happened(event, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    /// From now on, the dispatcher fetches credentials before a push needs them.
+    package mutating func started(now: Moment, into actions: inout some PushOrders) {
+        dispatcher.started(now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    /// The keys that make credentials for providers were read again.
+    package mutating func credentialsChanged(
+        _ credentials: PushCredentials, now: Moment, into actions: inout some PushOrders
+    ) {
+        dispatcher.credentialsChanged(credentials, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    private mutating func carryOut(now: Moment, into actions: inout some PushOrders) {
+        dispatcher.takeActions(into: &orders)
+        // The array is reversed because popping from its end moves each order out instead of copying it.
+        orders.reverse()
+        while let order = orders.popLast() {
+            switch order {
+            case .tell(let id, let step): noted(id, step, now: now, into: &actions)
+            case .send(let transmission): actions.send(transmission)
+            case .makeCredential(let credential): actions.makeCredential(credential)
+            }
+        }
+    }
+
+    // MARK: Outcomes
+
+    /// Returns the next push that has ended, with the provider's final outcome. The push's branch may no longer wait
+    /// for the push. Call this method until it returns `nil`.
+    package mutating func nextOutcome() -> (push: AskedPush, outcome: PushOutcome)? {
+        while let (id, outcome) = dispatcher.nextOutcome() {
+            guard let push = pushes.removeValue(forKey: id) else { continue }
+            if !outcome.isAccepted { unread.ended(push.code, of: push.device) }
+            return (push, outcome)
+        }
+        return nil
+    }
+
+    /// Notes a step in the delivery of a push to its provider. The fork must know whether the push of a call was
+    /// sent, because a phone that is lost later is not woken twice.
+    private mutating func noted(_ id: PushID, _ step: PushStep, now: Moment, into actions: inout some PushOrders) {
+        guard let push = pushes[id] else { return }
+        if case .sent = step { push.hasLeft = true }
+        if case .refused(.paused) = step { push.isPaused = true }
+        if case .call(let call, let branch) = push.purpose, !push.isDropped {
+            if push.isPaused { call.saw(.pushPaused) }
+            switch step {
+            case .sent: call.fork.pushLeft(branch)
+            case .answered(let outcome, _, _) where !outcome.isAccepted: call.fork.pushRefused(branch)
+            case .queued, .refused, .answered, .finished, .withdrawn: break
+            }
+        }
+        if case .withdrawn = step, let push = pushes.removeValue(forKey: id) {
+            unread.ended(push.code, of: push.device)
+        }
+        if let record = push.record {
+            let complete = timeline.noted(record, step, now: now.instant)
+            if case .test(let test) = push.purpose { test.ended(with: complete) }
+            keep(complete, into: &actions)
+        }
+    }
+
+    /// Drops the push of a branch that no longer needs the push. A push that was not sent yet is withdrawn. For a
+    /// sent push, the provider's answer still counts for the badge, the record and the token, but the branch ignores
+    /// it.
+    ///
+    /// - Parameters:
+    ///   - branch: the index of the branch in its fork.
+    ///   - call: the call.
+    ///   - end: an end push for the phone, sent if the provider accepts the dropped push.
+    ///   - now: both clocks.
+    ///   - actions: receives orders for the shell.
+    package mutating func drop(
+        _ branch: Int, of call: ProxiedRequest, owing end: EndedCallNotice? = nil, now: Moment,
+        into actions: inout some PushOrders
+    ) {
+        guard let id = call.fork.takePush(branch) else { return }
+        if let push = pushes[id] {
+            push.isDropped = true
+            push.end = end
+            if !push.hasLeft { unread.ended(push.code, of: push.device) }
+        }
+        dispatcher.cancelled(id, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    // MARK: Paused providers
+
+    package func isPaused(_ provider: PushProvider) -> Bool { dispatcher.paused.contains(provider) }
+
+    /// From now on nothing is sent to the provider.
+    package mutating func pause(_ provider: PushProvider, now: Moment, into actions: inout some PushOrders) {
+        dispatcher.pause(provider, now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    package mutating func resume(_ provider: PushProvider) { dispatcher.resume(provider) }
+
+    // MARK: Waking a phone
+
+    /// Sends the incoming-call push for a branch that waits (R11). If an earlier run already asked for this push,
+    /// `old` is the code that it had.
+    package mutating func wake(
+        _ target: ForkTarget, _ token: PushToken, for branch: Int, of call: ProxiedRequest, _ userCall: UserCall,
+        _ caller: CallerIdentity, again old: PushCode? = nil, now: Moment, into actions: inout some PushOrders
+    ) {
+        guard !isPaused(token.provider) else {
+            call.saw(.pushPaused)
+            return began(
+                branch, of: call, userCall, target.id, .providerPaused, app: token.provider.rawValue, now: now)
+        }
+        guard old != nil || limits.admits(target.id, for: userCall.caller, now: now.instant) else {
+            let isOwn = !limits.device.isUsedUp(target.id, now: now.instant)
+            if let suppressed = lines.admit(userCall.caller, now: now.instant) {
+                log.warning(
+                    isOwn
+                        ? "caller has had its share of this phone's pushes, the phone is not woken"
+                        : "phone gets too many pushes, it is not woken",
+                    [
+                        .aor: .described(userCall.aor), .device: .described(target.id),
+                        .caller: .bytes(caller.remoteURI), .callID: .bytes(userCall.key.callID),
+                        .suppressed: .number(suppressed),
+                    ])
+            }
+            call.saw(.pushLimited)
+            return began(
+                branch, of: call, userCall, target.id, isOwn ? .callerLimit : .deviceLimit,
+                app: token.provider.rawValue,
+                now: now)
+        }
+        let code = old ?? newCode()
+        began(
+            branch, of: call, userCall, target.id, nil, code, app: token.provider.rawValue,
+            since: old == nil ? nil : userCall.receivedAt, now: now)
+        let push = begin(
+            AskedPush(
+                .call(call, branch: branch), code, device: target.id, aor: userCall.aor,
+                record: call.fork.branches[branch].record))
+        call.fork.pushAsked(branch, push)
+        call.saw(.pushAsked)
+        let badge = unread.asked(code, .call(userCall.ref), by: target.id, at: now.date)
+        send(
+            PushRequest(
+                id: push, code: code, device: target.id, token: token,
+                message: .incomingCall(IncomingCall(userCall, from: caller)), badge: badge,
+                deadline: max(userCall.pushDeadline, now.date + Self.shortestCallPush)), now: now, into: &actions)
+    }
+
+    /// The shortest time for which a call's push is worth sending, when a phone is woken because it was lost while it
+    /// rang.
+    private static var shortestCallPush: Duration { .seconds(5) }
+
+    // MARK: Timers
+
+    /// When ``timePassed(now:into:)`` and ``due(now:into:)`` must be called. While outcomes wait, that is
+    /// immediately.
+    package var nextDeadline: Instant? {
+        if dispatcher.hasOutcomes { return .distantPast }
+        guard let timer = timers.nextDeadline, let dispatch = dispatcher.nextDeadline else {
+            return timers.nextDeadline ?? dispatcher.nextDeadline
+        }
+        return min(timer, dispatch)
+    }
+
+    package mutating func timePassed(now: Moment, into actions: inout some PushOrders) {
+        guard let deadline = dispatcher.nextDeadline, deadline <= now.instant else { return }
+        dispatcher.timePassed(now: now)
+        carryOut(now: now, into: &actions)
+    }
+
+    /// - Returns: the next device whose list of missed calls is due.
+    package mutating func due(now: Moment, into actions: inout some PushOrders) -> (
+        device: DeviceID, aor: AddressOfRecord
+    )? {
+        while let timer = timers.popExpired(now: now.instant) {
+            switch timer {
+            case .report(let device, let aor): return (device, aor)
+            case .sweep: sweep(now: now, into: &actions)
+            }
+        }
+        return nil
+    }
+}
+
+/// A push that was asked for and has not ended. It is a class, because each step of the push looks it up and changes
+/// it.
+package final class AskedPush {
+    /// Why the push was asked for.
+    package enum Purpose {
+        case call(ProxiedRequest, branch: Int)
+        case missedCalls([CallRef])
+        case notification
+        /// Wakes the phone for messages that wait for it.
+        case message
+        /// Shows whether its provider accepts a token.
+        case dryRun(DryRunTicket)
+        /// Shows an operator what the provider says.
+        case test(TestPush)
+    }
+
+    package let purpose: Purpose
+    package let code: PushCode
+    package let device: DeviceID
+    package let aor: AddressOfRecord
+    /// The number of the push's timeline record; `nil` if no record is kept.
+    package let record: RecordID?
+    /// Whether no branch waits for the push any more.
+    package internal(set) var isDropped = false
+    /// Whether the push was sent to the provider at least once.
+    package internal(set) var hasLeft = false
+    /// The push was not sent, because its provider is paused.
+    package internal(set) var isPaused = false
+    /// The end push that the phone gets once the provider has accepted this push. It is set if the call ended before.
+    package internal(set) var end: EndedCallNotice?
+
+    package init(_ purpose: Purpose, _ code: PushCode, device: DeviceID, aor: AddressOfRecord, record: RecordID?) {
+        self.purpose = purpose
+        self.code = code
+        self.device = device
+        self.aor = aor
+        self.record = record
+    }
+}
+
+/// Limits on the number of pushes (T11.2).
+package struct PushRates {
+    /// Pushes for calls, by device.
+    package private(set) var device: SharedRate<DeviceID>
+    /// Pushes for anything else, by device.
+    private var notification: SharedRate<DeviceID>
+    /// Pushes that one caller may cause, over all devices.
+    private var caller: RateLimit<Caller>
+    /// Test pushes to tokens, by token.
+    private var testedToken: RateLimit<PushToken>
+
+    package init(_ settings: ProxySettings) {
+        device = SharedRate(settings.share(of: settings.call.pushesPerDevice))
+        notification = SharedRate(settings.share(of: settings.notificationsPerDevice))
+        caller = RateLimit(perMinute: settings.call.pushesPerCaller, capacity: 65_536)
+        testedToken = RateLimit(perMinute: settings.notificationsPerDevice, capacity: 1024)
+    }
+
+    package mutating func changed(_ settings: ProxySettings) {
+        device.changed(settings.share(of: settings.call.pushesPerDevice))
+        notification.changed(settings.share(of: settings.notificationsPerDevice))
+        caller.limit = settings.call.pushesPerCaller
+        testedToken.limit = settings.notificationsPerDevice
+    }
+
+    /// Whether the device may be woken for one more call of this caller (T11.1, T32.1). An admitted push is counted.
+    package mutating func admits(_ device: DeviceID, for caller: Caller, now: Instant) -> Bool {
+        self.device.admit(
+            device, by: caller.number(at: device.rawValue), isTrusted: caller.isTrusted, now: now)
+    }
+
+    /// Whether this caller may cause one more push, of whichever device. An admitted push is counted.
+    package mutating func admits(_ caller: Caller, now: Instant) -> Bool { self.caller.admit(caller, now: now) }
+
+    /// Whether the token may get one more test push. An admitted push is counted.
+    package mutating func admitsTest(of token: PushToken, now: Instant) -> Bool { testedToken.admit(token, now: now) }
+
+    /// Whether the device may be woken for anything but a call. A device has a separate limit for notifications. It
+    /// gets none while calls have used up its limit for calls. So notifications never take a call's place, and a
+    /// phone is not woken more often than both limits allow.
+    package func mayNotify(_ device: DeviceID, for caller: Caller?, now: Instant) -> Bool {
+        notification.hasRoom(
+            for: device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)
+            && !self.device.isUsedUp(device, now: now)
+    }
+
+    package mutating func notified(_ device: DeviceID, for caller: Caller?, now: Instant) {
+        _ = notification.admit(
+            device, by: caller?.number(at: device.rawValue), isTrusted: caller?.isTrusted ?? true, now: now)
+    }
+}
+
+package enum LedgerTimer: Sendable {
+    /// A list of missed calls is due: its provider refused it before, or its phone did not answer the farewell.
+    case report(DeviceID, AddressOfRecord)
+    /// Missed calls that are too old are due to be dropped.
+    case sweep
+}
+
+/// A list of missed calls that waits for a retry.
+package struct FailedReport {
+    package internal(set) var count: Int
+    package let timer: DeadlineID
+}
+
+extension IncomingCall {
+    /// Describes the call as pushes announce it.
+    package init(_ userCall: UserCall, from caller: CallerIdentity) {
+        self.init(
+            callRef: userCall.ref, callerURI: caller.number, displayName: caller.displayName,
+            isAnonymous: caller.isAnonymous, receivedAt: userCall.receivedAt, callID: userCall.key.callID)
+    }
+}

@@ -1,0 +1,16 @@
+import Addressing
+package import PushDelivery
+package import Registration
+import Timekeeping
+
+/// Takes the ledger's orders to the shell, in the order in which they must be carried out.
+package protocol PushOrders {
+    /// Send a push to its provider.
+    mutating func send(_ push: PushDispatcher.Transmission)
+    /// Make a credential for a provider.
+    mutating func makeCredential(_ order: PushCredentials.Order)
+    /// Write these records into the timeline.
+    mutating func trace(_ changes: [TimelineChange])
+    /// Write these changes of a user's missed calls: immediately into the journal, and soon into their rows.
+    mutating func missedCallsChanged(_ changes: [BucketChange], of aor: AddressOfRecord)
+}

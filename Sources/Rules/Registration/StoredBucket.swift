@@ -1,0 +1,23 @@
+package import PushDelivery
+
+/// A bucket row with the user it belongs to.
+package struct StoredBucketEntry: Sendable {
+    package let aor: AddressOfRecord
+    package let entry: BucketEntry
+
+    package init(aor: AddressOfRecord, entry: BucketEntry) {
+        self.aor = aor
+        self.entry = entry
+    }
+}
+
+/// A change of one user's bucket, for the store.
+package struct StoredBucketChange: Sendable {
+    package let aor: AddressOfRecord
+    package let change: BucketChange
+
+    package init(aor: AddressOfRecord, change: BucketChange) {
+        self.aor = aor
+        self.change = change
+    }
+}

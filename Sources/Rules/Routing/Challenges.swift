@@ -1,0 +1,16 @@
+package import Bytes
+package import SIPGrammar
+
+extension SIPResponse {
+    /// Whether the response asks for passwords in these realms only. If the realms are our own, the phone's answer could
+    /// not reach the challenger, since we remove credentials for our realms (T9.8, T9.17).
+    package func challengesOnly(in realms: [ByteString]) -> Bool {
+        guard status == .unauthorized || status == .proxyAuthenticationRequired else { return false }
+        var isChallenge = false
+        for field in frame.fields where field.name == .wwwAuthenticate || field.name == .proxyAuthenticate {
+            guard frame.credentials(field, areFor: realms) else { return false }
+            isChallenge = true
+        }
+        return isChallenge
+    }
+}

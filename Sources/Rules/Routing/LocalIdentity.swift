@@ -1,0 +1,194 @@
+package import Addressing
+package import Bytes
+package import Registration
+package import ProxyPolicy
+package import SIPGrammar
+
+/// One of our SIP listeners, with the name under which other hosts reach the listener.
+package struct Listener: Sendable {
+    /// The listener's index in the configuration. Flows carry the same number.
+    package let number: UInt16
+    package let transport: Transport
+    package let bound: Endpoint
+    /// `host:port` for Via and Record-Route: the advertised name, or the bound address.
+    package let sentBy: ByteString
+
+    package init(number: UInt16, transport: Transport, bound: Endpoint, sentBy: ByteString) {
+        self.number = number
+        self.transport = transport
+        self.bound = bound
+        self.sentBy = sentBy
+    }
+}
+
+/// The daemon's own names: our domains, and the hosts and ports by which a Route or Request-URI may name us.
+package struct LocalIdentity: Sendable {
+    package let listeners: [Listener]
+    /// Our domains in lower case. The first domain is the home of users that are addressed by our bare address.
+    package let domains: [ByteString]
+    /// The digest realms in which phones authenticate, in lower case.
+    package private(set) var realms: [ByteString]
+    private let hosts: Set<ByteString>
+    /// Hosts in lower case. The list is short, so a linear search costs less than a hash.
+    private let sentBys: [(host: ByteString, port: UInt16)]
+    /// All addresses of our listeners. A message that we send to such an address comes back to us.
+    private let ownPlaces: [(transport: Transport, port: UInt16, address: IPAddress)]
+
+    /// A copy whose users authenticate in the given realm. With `nil`, each user authenticates in the realm of the
+    /// user's domain.
+    package func asking(inRealm realm: String?) -> LocalIdentity {
+        var identity = self
+        if let realm { identity.realms = [ByteString(realm).lowercased()] }
+        return identity
+    }
+
+    /// - Parameters:
+    ///   - listeners: the sockets that speak SIP.
+    ///   - domains: the domains whose users register here.
+    ///   - machine: this machine's own addresses. A listener that is bound to the unspecified address is reached at
+    ///     each of these.
+    ///   - others: the other TCP listeners of this program, such as the HTTP API. They do not speak SIP.
+    package init(
+        listeners: [Listener], domains: [ByteString], machine: [IPAddress] = [], others: [Endpoint] = []
+    ) {
+        self.listeners = listeners
+        ownPlaces =
+            listeners.flatMap { Self.places(of: $0, machine: machine) }
+            + others.flatMap { Self.places(of: .tcp, $0, machine: machine) }
+        self.domains = domains.map { $0.lowercased() }
+        realms = self.domains
+        var sentBys: [(host: ByteString, port: UInt16)] = []
+        var hosts = Set<ByteString>()
+        for listener in listeners {
+            for place in [listener.sentBy.lowercased(), ByteString(listener.bound.description)] {
+                let host = Self.host(of: place)
+                guard host.count < place.count, let port = place[host.count + 1..<place.count].decimal(as: UInt16.self),
+                    !sentBys.contains(where: { $0 == (host, port) })
+                else { continue }
+                sentBys.append((host, port))
+            }
+            hosts.insert(Self.host(of: listener.sentBy).lowercased())
+            hosts.insert(ByteString(listener.bound.address.uriHost))
+        }
+        self.sentBys = sentBys
+        self.hosts = hosts
+    }
+
+    private static func places(
+        of listener: Listener, machine: [IPAddress]
+    ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
+        var places = places(of: listener.transport, listener.bound, machine: machine)
+        // The advertised address, for example behind a NAT.
+        if let advertised = Endpoint(listener.sentBy.string) {
+            places.append((listener.transport, advertised.port, advertised.address))
+        }
+        return places
+    }
+
+    private static func places(
+        of transport: Transport, _ bound: Endpoint, machine: [IPAddress]
+    ) -> [(transport: Transport, port: UInt16, address: IPAddress)] {
+        [(transport, bound.port, bound.address)]
+            + (bound.address.isUnspecified ? machine.map { (transport, bound.port, $0) } : [])
+    }
+
+    /// Whether any listener speaks TLS, so that requests can be sent over protected hops.
+    package var hasTLS: Bool { listeners.contains { $0.transport == .tls } }
+
+    /// Whether a message that is sent to this endpoint would come back to one of our listeners (T9.4).
+    package func isOurs(_ transport: Transport, _ endpoint: Endpoint) -> Bool {
+        // A TCP stream to our TLS port is refused, but the stream still ends at this daemon.
+        for place in ownPlaces
+        where place.port == endpoint.port && place.transport.isReliable == transport.isReliable {
+            if place.address == endpoint.address { return true }
+            // A listener on the unspecified address is also reached at each loopback address and at the unspecified
+            // address.
+            if place.address.isUnspecified, place.address.isV4 == endpoint.address.isV4,
+                endpoint.address.isLoopback || endpoint.address.isUnspecified
+            {
+                return true
+            }
+            // The kernel connects to loopback if the destination is the unspecified address.
+            if endpoint.address.isUnspecified, place.address.isLoopback { return true }
+        }
+        return false
+    }
+
+    private static func host(of sentBy: ByteString) -> ByteString {
+        guard let colon = sentBy.lastIndex(of: UInt8(ascii: ":")) else { return sentBy }
+        return sentBy[0..<colon]
+    }
+
+    package func isDomain(_ host: ByteString) -> Bool {
+        let lower = host.lowercased()
+        return domains.contains(lower)
+    }
+
+    /// Whether the URI names us: by the host and port of a listener, or by one of our domains without a port.
+    package func isUs(_ uri: SIPURI) -> Bool {
+        if uri.port == nil, isDomain(uri.host) { return true }
+        let port = uri.port ?? (uri.scheme == .sips ? 5061 : 5060)
+        for place in sentBys where place.port == port && place.host.equalsIgnoringCase(uri.host) { return true }
+        return false
+    }
+
+    /// The domain of the AOR that a URI names: the URI's host if that is one of our domains, or our first domain if the
+    /// host is our own address. `nil` for any other host.
+    package func home(of uri: SIPURI) -> ByteString? {
+        let host = uri.host.lowercased()
+        if domains.contains(host) { return host }
+        return hosts.contains(host) ? domains.first : nil
+    }
+
+    /// The domain of the user that a Request-URI names. The upstream's own host stands for our first domain (T9.19).
+    package func home(of uri: SIPURI, _ settings: ProxySettings, upstreamAt places: [Endpoint]) -> ByteString? {
+        if let home = home(of: uri) { return home }
+        return settings.upstreamHosts.name(uri, of: settings.upstream, at: places) ? domains.first : nil
+    }
+
+    /// The listener that a request to `remote` is sent from. Candidates have the transport and the address family of
+    /// `remote`. The wished listener comes first, then a listener on the same address, then any candidate. A loopback
+    /// listener serves a remote address outside this machine only if no other candidate exists.
+    package func listener(for transport: Transport, to remote: IPAddress, preferring wished: UInt16?) -> Listener? {
+        let speaking = { (listener: Listener) in
+            listener.transport == transport && !transport.isWebSocket && listener.bound.address.isV4 == remote.isV4
+        }
+        let fitting = { (listener: Listener) in
+            speaking(listener) && (remote.isLoopback || !listener.bound.address.isLoopback)
+        }
+        let preferred = wished.flatMap { listener($0) }
+        if let preferred, fitting(preferred) { return preferred }
+        return listeners.first { fitting($0) && $0.bound.address == preferred?.bound.address }
+            ?? listeners.first(where: fitting) ?? listeners.first(where: speaking)
+    }
+
+    /// The listener that a flow uses, or a replacement if the settings have changed since the flow began.
+    package func listener(for flow: Flow) -> Listener? {
+        if let listener = listener(flow.listener), listener.transport == flow.transport { return listener }
+        return listener(for: flow.transport, to: flow.remote.address, preferring: flow.listener)
+    }
+
+    package func listener(_ number: UInt16) -> Listener? {
+        Int(number) < listeners.count ? listeners[Int(number)] : nil
+    }
+}
+
+extension LocalIdentity {
+    /// The user who has shown a password, or else the user named in From.
+    package func callingUser(of incoming: IncomingRequest) -> AddressOfRecord? {
+        if let sender = incoming.sender { return sender }
+        let from = incoming.request.from.uri
+        return home(of: from).flatMap { AddressOfRecord(from, home: $0) }
+    }
+}
+
+extension AddressOfRecord {
+    /// The AOR that a URI names in one of our domains. `nil` if the URI has no user part.
+    package init?(_ uri: SIPURI, home: ByteString) {
+        guard let user = uri.user, !user.isEmpty else { return nil }
+        self.init(user: user.percentDecoded(), host: home)
+    }
+
+    /// The AOR as the value of P-Asserted-Identity (RFC 3325 section 9.1).
+    package var assertedIdentity: ByteString { ByteString("<sip:\(self)>") }
+}

@@ -1,0 +1,103 @@
+package import Bytes
+package import SIPGrammar
+package import SIPTransactions
+
+/// Checks whether a request may be forwarded (RFC 3261 section 16.3), in the order of the RFC.
+///
+/// The reader has checked the syntax before. Authentication depends on the route and follows later.
+package enum RequestValidation {
+    /// Why a request is refused; `nil` if it is accepted. A request to this daemon may have Max-Forwards 0, but may
+    /// require only ``extensions``.
+    package static func check(
+        _ request: SIPRequest, fromTrusted: Bool, isForUs: Bool, branchKey: BranchKey
+    ) -> Refusal? {
+        switch request.uri.scheme {
+        case .sip, .sips, .tel: break
+        case .other: return Refusal(416)
+        }
+        if request.maxForwards == 0, !isForUs { return Refusal(.tooManyHops) }
+        if let breadth = request.frame.firstValue(of: .maxBreadth),
+            breadth.isEmpty || !breadth.allSatisfy(\.isASCIIDigit)
+        {
+            return Refusal(.badRequest)
+        }
+        if isLooped(request, fromTrusted: fromTrusted, branchKey) { return Refusal(.loopDetected) }
+        if let unsupported = unsupported(in: .proxyRequire, of: request, known: []) { return unsupported }
+        guard isForUs else { return nil }
+        return unsupported(in: .require, of: request, known: extensions)
+    }
+
+    package struct Refusal {
+        package let status: Status
+        package fileprivate(set) var fields: [AddedField] = []
+
+        package init(_ status: Status) { self.status = status }
+    }
+
+    /// The option tags that a request to this daemon may list in Require.
+    static let extensions: [StaticString] = ["path", "outbound", "gruu"]
+
+    /// 420 with the option tags that are unknown here (RFC 3261 sections 8.2.2.3 and 16.3 item 5).
+    private static func unsupported(
+        in name: HeaderName, of request: SIPRequest, known: [StaticString]
+    ) -> Refusal? {
+        guard request.frame.contains(name) else { return nil }
+        var unknown: [UInt8] = []
+        for row in request.frame.values(of: name) {
+            for tag in row.array.split(separator: UInt8(ascii: ",")) {
+                let tag = ByteString(tag.filter { $0 > UInt8(ascii: " ") })
+                guard !tag.isEmpty, !known.contains(where: { tag.equalsIgnoringCase($0) }) else { continue }
+                if !unknown.isEmpty { unknown.append(", ") }
+                unknown.append(tag)
+            }
+        }
+        guard !unknown.isEmpty else { return nil }
+        var refusal = Refusal(.badExtension)
+        refusal.fields = [AddedField("Unsupported", ByteString(unknown))]
+        return refusal
+    }
+
+    /// Whether the request is in a loop (RFC 5393 section 4.2): one Via is ours, and its loop hash is still the same.
+    private static func isLooped(
+        _ request: SIPRequest, fromTrusted: Bool, _ branchKey: BranchKey
+    ) -> Bool {
+        guard request.frame.count(of: .via) > 1 else { return false }
+        let vias = request.frame.values(of: .via)
+        let hash = loopHash(request, fromTrusted: fromTrusted)
+        return vias.contains { via in
+            guard let branch = branch(in: via) else { return false }
+            return branchKey.loopHash(inBranch: branch) == hash
+        }
+    }
+
+    /// The branch parameter of a raw Via value. A plain search is enough, because our own Vias have no quotes or folds.
+    package static func branch(in via: ByteString) -> ByteString? {
+        let key: StaticString = "branch=z9hG4bK"
+        guard via.count > key.utf8CodeUnitCount else { return nil }
+        for start in 0...(via.count - key.utf8CodeUnitCount) where via[start..<start + key.utf8CodeUnitCount] == key {
+            var end = start + key.utf8CodeUnitCount
+            while end < via.count, via[end] != UInt8(ascii: ";"), via[end] != UInt8(ascii: ","),
+                via[end] != UInt8(ascii: " ")
+            {
+                end += 1
+            }
+            return via[start + 7..<end]
+        }
+        return nil
+    }
+
+    /// A hash of all values that decide where a request goes (RFC 3261 section 16.6 item 8). The hash includes whether
+    /// the sender is trusted: a phone's call may come back from the PBX unchanged, and then goes to another place.
+    package static func loopHash(_ request: SIPRequest, fromTrusted: Bool) -> UInt64 {
+        var hash = FNV1a()
+        hash.mix(fromTrusted ? 1 : 0)
+        hash.mix(request.uri.text)
+        hash.mix(request.from.tag ?? .empty)
+        hash.mix(request.to.tag ?? .empty)
+        hash.mix(request.callID)
+        hash.mix(UInt64(request.cseq.number))
+        request.frame.forEachValue(of: .route) { hash.mix($0) }
+        request.frame.forEachValue(of: .proxyAuthorization) { hash.mix($0) }
+        return hash.value
+    }
+}

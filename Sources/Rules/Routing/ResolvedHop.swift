@@ -1,0 +1,31 @@
+package import Addressing
+import SIPGrammar
+
+/// One address of a next hop, with the transport to use there.
+package struct ResolvedHop: Hashable, Sendable {
+    package let transport: Transport
+    package let endpoint: Endpoint
+    /// The URI or the settings asked for this transport, so a large request uses no other (RFC 3261 section 18.1.1).
+    package let isFixed: Bool
+    /// The name that the server's certificate must prove, if the transport has certificates.
+    package let server: ServerNumber
+
+    package init(
+        transport: Transport, endpoint: Endpoint, isFixed: Bool = false, server: ServerNumber = .none
+    ) {
+        self.transport = transport
+        self.endpoint = endpoint
+        self.isFixed = isFixed
+        self.server = server
+    }
+
+    /// Whether this hop and the flow lead to the same server. The ports may differ if the transports differ, since a
+    /// server has a port for each transport.
+    package func isSameServer(as flow: Flow) -> Bool {
+        endpoint.address == flow.remote.address && (endpoint.port == flow.remote.port || transport != flow.transport)
+    }
+
+    package var fixed: ResolvedHop {
+        ResolvedHop(transport: transport, endpoint: endpoint, isFixed: true, server: server)
+    }
+}

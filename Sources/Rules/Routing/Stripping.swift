@@ -1,0 +1,23 @@
+package import Bytes
+package import ProxyPolicy
+package import SIPGrammar
+
+extension RequestEdits {
+    /// Removes fields that must not leave this daemon: identity fields of an untrusted sender (T9.7), and credentials for
+    /// our own realms (T9.8).
+    package mutating func strip(_ incoming: IncomingRequest, _ settings: ProxySettings, realms: [ByteString]) {
+        if !incoming.isTrusted { filter = settings.stripped }
+        ownRealms = realms
+    }
+}
+
+extension SIPRequest {
+    /// Whether a 2xx to the request begins a dialog.
+    package var makesDialog: Bool {
+        guard to.tag == nil else { return false }
+        switch method {
+        case .invite, .subscribe, .refer, .notify: return true
+        case .ack, .bye, .cancel, .register, .options, .prack, .update, .info, .message, .publish, .other: return false
+        }
+    }
+}

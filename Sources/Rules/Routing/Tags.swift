@@ -1,0 +1,29 @@
+package import SIPGrammar
+
+/// To tags for our own responses (RFC 3261 section 19.3). Each tag is unique, and each process makes different tags.
+/// Tags need not be hard to guess.
+package struct Tags {
+    private let key: UInt64
+    private var last: UInt64 = 0
+
+    package init(key: UInt64) { self.key = key }
+
+    package mutating func next() -> ToTag {
+        last &+= 1
+        var mixed = (key &+ last) &* 0x9e37_79b9_7f4a_7c15
+        mixed ^= mixed >> 29
+        return ToTag(mixed)
+    }
+
+    /// A tag for a stateless response (RFC 3261 section 8.2.7). Each copy of the request gets the same tag, though no
+    /// state is kept.
+    package func stateless(for request: SIPRequest) -> ToTag {
+        var hasher = Hasher()
+        hasher.combine(key)
+        hasher.combine(request.callID)
+        hasher.combine(request.from.tag)
+        hasher.combine(request.cseq)
+        hasher.combine(request.via.branch)
+        return ToTag(UInt64(bitPattern: Int64(hasher.finalize())))
+    }
+}

@@ -1,0 +1,253 @@
+package import Addressing
+import Collections
+package import ProxyPolicy
+package import SIPTransactions
+package import Timekeeping
+
+/// Watches whether the upstream's servers answer the requests of phones (T33.4).
+///
+/// Each server gets an OPTIONS at an interval, and also when a call has had no response for two seconds. Any response
+/// shows that the server is up. If neither OPTIONS nor calls get a response for `patience`, the server is down. Then
+/// calls that wait for its first response end, and the OPTIONS continue.
+///
+/// Some servers answer calls, but never OPTIONS. Such a server counts as down, too, but calls are still sent to it, and
+/// end after four seconds without a response.
+package struct UpstreamHealth: Sendable {
+    package enum State: String, Hashable, Sendable {
+        /// The server has got no OPTIONS yet, or still has time to answer.
+        case unknown
+        case up
+        case down
+    }
+
+    /// One of the servers behind the upstream's name.
+    package struct Server: Sendable {
+        package let hop: ResolvedHop
+        package fileprivate(set) var state = State.unknown
+        /// When the server entered its present state.
+        package fileprivate(set) var since: Instant
+        /// When the server's last response came.
+        fileprivate var lastHeard: Instant?
+        /// Whether the server has answered any OPTIONS since the daemon started. Only then does silence count as
+        /// failure.
+        fileprivate var answersProbes = false
+        /// Whether an OPTIONS to the server is pending.
+        fileprivate var isAsked = false
+        /// When the last OPTIONS was sent, and by when a response must come before the server counts as down.
+        fileprivate var askedAt: Instant
+        fileprivate var verdictAt: Instant?
+        fileprivate var nextProbe: Instant
+    }
+
+    package enum Order: Equatable, Sendable {
+        /// Look the upstream's name up, and report the addresses to ``found(_:now:)``.
+        case lookUp
+        /// Send OPTIONS to this hop. Report the result to ``heard(at:isProbe:now:)`` or
+        /// ``probeEnded(at:wasSent:now:)``.
+        case probe(ResolvedHop)
+        /// End this call: it got no response, and its server is down.
+        case giveUp(ClientTransactionID)
+        /// The server's state has changed. `after` is how long the former state lasted.
+        case tell(Endpoint, State, after: Duration)
+        /// The look-up of the upstream's name has begun to fail, or succeeds again.
+        case tellName(isKnown: Bool)
+    }
+
+    private struct WaitingCall {
+        let client: ClientTransactionID
+        let place: Endpoint
+        let since: Instant
+    }
+
+    private let settings: UpstreamCheckSettings
+    package private(set) var servers: [Server] = []
+    /// Whether the last look-up of the upstream's name found no address.
+    package private(set) var isNameless = false
+    private var nextRound: Instant?
+    /// The calls of the last two seconds, oldest first.
+    private var calls = Queue<WaitingCall>()
+    /// Older calls that still have no response.
+    private var silent: [WaitingCall] = []
+    /// When ``due(now:isSilent:)`` must be called next.
+    package private(set) var nextDeadline: Instant?
+
+    /// How long a call may have no response until its server gets an OPTIONS, and until the call ends if that server is
+    /// down.
+    private static let suspicion: Duration = .seconds(2)
+    private static let trial: Duration = .seconds(4)
+    /// The pause before the next OPTIONS to an unreachable server, and before the next look-up of the name.
+    private static let retryPause: Duration = .seconds(2)
+    private static let nameRetryPause: Duration = .seconds(5)
+    private static let serverLimit = 16
+
+    /// With `isUsed` false there is no upstream, and nothing is checked.
+    package init(_ settings: UpstreamCheckSettings, isUsed: Bool, now: Instant) {
+        self.settings = settings
+        guard isUsed, settings.interval > .zero else { return }
+        nextRound = now
+        nextDeadline = now
+    }
+
+    package var isOn: Bool { nextRound != nil }
+
+    /// Whether no server would answer a request now.
+    package var isAway: Bool { isNameless || !servers.isEmpty && servers.allSatisfy { $0.state == .down } }
+
+    /// Whether requests are refused without being sent: all servers are down, and all have answered OPTIONS before.
+    package var refuses: Bool {
+        !isNameless && !servers.isEmpty && servers.allSatisfy { $0.state == .down && $0.answersProbes }
+    }
+
+    /// The hops in order of preference: servers that are not known to be down come first.
+    package func preferred(_ hops: [ResolvedHop]) -> [ResolvedHop] {
+        guard hops.count > 1, servers.contains(where: { $0.state == .down }) else { return hops }
+        let isDown = { (hop: ResolvedHop) in servers.contains { $0.hop.endpoint == hop.endpoint && $0.state == .down } }
+        return hops.filter { !isDown($0) } + hops.filter(isDown)
+    }
+
+    package func contains(_ place: Endpoint) -> Bool { servers.contains { $0.hop.endpoint == place } }
+
+    // MARK: What happened
+
+    /// The addresses of the upstream's name were looked up. `hops` is empty if the look-up failed.
+    package mutating func found(_ hops: [ResolvedHop], now: Instant) -> [Order] {
+        guard isOn else { return [] }
+        defer { arm() }
+        let wasNameless = isNameless
+        isNameless = hops.isEmpty
+        if isNameless {
+            nextRound = now + min(settings.interval, Self.nameRetryPause)
+        } else {
+            var kept: [Server] = []
+            for hop in hops
+            where kept.count < Self.serverLimit && !kept.contains(where: { $0.hop.endpoint == hop.endpoint }) {
+                var server =
+                    servers.first { $0.hop.endpoint == hop.endpoint && $0.hop.transport == hop.transport }
+                    ?? Server(hop: hop, since: now, askedAt: now, nextProbe: now)
+                if !server.isAsked { server.nextProbe = now }
+                kept.append(server)
+            }
+            servers = kept
+        }
+        return isNameless == wasNameless ? [] : [.tellName(isKnown: !isNameless)]
+    }
+
+    /// A call was sent to one of the servers.
+    package mutating func called(_ client: ClientTransactionID, at place: Endpoint, now: Instant) {
+        guard contains(place) else { return }
+        calls.append(WaitingCall(client: client, place: place, since: now))
+        let due = now + Self.suspicion
+        if nextDeadline.map({ due < $0 }) ?? true { nextDeadline = due }
+    }
+
+    /// A response came from one of the servers.
+    package mutating func heard(at place: Endpoint, isProbe: Bool = false, now: Instant) -> [Order] {
+        guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
+        servers[index].lastHeard = now
+        if isProbe {
+            servers[index].answersProbes = true
+            probeIsOver(index, next: now + settings.interval)
+        }
+        return servers[index].state == .up ? [] : [turn(index, to: .up, now: now)]
+    }
+
+    /// An OPTIONS failed. `wasSent` is false if no connection could be made.
+    package mutating func probeEnded(at place: Endpoint, wasSent: Bool, now: Instant) -> [Order] {
+        guard let index = servers.firstIndex(where: { $0.hop.endpoint == place }) else { return [] }
+        let hadVerdict = servers[index].verdictAt == nil
+        let wasHeard = servers[index].lastHeard.map { $0 >= servers[index].askedAt } ?? false
+        probeIsOver(index, next: now + (wasSent ? .zero : Self.retryPause))
+        guard !hadVerdict, !wasHeard, servers[index].state != .down else { return [] }
+        return [turn(index, to: .down, now: now)]
+    }
+
+    private mutating func probeIsOver(_ index: Int, next: Instant) {
+        servers[index].isAsked = false
+        servers[index].verdictAt = nil
+        servers[index].nextProbe = next
+        arm()
+    }
+
+    private mutating func turn(_ index: Int, to state: State, now: Instant) -> Order {
+        let after = servers[index].state == .unknown ? .zero : now - servers[index].since
+        servers[index].state = state
+        servers[index].since = now
+        // The change of state may end calls, so ``due(now:isSilent:)`` must run now.
+        nextDeadline = now
+        return .tell(servers[index].hop.endpoint, state, after: after)
+    }
+
+    // MARK: Time
+
+    /// - Parameters:
+    ///   - now: the time.
+    ///   - isSilent: whether a call is still pending and has no response.
+    /// - Returns: the orders that are due now.
+    package mutating func due(now: Instant, isSilent: (ClientTransactionID) -> Bool) -> [Order] {
+        guard isOn else { return [] }
+        var orders: [Order] = []
+        if let round = nextRound, round <= now {
+            nextRound = now + settings.interval
+            orders.append(.lookUp)
+        }
+        while let call = calls.first, call.since + Self.suspicion <= now {
+            _ = calls.popFirst()
+            guard isSilent(call.client), let index = servers.firstIndex(where: { $0.hop.endpoint == call.place }) else {
+                continue
+            }
+            silent.append(call)
+            if !servers[index].isAsked { servers[index].nextProbe = now }
+        }
+        for index in servers.indices {
+            if let verdict = servers[index].verdictAt, verdict <= now {
+                servers[index].verdictAt = nil
+                let wasHeard = servers[index].lastHeard.map { $0 >= servers[index].askedAt } ?? false
+                if !wasHeard, servers[index].state != .down { orders.append(turn(index, to: .down, now: now)) }
+            }
+            guard servers[index].nextProbe <= now, !servers[index].isAsked else { continue }
+            servers[index].isAsked = true
+            servers[index].askedAt = now
+            servers[index].verdictAt = now + settings.patience
+            orders.append(.probe(servers[index].hop))
+        }
+        endSilentCalls(into: &orders, now: now, isSilent: isSilent)
+        arm()
+        return orders
+    }
+
+    /// Ends the calls whose server is down. A call whose server still answers other requests may wait as long as it
+    /// likes.
+    private mutating func endSilentCalls(
+        into orders: inout [Order], now: Instant, isSilent: (ClientTransactionID) -> Bool
+    ) {
+        var left: [WaitingCall] = []
+        for call in silent {
+            guard let server = servers.first(where: { $0.hop.endpoint == call.place }), isSilent(call.client),
+                server.lastHeard.map({ $0 <= call.since }) ?? true
+            else { continue }
+            if server.state == .down, call.since + Self.trial <= now {
+                orders.append(.giveUp(call.client))
+            } else {
+                left.append(call)
+            }
+        }
+        silent = left
+    }
+
+    private mutating func arm() {
+        var next = nextRound
+        func consider(_ instant: Instant?) {
+            guard let instant else { return }
+            next = next.map { min($0, instant) } ?? instant
+        }
+        consider(calls.first.map { $0.since + Self.suspicion })
+        for server in servers {
+            consider(server.verdictAt)
+            if !server.isAsked { consider(server.nextProbe) }
+        }
+        for call in silent where servers.contains(where: { $0.hop.endpoint == call.place && $0.state == .down }) {
+            consider(call.since + Self.trial)
+        }
+        nextDeadline = next
+    }
+}

@@ -1,0 +1,67 @@
+package import Addressing
+import Collections
+package import Timekeeping
+
+/// How long dialogs live: as long as their token says, or longer if their traffic has renewed them (T20.5).
+///
+/// Only renewals are remembered, in tables of fixed size. When a table is full, the renewal that ends first is
+/// forgotten.
+package struct DialogRenewals {
+    package let limit: Int
+    private var ends: [UInt64: UnixTime] = [:]
+    /// The renewals in the order in which they end. If a dialog is renewed again, its old entry stays and is ignored.
+    private var order = Queue<(digest: UInt64, until: UnixTime)>()
+
+    package init(limit: Int = 100_000) { self.limit = limit }
+
+    package var count: Int { ends.count }
+
+    /// The numbers of the keys that sealed the tokens of renewed dialogs. A key is needed as long as such a dialog
+    /// lives.
+    package func keys(at date: UnixTime) -> Set<UInt8> {
+        Set(ends.lazy.filter { $0.value >= date }.map { UInt8(truncatingIfNeeded: $0.key >> 56) })
+    }
+
+    package func end(of digest: UInt64, made: UnixTime, lifetime: Duration) -> UnixTime {
+        let first = made + lifetime
+        guard let renewed = ends[digest] else { return first }
+        return max(first, renewed)
+    }
+
+    package mutating func renew(_ digest: UInt64, until: UnixTime, now: UnixTime) {
+        ends[digest] = until
+        order.append((digest, until))
+        while let first = order.first, ends.count > limit || order.count > 4 * limit || first.until < now {
+            _ = order.popFirst()
+            if ends[first.digest] == first.until { ends[first.digest] = nil }
+        }
+    }
+}
+
+/// Flows on which phones have shown a password inside a dialog, and which the dialog's token does not name. Later
+/// requests of the phone come from there, and an ACK cannot be challenged for a password (RFC 3261 section 22.1).
+package struct ProvedPlaces {
+    private struct Key: Hashable {
+        let digest: UInt64
+        let isCaller: Bool
+
+        init(_ pass: DialogPass) {
+            digest = pass.digest
+            isCaller = pass.isFromCaller
+        }
+    }
+
+    private static let limit = 16_384
+    private var flows: [Key: Flow] = [:]
+    private var order = Queue<Key>()
+
+    /// The flow on which the sender of the request has shown a password.
+    package subscript(pass: DialogPass) -> Flow? { flows[Key(pass)] }
+
+    /// The sender of the request has shown a password on the flow.
+    package mutating func note(_ flow: Flow, for pass: DialogPass) {
+        let key = Key(pass)
+        if flows.updateValue(flow, forKey: key) == nil { order.append(key) }
+        while order.count > Self.limit, let oldest = order.popFirst() { flows[oldest] = nil }
+    }
+}

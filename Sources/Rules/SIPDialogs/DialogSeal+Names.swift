@@ -1,0 +1,48 @@
+package import Addressing
+package import Bytes
+package import Registration
+
+/// Names that one sealed block can carry: temporary GRUUs (RFC 5627) and `pn-purr` values (RFC 8599).
+extension DialogSeal {
+    /// The last bytes of a sealed block of sixteen bytes. They say what the block is for.
+    private enum Purpose {
+        /// The last two bytes. The three bytes before them count the REGISTER answers, and the three before those are a
+        /// part of the Call-ID's number.
+        static let gruu: UInt16 = 0x6772
+        /// The last four bytes. The four bytes before them count the REGISTER answers.
+        static let purr: UInt32 = 0x7075_7272
+        /// The last four bytes of a GRUU from versions that did not count answers. The four bytes before them stand for
+        /// the Call-ID.
+        static let formerGRUU: UInt32 = 0x6772_7575
+    }
+
+    /// The bits of a Call-ID's number that a temporary GRUU contains.
+    package static let callIDMask: UInt32 = 0xff_ffff
+
+    package func seal(_ name: SealedName) -> [23 of UInt8] {
+        switch name {
+        case .temporaryGRUU(let device, let callID, let answer):
+            let numbers = UInt64(callID & Self.callIDMask) << 40 | UInt64(answer & 0xff_ffff) << 16
+            return sealBlock(device.rawValue, numbers | UInt64(Purpose.gruu))
+        case .purr(let device, let answer):
+            return sealBlock(device.rawValue, UInt64(answer) << 32 | UInt64(Purpose.purr))
+        }
+    }
+
+    /// The device of a temporary GRUU, and the part of its Call-ID's number that the GRUU contains. A forged GRUU names
+    /// no device: the device number, the Call-ID and the purpose would have to match.
+    package func openTemporaryGRUU(_ text: ByteString) -> (device: DeviceID, callID: UInt32)? {
+        guard let (high, low) = openBlock(text) else { return nil }
+        if UInt16(truncatingIfNeeded: low) == Purpose.gruu {
+            return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 40))
+        }
+        guard UInt32(truncatingIfNeeded: low) == Purpose.formerGRUU else { return nil }
+        return (DeviceID(rawValue: high), UInt32(truncatingIfNeeded: low >> 32) & Self.callIDMask)
+    }
+
+    /// The device that a `pn-purr` names, whichever REGISTER answer contained the value.
+    package func openPURR(_ text: ByteString) -> DeviceID? {
+        guard let (high, low) = openBlock(text), UInt32(truncatingIfNeeded: low) == Purpose.purr else { return nil }
+        return DeviceID(rawValue: high)
+    }
+}

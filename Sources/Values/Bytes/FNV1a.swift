@@ -1,0 +1,23 @@
+/// The Fowler-Noll-Vo hash, in steps of eight bytes. The hash is written into Vias, so its meaning must survive a
+/// restart. The seeded `Hasher` changes with each process.
+package struct FNV1a {
+    package private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    package init() {}
+
+    package mutating func mix(_ bytes: ByteString) {
+        var hash = value
+        bytes.withSpan { $0.forEachWord { hash = Self.step(hash, $0) } }
+        value = Self.step(hash, UInt64(bytes.count))
+    }
+
+    package mutating func mix(_ number: UInt64) {
+        value = Self.step(value, number)
+    }
+
+    /// A multiplication carries bits upwards only, so the upper half is mixed into the lower half.
+    private static func step(_ hash: UInt64, _ word: UInt64) -> UInt64 {
+        let product = (hash ^ word) &* 0x100_0000_01b3
+        return product ^ product >> 32
+    }
+}

@@ -1,0 +1,44 @@
+@testable import LocationService
+import Addressing
+import Bytes
+import Testing
+import TestSupport
+
+@Suite("Bindings whose rows are not up to date")
+struct RefreshedBindingsTests {
+    private func devices(_ numbers: ClosedRange<UInt64>) -> [DeviceID] { numbers.map { DeviceID(rawValue: $0) } }
+
+    @Test func `each is written once, with the phone's latest values`() {
+        var refreshed = RefreshedBindings()
+        #expect(refreshed.isEmpty)
+        refreshed.insert(devices(1...3), saying: ByteString("Linphone/5.0"))
+        refreshed.insert(devices(2...2), saying: ByteString("Linphone/5.1"))
+        refreshed.insert(devices(3...3), saying: .empty)
+        #expect(refreshed.agent(of: 2) == ByteString("Linphone/5.1") && refreshed.agent(of: 3) == .empty)
+        #expect(refreshed.agent(of: 4) == nil)
+        var taken: [DeviceID: ByteString?] = [:]
+        for _ in 0..<2 {
+            for entry in refreshed.take(2) { taken[entry.device] = entry.agent }
+        }
+        #expect(taken == [1: ByteString("Linphone/5.0"), 2: ByteString("Linphone/5.1"), 3: .empty])
+        #expect(refreshed.isEmpty)
+    }
+
+    @Test func `invented names fill no memory, and displace no other name`() {
+        var refreshed = RefreshedBindings()
+        refreshed.insert(devices(1...1), saying: ByteString("Honest/1.0"))
+        for number in 2...1000 as ClosedRange<UInt64> {
+            refreshed.insert(devices(number...number), saying: ByteString("Invented/\(number)"))
+        }
+        #expect(refreshed.agent(of: 1) == ByteString("Honest/1.0"))
+        refreshed.insert(devices(2000...2000), saying: ByteString("Honest/1.0"))
+        #expect(refreshed.agent(of: 2000) == ByteString("Honest/1.0"))
+        let taken = refreshed.take(2000)
+        #expect(taken.count == 1001)
+        // A binding whose agent found no room keeps the one in the store.
+        #expect(taken.count { $0.agent != nil } == RefreshedBindings.maximumAgents + 1)
+        // There is room again.
+        refreshed.insert(devices(2...2), saying: ByteString("Invented/2000"))
+        #expect(refreshed.agent(of: 2) == ByteString("Invented/2000"))
+    }
+}
