@@ -1,0 +1,76 @@
+import Addressing
+import ProxyPolicy
+import Testing
+import Timekeeping
+
+@testable import Routing
+
+@Suite("What is known of the upstream")
+struct UpstreamWatchTests {
+    private func endpoint(_ last: UInt8, _ port: UInt16 = 5060) -> Endpoint {
+        Endpoint(IPAddress(v4: 0xc000_0200 | UInt32(last)), port)
+    }
+
+    private func hop(_ last: UInt8, server: ServerNumber = .none) -> ResolvedHop {
+        ResolvedHop(transport: .udp, endpoint: endpoint(last), server: server)
+    }
+
+    @Test func `addresses of its name add up, each once, and the oldest go beyond 64`() {
+        var watch = UpstreamWatch()
+        watch.resolved(to: [hop(1), hop(2), hop(1)])
+        watch.resolved(to: [hop(2), hop(3)])
+        #expect(watch.places == [endpoint(1), endpoint(2), endpoint(3)])
+        watch.resolved(to: (4...66).map { hop($0) })
+        #expect(watch.places.count == 64 && watch.places.first == endpoint(3) && watch.places.last == endpoint(66))
+    }
+
+    @Test func `the number of its name stays when a later look-up has none`() {
+        var watch = UpstreamWatch()
+        watch.resolved(to: [hop(1), hop(2, server: ServerNumber(9))])
+        watch.resolved(to: [hop(3)])
+        #expect(watch.server == ServerNumber(9))
+    }
+
+    @Test func `it may send from any port of its addresses, unless one port of the address is trusted`() throws {
+        var watch = UpstreamWatch()
+        var settings = ProxySettings()
+        settings.upstream = NextHop("sip:pbx.example.net")
+        #expect(!watch.isSource(endpoint(1), settings))
+        watch.resolved(to: [hop(1)])
+        #expect(watch.isSource(endpoint(1), settings) && watch.isSource(endpoint(1, 40_000), settings))
+        #expect(!watch.isSource(endpoint(2), settings))
+        settings.trusted = [.endpoint(endpoint(1))]
+        #expect(watch.isSource(endpoint(1), settings) && !watch.isSource(endpoint(1, 40_000), settings))
+    }
+
+    @Test func `an upstream that the settings name by address has that address alone`() {
+        var watch = UpstreamWatch()
+        var settings = ProxySettings()
+        settings.upstream = NextHop("sip:192.0.2.7:5080")
+        watch.resolved(to: [hop(1)])
+        #expect(watch.isSource(endpoint(7, 5080), settings) && watch.isSource(endpoint(7, 1), settings))
+        #expect(!watch.isSource(endpoint(1), settings))
+        settings.trusted = [.endpoint(endpoint(7, 5080))]
+        #expect(!watch.isSource(endpoint(7, 1), settings))
+    }
+
+    @Test func `a hop that is this daemon is told once`() {
+        var watch = UpstreamWatch()
+        let told = [watch.tellsOfOwnHop(), watch.tellsOfOwnHop(), watch.tellsOfOwnHop()]
+        #expect(told == [true, false, false])
+    }
+
+    @Test func `its next deadline is the earlier one of server and name, or the only one`() {
+        let (start, later) = (Instant(nanoseconds: 5), Instant(nanoseconds: 9))
+        var settings = UpstreamCheckSettings()
+        settings.interval = .seconds(30)
+        var watch = UpstreamWatch()
+        #expect(watch.nextDeadline == nil)
+        watch.ownName = AdvertisedName(isUsed: true, now: later)
+        #expect(watch.nextDeadline == later)
+        watch.health = UpstreamHealth(settings, isUsed: true, now: start)
+        #expect(watch.nextDeadline == start)
+        watch.ownName = AdvertisedName(isUsed: false, now: later)
+        #expect(watch.nextDeadline == start)
+    }
+}
