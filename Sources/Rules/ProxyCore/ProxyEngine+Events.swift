@@ -56,15 +56,17 @@ extension ProxyEngine {
     }
 
     package func responseReceived(_ response: SIPResponse, on flow: Flow, now: Moment) {
+        var isOurs = false
         if let match = sip.transactions.client(of: response) {
             if sip.transactions.accepts(responseFrom: flow, to: match, by: sender(on: flow, of: match.client)) {
+                isOurs = true
                 sip.responseReceived(response, of: match, now: now.instant)
                 settle(now: now)
             } else {
                 responseRefused(response, on: flow, to: match, now: now)
             }
         }
-        noteLife(on: flow, by: .response, now: now)
+        noteLife(on: flow, by: .response, isProved: isOurs, now: now)
         settle(now: now)
     }
 

@@ -52,6 +52,9 @@ extension ControlRoutes {
         async throws(ServiceProblem)
     {
         let provider = try await provider(of: call)
+        // Between the check and the write, no other request may disable the provider.
+        await switches.enter()
+        defer { switches.leave() }
         // One that is off is woken up by `enable` alone, since that also makes its contacts push contacts again.
         if word != "enable", await self.state(of: provider) == .off {
             throw ServiceProblem(409, "\(provider.rawValue) is off", detail: "enable it first")
@@ -63,6 +66,8 @@ extension ControlRoutes {
 
     private func disable(_ call: ServiceCall) async throws(ServiceProblem) {
         let provider = try await provider(of: call)
+        await switches.enter()
+        defer { switches.leave() }
         try await write([.switchProvider(provider, .off)])
         let effect = await door.ask(.everything) { engine, now in
             let effect = engine.bindings.switchOff(of: provider, now: now.instant)

@@ -23,6 +23,8 @@ struct ControlRoutes {
     let realms: UserRealms
     /// The state of each app's credentials. Called on the loop.
     let credentials: @Sendable () -> [String: CredentialStanding]
+    /// The switches of providers. Each reads the state, writes it and applies it, before the next one begins.
+    let switches: OneAtATime
 
     static let pageLimits = 1...1000
     static let defaultPage = 100

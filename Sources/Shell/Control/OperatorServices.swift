@@ -23,6 +23,8 @@ package struct OperatorServices {
     private let certificates: @Sendable () -> [(file: String, date: UnixTime)]
     private let credentials: @Sendable () -> [String: CredentialStanding]
     private let drain: @Sendable (Duration) async -> Int
+    /// The control socket and the admin API share it.
+    private let switches = OneAtATime()
 
     /// Prepares the routes.
     ///
@@ -45,9 +47,13 @@ package struct OperatorServices {
         self.credentials = credentials
     }
 
+    private var routes: ControlRoutes {
+        ControlRoutes(door: door, store: store, realms: realms, credentials: credentials, switches: switches)
+    }
+
     package func register(in router: inout ServiceRouter) {
         SystemRoutes(loop: loop, store: store, door: door).register(in: &router)
-        ControlRoutes(door: door, store: store, realms: realms, credentials: credentials).register(in: &router)
+        routes.register(in: &router)
         KeyRoutes(keys: keys, store: store, loop: loop).register(in: &router)
         MobileAppRoutes(apps: apps, store: store, loop: loop).register(in: &router)
         MetricsRoute(door: door, figures: figures, certificates: certificates).register(in: &router)
@@ -69,7 +75,7 @@ package struct OperatorServices {
         var router = ServiceRouter()
         register(in: &router)
         BackupService(store: store, loop: loop, log: log).register(in: &router)
-        UserTransfer(routes: ControlRoutes(door: door, store: store, realms: realms, credentials: credentials))
+        UserTransfer(routes: routes)
             .register(in: &router)
         return router
     }

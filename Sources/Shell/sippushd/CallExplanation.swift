@@ -101,7 +101,8 @@ struct DeviceExplanation {
         }
         if let rang = record.rangAfter?.milliseconds { steps.append((rang, "it rang")) }
         if let end, end != .notOffered {
-            steps.append((record.endedAfter?.milliseconds ?? 0, isOutgoing ? outgoingWords(end) : words(end)))
+            let words = isOutgoing ? outgoingWords(end) : omission == .noContact ? forwardWords(end) : words(end)
+            steps.append((record.endedAfter?.milliseconds ?? 0, words))
         }
         if let received = record.receivedAfter?.milliseconds {
             steps.append((received, "the app reports that the push arrived"))
@@ -133,6 +134,8 @@ struct DeviceExplanation {
         case nil where record.kind == "call": "the call came; push to \(device) by \(record.app)"
         case nil: "\(Words.count(record.calls, "missed call")) to report; push to \(device) by \(record.app)"
         case .unknownUser: "the call came; no user is called \(record.aor), the caller got \(status)"
+        case .noContact where end != .notOffered:
+            "the call came; \(record.aor) had no device, so call.no-wake forwarded it"
         case .noContact: "the call came; \(record.aor) had no device, the caller got \(status)"
         case .tooManyCalls: "the call came; too many calls were waiting, the caller got \(status)"
         case .ordinaryContact: "the call came; \(device) is an ordinary contact, it gets the INVITE without a push"
@@ -243,6 +246,20 @@ struct DeviceExplanation {
         case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
             .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited,
             .forwarded:
+            words(end)
+        }
+    }
+
+    /// The end of a forward for a user without a device, in words.
+    private func forwardWords(_ end: TimelineRecord.End) -> String {
+        switch end {
+        case .forwarded: "the forward's destination rang or answered"
+        case .refused: "the forward's destination refused with \(status), the caller got the status of call.no-wake"
+        case .noAnswer: "the forward's destination gave no answer, the caller got the status of call.no-wake"
+        case .unreachable:
+            "the forward could not be sent, or its destination was silent, the caller got the status of call.no-wake"
+        case .answered, .answeredElsewhere, .declinedElsewhere, .callerGaveUp, .endedByOperator, .timeOver, .signedOut,
+            .tokenDead, .providerOff, .pushFailed, .notOffered, .stopped, .restarted, .boundReached, .notWaited:
             words(end)
         }
     }

@@ -261,6 +261,27 @@ struct ExplanationTests {
         if end == .refused { #expect(told.last == "  900 ms   the upstream refused with 486") }
     }
 
+    @Test(arguments: TimelineRecord.End.allCases)
+    func `the forward for a user without a device has a sentence for each end`(end: TimelineRecord.End) {
+        let lines = lines(
+            record(.noContact) {
+                $0.end = end
+                $0.endStatus = 486
+                $0.steps.ended = 900
+            })
+        guard end != .notOffered else { return }
+        #expect(lines[1] == "  0 ms     the call came; bob@example.net had no device, so call.no-wake forwarded it")
+        #expect(lines.contains { $0.hasPrefix("  900 ms   ") })
+        if end == .forwarded { #expect(lines.contains("  900 ms   the forward's destination rang or answered")) }
+        if end == .refused {
+            #expect(
+                lines.contains {
+                    $0.contains("destination refused with 486, the caller got the status of call.no-wake")
+                })
+        }
+        #expect(lines.contains { $0.hasPrefix("  => The phone must register again") })
+    }
+
     @Test(arguments: TimelineRecord.Omission.allCases)
     func `every reason for no push has a sentence`(omission: TimelineRecord.Omission) throws {
         let isRefused = [.unknownUser, .noContact, .tooManyCalls].contains(omission)

@@ -10,7 +10,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case atOnce = "N"
         /// A phone made the call, through the upstream.
         case outgoing = "O"
-        /// The call was refused before any phone was called.
+        /// No phone was called: the call was refused at once, or the user has no contact.
         case none = "-"
     }
 
@@ -60,7 +60,7 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
         case timeOver = "T"
         /// The pushes failed, so that no phone was waited for any longer.
         case pushFailed = "P"
-        /// The phones signed out, or their tokens were dead.
+        /// The phones signed out, their tokens were dead, or the user has no contact.
         case phonesGone = "G"
         /// It was forwarded, and the destination answered.
         case forwarded = "F"
@@ -93,11 +93,23 @@ package struct CallCode: Hashable, Sendable, CustomStringConvertible {
     package var isFailure: Bool {
         switch end {
         case .timeOver, .pushFailed, .noAnswer, .unreachable: true
-        case .forwarded, .redirected: wake == .nobody
+        case .forwarded, .redirected: wake == .nobody || hold == .none
+        case .phonesGone: hold == .none
         case .callerGaveUp:
             wake == .nobody
                 && (push == .failed || push == .sent || push == .queued || push == .paused || push == .limited)
-        case .answered, .answeredElsewhere, .refused, .phonesGone, .endedByOperator, .denied: false
+        case .answered, .answeredElsewhere, .refused, .endedByOperator, .denied: false
+        }
+    }
+}
+
+extension CallCode {
+    /// How the call ended, as log lines say it.
+    var words: StaticString {
+        switch (hold, end) {
+        case (.none, .forwarded): "the user has no contact, the call was forwarded"
+        case (.none, .phonesGone): "the user has no contact, and the forward failed"
+        default: end.words
         }
     }
 }

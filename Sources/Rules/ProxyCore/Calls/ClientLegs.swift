@@ -1,15 +1,19 @@
 import Addressing
+import Bytes
+import Registration
 import SIPGrammar
 import SIPTransactions
 
-/// The core's client transactions with their owners: a branch of a fork, a farewell to a phone, or a question of our
-/// own.
+/// The core's client transactions with their owners: a branch of a fork, a farewell to a phone, an answer that nobody
+/// takes, or a question of our own.
 struct ClientLegs: ~Copyable {
     enum Owner {
         /// A request of a branch to a next hop.
         case branch(BranchLeg)
         /// An INVITE to a phone after the end of its call.
         case farewell(Farewell)
+        /// An INVITE that was answered when no caller was left.
+        case answered(AnsweredINVITE)
         /// An OPTIONS of our own.
         case question(Question)
     }
@@ -57,6 +61,12 @@ struct ClientLegs: ~Copyable {
         guard let question = question(client) else { return nil }
         owners[client] = nil
         return question
+    }
+
+    // MARK: Answers that nobody takes
+
+    mutating func start(_ client: ClientTransactionID, _ answered: AnsweredINVITE) {
+        owners[client] = .answered(answered)
     }
 
     // MARK: Farewells
@@ -130,5 +140,26 @@ final class Farewell {
         self.flow = flow
         self.listener = listener
         self.invite = invite
+    }
+}
+
+/// An INVITE with a 2xx and without a caller. Each repeated 2xx needs another ACK (RFC 3261 section 13.2.2.4).
+final class AnsweredINVITE {
+    let invite: IncomingRequest
+    let callee: AddressOfRecord
+    let flow: Flow
+    let listener: Listener
+    private var tags: Set<ByteString> = []
+
+    /// More dialogs of one INVITE get no BYE. The limit is far above the number of phones that answer one INVITE.
+    private static let mostDialogs = 16
+
+    init(_ invite: IncomingRequest, to callee: AddressOfRecord, on flow: Flow, from listener: Listener) {
+        (self.invite, self.callee, self.flow, self.listener) = (invite, callee, flow, listener)
+    }
+
+    /// Whether no 2xx with this To tag came before. Each tag makes a dialog.
+    func isNew(_ tag: ByteString) -> Bool {
+        tags.count < Self.mostDialogs && tags.insert(tag.compacted()).inserted
     }
 }

@@ -61,8 +61,8 @@ package struct Fork: Sendable {
         case cancel(ClientTransactionID, CancelReason)
         /// The branch no longer waits for its device. A push that was not sent yet is dropped.
         case stopWaiting(branch: Int)
-        /// The device answered after the caller got a refusal: acknowledge the answer and send BYE.
-        case hangUp(SIPResponse, branch: Int)
+        /// The other side answered in this transaction after the caller got a refusal: acknowledge the answer and send BYE.
+        case hangUp(SIPResponse, branch: Int, ClientTransactionID?)
     }
 
     /// Who answered the call. Unlike ``phase``, this stays when the fork ends.
@@ -136,6 +136,9 @@ package struct Fork: Sendable {
 
     /// All branches of the earlier run continue now, or have ended.
     package mutating func resumed() -> [Order] { closeIfDone() }
+
+    /// The called user has no device, so that the request was sent to nobody.
+    package mutating func hasNoDevice() -> [Order] { closeIfDone() }
 
     /// The fork has left the phase `proceeding`: branches that are still in progress get a CANCEL.
     package var isClosing: Bool { phase != .proceeding }
@@ -262,7 +265,7 @@ package struct Fork: Sendable {
         noteDevice(branch, response.status)
         let state = branches[branch].state
         branches[branch].succeeded(by: client, isRefused: phase == .endedByOperator)
-        let orders = relayed(response, on: branch)
+        let orders = relayed(response, on: branch, from: client)
         switch state {
         case .calling(let present), .takingBack(let present), .cancelled(let present, _):
             return client == nil || present == client ? orders : orders + [.cancel(present, .moved)]
@@ -272,7 +275,9 @@ package struct Fork: Sendable {
         }
     }
 
-    private mutating func relayed(_ response: SIPResponse, on branch: Int) -> [Order] {
+    private mutating func relayed(
+        _ response: SIPResponse, on branch: Int, from client: ClientTransactionID?
+    ) -> [Order] {
         switch phase {
         case .proceeding, .declined, .cancelled:
             phase = .answered
@@ -280,7 +285,7 @@ package struct Fork: Sendable {
             return [.relay(response)] + endOthers(.answeredElsewhere) + closeIfDone()
         case .answered:
             return (isInvite ? [.relay(response)] : []) + closeIfDone()
-        case .endedByOperator: return [.hangUp(response, branch: branch)] + closeIfDone()
+        case .endedByOperator: return [.hangUp(response, branch: branch, client)] + closeIfDone()
         case .ended:
             // The device sends its 2xx again until it gets the caller's ACK.
             return isInvite ? [.relay(response)] : []
@@ -408,6 +413,8 @@ package struct Fork: Sendable {
     private mutating func closeIfDone() -> [Order] {
         guard phase != .ended, branches.allSatisfy(\.isEnded) else { return [] }
         if forwardsNow { return goesForward() }
+        // The called user has no device, and the destination of the forward has refused.
+        if best.status == nil, branches.indices.allSatisfy(isForward) { best.consider(.temporarilyUnavailable, nil) }
         defer { phase = .ended }
         switch phase {
         case .answered, .endedByOperator, .ended: return []
@@ -504,7 +511,7 @@ extension Fork {
         forwardStands = true
         branches[branch].succeeded(by: client, isRefused: phase == .endedByOperator)
         guard phase == .proceeding || phase == .declined || phase == .cancelled else {
-            return waits + relayed(response, on: branch)
+            return waits + relayed(response, on: branch, from: client)
         }
         phase = .answered
         taker = .forward

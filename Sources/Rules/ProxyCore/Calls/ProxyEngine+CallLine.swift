@@ -73,7 +73,7 @@ extension ProxyEngine {
         let answered = call.fork.branches.first { $0.end == .succeeded }
         return CallLine(
             call: about, source: call.source.remote, code: code, status: call.finalStatus,
-            reason: "\(code.end.words)", device: answered?.addressee,
+            reason: "\(code.words)", device: answered?.addressee,
             count: call.fork.branches.count { $0.device != nil }, duration: began ?? .zero)
     }
 
@@ -81,7 +81,8 @@ extension ProxyEngine {
     func tellRefused(
         _ call: RefusedCall, from source: Endpoint, _ status: Status, because refusal: Refusal, suppressed: Int
     ) {
-        CallLine(call: call, source: source, code: .denied, status: status.code, reason: refusal.words)
+        let code = status == .movedTemporarily ? CallCode(.none, .none, .none, .redirected) : .denied
+        CallLine(call: call, source: source, code: code, status: status.code, reason: refusal.words)
             .write("call refused", to: log, asNotice: true, suppressed: suppressed)
     }
 
@@ -96,6 +97,7 @@ extension ProxyEngine {
 
     func code(of call: ProxiedRequest) -> CallCode {
         guard call.userCall != nil else { return CallCode(.outgoing, .none, .none, outgoingEnd(of: call)) }
+        guard call.hasDevices else { return CallCode(.none, .none, .none, end(of: call)) }
         let marks = call.marks
         let isHeld = marks.contains(.held) || marks.contains(.heldAgain)
         let hold: CallCode.Hold = marks.contains(.heldAgain) ? .again : isHeld ? .held : .atOnce
@@ -136,7 +138,7 @@ extension ProxyEngine {
         if fork.foundNobody {
             if call.marks.contains(.redirected) { return .redirected }
             if call.marks.contains(.timeOver) { return .timeOver }
-            if call.marks.contains(.phonesGone) { return .phonesGone }
+            if call.marks.contains(.phonesGone) || !call.hasDevices { return .phonesGone }
             return call.marks.contains(.pushFailed) ? .pushFailed : .unreachable
         }
         return isRefused ? .refused : isUnanswered ? .noAnswer : .unreachable
@@ -153,4 +155,9 @@ extension ProxyEngine {
         case .cancelled: .callerGaveUp
         }
     }
+}
+
+extension ProxiedRequest {
+    /// Whether the call was for at least one device. A call to a user without contacts has only the branch of its forward.
+    var hasDevices: Bool { fork.branches.contains { $0.device != nil } }
 }

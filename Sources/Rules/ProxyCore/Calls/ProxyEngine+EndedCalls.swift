@@ -193,8 +193,13 @@ extension ProxyEngine {
         if farewell.isQuestion, status.code >= 180, status != .requestTimeout, status != .serviceUnavailable {
             ledger.deviceReached(farewell.device, by: farewell.userCall, into: &output.actions)
         }
-        if status.isSuccess { hangUp(farewell, response, now: now) }
         if status.isFinal { farewellEnded(client, now: now) }
+        if status.isSuccess {
+            let answered = AnsweredINVITE(
+                farewell.invite, to: farewell.userCall.aor, on: farewell.flow, from: farewell.listener)
+            sip.legs.start(client, answered)
+            hangUp(answered, response, now: now)
+        }
     }
 
     /// The phone has responded, or the transaction failed. A list of missed calls that waited for the response is sent now.
@@ -206,41 +211,48 @@ extension ProxyEngine {
     }
 }
 
-/// Ends a dialog with ACK and BYE when a phone has answered and no caller is left (RFC 3261 section 12.2.1.1).
+/// Ends a dialog with ACK and BYE when somebody has answered and no caller is left (RFC 3261 sections 13.2.2.4 and
+/// 12.2.1.1).
 extension ProxyEngine {
-    /// A phone has answered a call that an operator ended.
-    func hangUp(_ branch: Int, of call: ProxiedRequest, _ answer: SIPResponse, now: Moment) {
-        let answering = call.fork.branches[branch]
-        guard let userCall = call.userCall, let device = answering.addressee, let flow = answering.flow,
-            let listener = identity.listener(for: flow), let incoming = revive(call)
+    /// A phone, or the destination of a forward, has answered a call that an operator ended.
+    func hangUp(
+        _ branch: Int, of call: ProxiedRequest, by client: ClientTransactionID?, _ answer: SIPResponse, now: Moment
+    ) {
+        guard let flow = call.fork.branches[branch].flow, let listener = identity.listener(for: flow),
+            let callee = call.userCall?.aor, let incoming = revive(call)
         else { return }
-        hangUp(Farewell(userCall, isQuestion: false, to: device, on: flow, from: listener, incoming), answer, now: now)
+        let answered = AnsweredINVITE(incoming, to: callee, on: flow, from: listener)
+        if let client { sip.legs.start(client, answered) }
+        hangUp(answered, answer, now: now)
     }
 
-    /// A phone has answered before the CANCEL reached it. No caller is left, so the daemon sends ACK and BYE itself.
-    func hangUp(_ farewell: Farewell, _ answer: SIPResponse, now: Moment) {
+    /// A 2xx came before the CANCEL was effective. No caller is left, so the daemon sends ACK and BYE itself. A repeated
+    /// 2xx gets an ACK only: the ACK before it was lost.
+    func hangUp(_ answered: AnsweredINVITE, _ answer: SIPResponse, now: Moment) {
         guard let ack = sip.transactions.makeClientTransaction() else { return }
-        act(.send(request(.ack, in: farewell, answer, as: ack), on: farewell.flow))
+        act(.send(request(.ack, in: answered, answer, as: ack), on: answered.flow))
         sip.transactions.discard(ack)
-        guard let bye = sip.transactions.makeClientTransaction() else { return }
-        let bytes = request(.bye, in: farewell, answer, as: bye)
+        guard answered.isNew(answer.to.tag ?? .empty), let bye = sip.transactions.makeClientTransaction() else {
+            return
+        }
+        let bytes = request(.bye, in: answered, answer, as: bye)
         let outgoing = OutgoingRequest(
-            bytes: bytes, method: .bye, cseqNumber: farewell.invite.request.cseq.number &+ 1, requestURI: 0..<0,
+            bytes: bytes, method: .bye, cseqNumber: answered.invite.request.cseq.number &+ 1, requestURI: 0..<0,
             viaRow: 0..<0, fromRow: 0..<0, toRow: 0..<0, callIDRow: 0..<0, routeRows: [])
-        withTransactions { $0.start(bye, request: outgoing, on: farewell.flow, now: now.instant, into: &$1) }
+        withTransactions { $0.start(bye, request: outgoing, on: answered.flow, now: now.instant, into: &$1) }
     }
 
-    /// A request as the caller would send it in the dialog that the phone's 2xx made (RFC 3261 section 12.2.1.1).
+    /// A request as the caller would send it in the dialog that the 2xx made (RFC 3261 section 12.2.1.1).
     func request(
-        _ method: Method, in farewell: Farewell, _ answer: SIPResponse, as client: ClientTransactionID
+        _ method: Method, in answered: AnsweredINVITE, _ answer: SIPResponse, as client: ClientTransactionID
     ) -> [UInt8] {
-        let invite = farewell.invite.request
+        let invite = answered.invite.request
         var out: [UInt8] = []
         method.append(to: &out)
         out.append(" ")
         out.append(Self.remoteTarget(of: answer) ?? invite.uri.text)
         out.append(" SIP/2.0\r\nVia: ")
-        out.append(via(for: client, listener: farewell.listener, farewell.invite))
+        out.append(via(for: client, listener: answered.listener, answered.invite))
         for route in Self.routesToPhone(answer, identity).reversed() {
             out.append("\r\nRoute: ")
             out.append(route)

@@ -50,7 +50,7 @@ extension ProxyEngine {
             withTransactions { $0.cancel(client, reasons: reasons, now: now.instant, into: &$1) }
         case .forward: forward(call, now: now)
         case .stopWaiting(let branch): stoppedWaiting(branch, of: call, now: now)
-        case .hangUp(let response, let branch): hangUp(branch, of: call, response, now: now)
+        case .hangUp(let response, let branch, let client): hangUp(branch, of: call, by: client, response, now: now)
         }
     }
 

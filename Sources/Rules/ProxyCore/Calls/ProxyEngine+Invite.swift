@@ -11,7 +11,7 @@ import Timekeeping
 /// An INVITE for one of our users: each device of the user gets the INVITE or a push.
 extension ProxyEngine {
     /// Offers an INVITE to one of our users: ordinary contacts ring immediately, sleeping devices get a push and are
-    /// waited for (R11-R18).
+    /// waited for (R11-R18). A call without `targets` is forwarded, see ``offerToNobody(_:of:caller:now:)``.
     func offer(
         _ incoming: IncomingRequest, to aor: AddressOfRecord, _ targets: [ForkTarget], caller sender: Caller,
         now: Moment
@@ -67,6 +67,7 @@ extension ProxyEngine {
         }
         journalBegun(call, at: first, now: now)
         noWakeBegan(call, now: now)
+        if targets.isEmpty { update(call, now: now) { $0.hasNoDevice() } }
     }
 
     /// One device gets the INVITE, or a push, or both.

@@ -12,6 +12,7 @@ extension ProxyEngine {
         switch sip.legs[client] {
         case .branch(let leg)?: received(response, of: client, leg, now: now)
         case .farewell(let farewell)?: farewellAnswered(farewell, response, of: client, now: now)
+        case .answered(let answered)?: if response.status.isSuccess { hangUp(answered, response, now: now) }
         case .question(let question)?: questionAnswered(question, response, of: client, now: now)
         case nil: break
         }
@@ -25,6 +26,7 @@ extension ProxyEngine {
         noteUpstreamHeard(leg, now: now)
         guard received.status != .trying else { return }
         if let outgoing = leg.call.outgoing { noteRinging(outgoing, now: now) }
+        noteReturned(leg, received.status, now: now)
         let response = stripped(received, of: leg)
         // The topmost Via is ours. A response without another Via is for us alone (RFC 3261 section 16.7 item 3). But
         // some phones send their final response to a cancelled INVITE with the Via of our CANCEL. The final response of
@@ -90,6 +92,7 @@ extension ProxyEngine {
         switch sip.legs[client] {
         case .branch(let leg)?: legFailed(client, leg, with: status, now: now)
         case .farewell?: farewellEnded(client, now: now)
+        case .answered?: break
         case .question?: questionFailed(client, wasSent: status == .requestTimeout, now: now)
         case nil: break
         }

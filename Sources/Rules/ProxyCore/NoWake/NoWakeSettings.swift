@@ -30,7 +30,7 @@ package struct NoWakeSettings: SettingsGroup, Equatable {
     package static let schema: [Setting<NoWakeSettings>] = [
         .choice(
             "action", \.action,
-            "The result of such a call. answer: the final response in status. redirect: 302 with the URI in to, for callers of trusted peers; others get status. forward: the INVITE goes to the URI in to through upstream, and phones are waited for until that destination rings or answers."
+            "The result of a call for which no phone wakes, or whose user has no contact at all. answer: the final response in status. redirect: 302 with the URI in to, for callers of trusted peers; others get status. forward: the INVITE goes to the URI in to through upstream, and phones are waited for until that destination rings or answers."
         ),
         .value(
             "status", \.status, .noWakeStatus,

@@ -11,16 +11,36 @@ import Timekeeping
 extension ProxyEngine {
     /// The treatment of a call to a user if no phone wakes.
     func noWakePlan(of call: ProxiedRequest) -> NoWakePlan {
-        let noWake = settings.call.noWake
         guard let userCall = call.userCall else { return .answer(.temporarilyUnavailable) }
+        return noWakePlan(for: userCall.aor, isTrusted: call.isTrusted) { revive(call)?.request }
+    }
+
+    /// The same for an INVITE that is no call yet. `request` is not called for most INVITEs.
+    private func noWakePlan(
+        for aor: AddressOfRecord, isTrusted: Bool, _ request: () -> SIPRequest?
+    ) -> NoWakePlan {
+        let noWake = settings.call.noWake
         var circumstances = NoWakePlan.Circumstances(
-            isTrusted: call.isTrusted, hasUpstream: settings.upstream != nil && !upstreamWatch.health.refuses,
+            isTrusted: isTrusted, hasUpstream: settings.upstream != nil && !upstreamWatch.health.refuses,
             wasDiverted: false)
-        if call.isTrusted, noWake.settings(for: userCall.aor).action != .answer, let incoming = revive(call) {
-            let diversions = Diversions(incoming.request.frame)
-            circumstances.wasDiverted = diversions.count >= Diversions.most || diversions.names(userCall.aor)
+        if isTrusted, noWake.settings(for: aor).action != .answer, let request = request() {
+            let diversions = Diversions(request.frame)
+            circumstances.wasDiverted = diversions.count >= Diversions.most || diversions.names(aor)
         }
-        return NoWakePlan(noWake, for: userCall.aor, circumstances)
+        return NoWakePlan(noWake, for: aor, circumstances)
+    }
+
+    /// An INVITE came for a user without any contact: there is nobody to wake.
+    func offerToNobody(_ incoming: IncomingRequest, of aor: AddressOfRecord, caller: Caller, now: Moment) {
+        guard !comesBack(incoming, to: aor) else { return refuse(incoming, .loopDetected, because: .loop, now: now) }
+        let plan = noWakePlan(for: aor, isTrusted: incoming.isTrusted) { incoming.request }
+        guard plan.forwards else {
+            return refuse(incoming, plan.status, because: .noContact, fields: plan.fields, now: now)
+        }
+        guard Breadth.share(of: incoming.request, among: 1) > 0 else {
+            return refuse(incoming, .maxBreadthExceeded, because: .loop, now: now)
+        }
+        offer(incoming, to: aor, [], caller: caller, now: now)
     }
 
     /// Whether an INVITE is a forwarded call that comes back to the user who forwarded it.
@@ -66,7 +86,9 @@ extension ProxyEngine {
             [
                 .aor: .described(userCall.aor), .callID: .bytes(userCall.key.callID), .target: .bytes(uri),
             ])
+        let hasDevices = call.hasDevices
         let branch = call.fork.forwarded()
+        if !hasDevices { ledger.began(branch, of: call, userCall, .nobody, .noContact, app: "", now: now) }
         output.timers.cancel(call.deadline)
         call.deadline = output.timers.schedule(
             .holdDeadline(place: call.place), at: now.instant + settings.call.ringTimeout)
@@ -92,6 +114,7 @@ extension ProxyEngine {
         }
         output.timers.cancel(call.deadline)
         call.deadline = .none
+        ledger.ended(leg.branch, of: call, .forwarded, now: now, into: &output.actions)
         for branch in call.fork.branches.indices where call.fork.branches[branch].isWaiting {
             noteMissed(branch, of: call, now: now)
             ledger.ended(branch, of: call, .forwarded, now: now, into: &output.actions)
@@ -158,9 +181,17 @@ extension ProxyEngine {
 
     // MARK: Phones' own records
 
-    /// A device has registered, or shown life.
+    /// A device has registered, or shown life in a way that nobody else can pretend.
     func noteReturned(_ device: DeviceID, now: Moment) {
         if !wakes.records.isEmpty { wakes.records.returned(device, now: now.instant) }
+    }
+
+    /// A response in a transaction of the branch proves that its phone is awake. A 408, 430 or 503 may be an edge's.
+    func noteReturned(_ leg: BranchLeg, _ status: Status, now: Moment) {
+        guard !wakes.records.isEmpty, status != .requestTimeout, status != .flowFailed, status != .serviceUnavailable,
+            let device = leg.call.fork.branches[leg.branch].device
+        else { return }
+        noteReturned(device, now: now)
     }
 
     /// A call stops waiting for the branch's device.

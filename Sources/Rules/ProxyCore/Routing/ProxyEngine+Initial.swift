@@ -167,6 +167,9 @@ extension ProxyEngine {
             refuse(.notFound, because: .unknownUser)
             return
         }
+        if contacts.isEmpty, incoming.request.method == .invite {
+            return offerToNobody(incoming, of: aor, caller: caller, now: now)
+        }
         if let only = only ?? deviceReplaced(by: incoming.request, of: aor) { contacts.removeAll { $0.id != only } }
         // Only `sips:` contacts serve a `sips:` address (RFC 5630 section 5.3), and only over protected hops (T9.9).
         let isSecure = next.requestURI.scheme == .sips

@@ -81,6 +81,7 @@ extension ProxyEngine {
                 leg.call.userCall?.aor
                     ?? leg.call.fork.branches[leg.branch].addressee.flatMap { registrar.bindings.binding($0)?.aor }
             case .farewell(let farewell)?: farewell.userCall.aor
+            case .answered(let answered)?: answered.callee
             case .question?, nil: nil
             }
         return aor.map { registrar.bindings.device(of: $0, where: { isSame(flow, $0) }) != nil } ?? false

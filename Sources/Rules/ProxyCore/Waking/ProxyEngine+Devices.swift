@@ -25,7 +25,10 @@ extension ProxyEngine {
     ///
     /// A REGISTER is no sign of life; only its acceptance releases calls. A program that was just started at the same
     /// address is not proved to be the phone until it has registered.
-    func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, now: Moment) {
+    ///
+    /// Anybody can send a datagram with the phone's address. So only a sign on a connection, or a response in a transaction
+    /// of ours (`isProved`), counts as a wake in the phone's record.
+    func noteLife(on flow: Flow, by sign: TimelineRecord.SignOfLife, isProved: Bool = false, now: Moment) {
         network.flows.activity?.noted(on: flow, now: now.instant)
         showedLife(on: flow, now: now)
         guard !wakes.watchesNothing else { return }
@@ -34,7 +37,7 @@ extension ProxyEngine {
                 guard let branch = call.fork.waitingBranch(of: device) else { continue }
                 ledger.showedLife(call.fork.branches[branch], by: sign)
             }
-            noteReturned(device, now: now)
+            if isProved || flow.isConnection { noteReturned(device, now: now) }
             for release in wakes.showedLife(device) {
                 carryOut(release, for: device, of: nil, through: nil, now: now)
             }

@@ -39,6 +39,9 @@ struct CallCodeTests {
         #expect(CallCode(.held, .failed, .nobody, .pushFailed).isFailure)
         #expect(CallCode(.outgoing, .none, .none, .noAnswer).isFailure)
         #expect(CallCode(.held, .accepted, .nobody, .forwarded).isFailure)
+        for end in [CallCode.End.forwarded, .redirected, .phonesGone] {
+            #expect(CallCode(.none, .none, .none, end).isFailure)
+        }
         #expect(CallCode(.held, .failed, .nobody, .callerGaveUp).isFailure)
         #expect(!CallCode(.held, .accepted, .nobody, .callerGaveUp).isFailure)
         for end in [CallCode.End.answered, .answeredElsewhere, .refused, .endedByOperator, .denied] {

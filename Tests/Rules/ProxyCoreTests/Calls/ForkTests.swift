@@ -65,7 +65,7 @@ struct ForkTests {
             case .cancel(let client, let reason): "cancel \(client.rawValue) \(reason)"
             case .stopWaiting(let branch): "drop \(branch)"
             case .forward: "forward"
-            case .hangUp(let response, let branch): "hang up \(branch) after \(response.status)"
+            case .hangUp(let response, let branch, _): "hang up \(branch) after \(response.status)"
             }
         }
     }

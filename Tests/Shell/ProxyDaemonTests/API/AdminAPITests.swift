@@ -235,6 +235,28 @@ struct AdminAPITests {
         try await daemon.stop()
     }
 
+    @Test(arguments: ["pause", "resume"], [true, false])
+    func `no pause that crosses a disable wakes the provider`(word: String, disableIsFirst: Bool) async throws {
+        let folder = try StoreFolder()
+        let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
+        let other = try Connection(path: folder.path, options: ConnectionOptions())
+        // Nothing can be written until both requests have been read.
+        try other.execute("BEGIN IMMEDIATE")
+        @Sendable func order(_ word: String) async throws -> Int {
+            try await daemon.order("POST", "/v1/providers/acrobits/\(word)").status
+        }
+        async let first = order(disableIsFirst ? "disable" : word)
+        for _ in 0..<20 { #expect(try await daemon.order("GET", "/v1/providers").status == 200) }
+        async let second = order(disableIsFirst ? word : "disable")
+        for _ in 0..<20 { #expect(try await daemon.order("GET", "/v1/providers").status == 200) }
+        try other.execute("COMMIT")
+        let statuses = try await [first, second]
+        #expect(statuses == (disableIsFirst ? [200, 409] : [200, 200]))
+        #expect(try other.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'") == 0)
+        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":false,"isPaused":false"#))
+        try await daemon.stop()
+    }
+
     @Test func `to switch a provider off says what it ends, before and after`() async throws {
         try await withAdmin { daemon async throws in
             let disable = "/v1/providers/acrobits/disable"
