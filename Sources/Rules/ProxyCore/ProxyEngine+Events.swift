@@ -75,6 +75,7 @@ extension ProxyEngine {
         output.counters.count(Counter(message.reason))
         guard let answer = message.answer else { return }
         output.counters.count(Counter(answer.status))
+        noteMalformed(answer.frame, answer.status, on: flow, now: now)
         let via = answer.frame.viaAddition(source: flow.remote)
         let bytes = answer.frame.response(answer.status, toTag: sip.tags.next(), viaAddition: via, fields: [])
         guard isTrusted(flow) || bytes.count <= flow.answerLimit(to: answer.frame) else { return }

@@ -56,6 +56,9 @@ extension PushProxy.Address {
                 "expected http://: the proxy itself is reached without TLS, and the provider with TLS through the proxy"
             )
         }
+        guard !text.hasPrefix("socks") else {
+            throw SettingComplaint("expected http://: a SOCKS proxy cannot be used, only an HTTP proxy with CONNECT")
+        }
         guard text.hasPrefix("http://") else { throw SettingComplaint(PushProxy.expected) }
         var rest = text.dropFirst("http://".count)
         if rest.hasSuffix("/") { rest = rest.dropLast() }

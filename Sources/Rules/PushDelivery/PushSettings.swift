@@ -38,7 +38,7 @@ package struct PushSettings: SettingsGroup, Equatable {
         ),
         .value(
             "proxy", \.proxy, PushProxy.settingType, example: "\"http://proxy.example.net:3128\"",
-            "The HTTP proxy for all providers, token services included. It must allow CONNECT to them, and looks up their names. User and password may stand in it: http://user:password@host:port, with other characters as %XX. Each provider may have its own proxy. Default: no proxy; environment variables are ignored."
+            "The HTTP proxy for all providers, token services included. It must allow CONNECT to them, and looks up their names. User and password may stand in it: http://user:password@host:port, with other characters as %XX. Each provider may have its own proxy. Webhooks do not use it. Default: no proxy; environment variables are ignored."
         ).taken(.atOnce),
         .bool(
             "try-credentials", \.triesCredentials,

@@ -1,6 +1,7 @@
 """T36: calls that nobody wakes for."""
 
 from daemon import Daemon
+from probes.silence import explained
 from probes.wake import call, pushed, sleeper
 from sip import fresh
 from suite import check, probe
@@ -117,6 +118,7 @@ def spoofed_life_is_no_wake(t):
         for number in range(10):
             _, request = call(t, name, user=str(700 + number))
             check(t.suite.provider.wait(token, number + 1), "control: no push for the call")
+            explained(daemon, request.call_id, "the provider accepted it")
             wakes(phone, name, password, token, request)
         caller, request = call(t, name)
         answer = caller.response(request.call_id, "INVITE", 12)

@@ -406,3 +406,99 @@ def provider_away(t):
     check(line_with(daemon, "push provider can be reached again", "fcm", timeout=15), "no line when the circuit closes")
     server.shutdown()
     return "a line when the circuit opens and when it closes, and provider list has the last error"
+
+
+class FaultyProxy:
+    """An HTTP proxy for CONNECT that refuses or hangs, as the probe wants, until it leads to the provider."""
+
+    def __init__(self):
+        self.behaviour = "502"
+        self.heads = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        try:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                some = connection.recv(65536)
+                if not some:
+                    return
+                head += some
+            self.heads.append(head)
+            if self.behaviour == "hangs":
+                while connection.recv(65536):
+                    pass
+            elif self.behaviour == "leads":
+                host, _, port = head.split()[1].decode().rpartition(":")
+                with socket.create_connection((host, int(port))) as server:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                    threading.Thread(target=self.copy, args=(server, connection), daemon=True).start()
+                    self.copy(connection, server)
+            else:
+                connection.sendall(f"HTTP/1.1 {self.behaviour} No\r\nContent-Length: 0\r\n\r\n".encode())
+        except OSError:
+            pass
+        finally:
+            connection.close()
+
+    def copy(self, source, target):
+        try:
+            while some := source.recv(65536):
+                target.sendall(some)
+        except OSError:
+            pass
+
+    def close(self):
+        self.listener.close()
+
+
+@probe("T35.10", "faulty-proxy-is-blamed")
+def faulty_proxy(t):
+    """A proxy that refuses or hangs opens the breaker of its provider, and the proxy is blamed, not the provider."""
+    for behaviour, words in (("502", "cannot reach this server (502)"), ("hangs", "does not answer in time"),
+                             ("407", "refuses our login (407)")):
+        proxy = t.own(FaultyProxy())
+        proxy.behaviour = behaviour
+        daemon = own_daemon(t, f"proxied-{behaviour}", log={"level": "notice"}, call={"ring-timeout": "40s"},
+                            push={"proxy": f"http://user:PLANTED-proxy@127.0.0.1:{proxy.port}"})
+        daemon.start()
+        pbx = t.phone(trusted=True)
+
+        def wake(count=1):
+            phone = t.phone()
+            for _ in range(count):
+                name, password = daemon.user()
+                answer = phone.register(name, password, params=f";pn-provider=fcm;pn-param=p;pn-prid={fresh('token')}", expires=60)
+                check(answer and answer.status == 200, f"control: REGISTER got {answer}")
+                call(t, name, caller=pbx)
+                # Failures at the same time count once.
+                time.sleep(0.25)
+
+        wake(7)
+        if behaviour == "407":
+            # A wrong login ends the push at once. No later push could mend it.
+            line = line_with(daemon, "cannot connect to the push provider with these settings", words, timeout=30)
+        else:
+            line = line_with(daemon, "push provider cannot be reached", words, timeout=60)
+        check(line, f"{behaviour}: no line that blames the proxy: {daemon.log()[-1500:]}")
+        check(f"the proxy 127.0.0.1:{proxy.port}" in line, f"{behaviour}: the line names another culprit: {line}")
+        text = daemon.command("provider", "list").stdout
+        check(f"the proxy 127.0.0.1:{proxy.port}" in text and words in text, f"{behaviour}: provider list says {text}")
+        check("PLANTED-proxy" not in daemon.log() + text, f"{behaviour}: the password is shown")
+        check(proxy.heads and all(head.startswith(b"CONNECT ") for head in proxy.heads), f"control: {proxy.heads[:1]}")
+        if behaviour == "502":
+            proxy.behaviour = "leads"
+            wake()
+            check(line_with(daemon, "push provider can be reached again", "fcm", timeout=20), "no line when the proxy leads again")
+        daemon.stop()
+    return "a proxy with 502, 407 or without any answer is blamed in the log and in provider list, and the breaker closes again"

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -427,3 +428,62 @@ def disk_errors(t):
         connection.close()
     check(counts[200] > 10 and counts[503] > 0, f"control: {counts}")
     return f"{len(rounds)} single errors of pwrite64 and fdatasync: {counts[200]} REGISTERs got 200 and are there, {counts[503]} got 503"
+
+
+@probe("T18.3", "killed-export-leaves-nothing")
+def killed_export(t):
+    """An export with hashes that is killed in the middle leaves no file, and had none with a name."""
+    folder = os.path.join(t.suite.folder, "killed-export")
+    os.makedirs(folder, mode=0o700)
+    config, control = os.path.join(folder, "sippushd.yaml"), os.path.join(folder, "control.sock")
+    with open(config, "w") as file:
+        file.write(f"domains: [example.net]\nstore: {folder}/sippushd.db\ncontrol: {control}\n")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(control)
+    listener.listen()
+    in_the_middle = threading.Event()
+    users = [{"name": f"u{number}@example.net", "ha1MD5": "PLANTED0" * 4} for number in range(1000)]
+    page = json.dumps({"users": users}).replace("PLANTED0", "0123abcd").encode()
+
+    def serve():
+        """A daemon that gives the first page of users, and never the second."""
+        pages = 0
+        while True:
+            connection, _ = listener.accept()
+            while True:
+                head = b""
+                while b"\r\n\r\n" not in head:
+                    some = connection.recv(65536)
+                    if not some:
+                        break
+                    head += some
+                if not head:
+                    break
+                if b"user-credentials" in head:
+                    pages += 1
+                if pages > 1:
+                    in_the_middle.set()
+                    break
+                body = page if b"user-credentials" in head else b"{}"
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            if pages > 1:
+                t.own(connection)
+                return
+
+    threading.Thread(target=serve, daemon=True).start()
+    before = set(os.listdir(folder))
+    target = os.path.join(folder, "users.csv")
+    export = subprocess.Popen([t.suite.program, "user", "export", target, "--with-hashes", "--config", config],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    middle = in_the_middle.wait(patience(20))
+    inodes = [os.readlink(f"/proc/{export.pid}/fd/{number}") for number in os.listdir(f"/proc/{export.pid}/fd")] if middle else []
+    names = set(os.listdir(folder)) - before
+    export.kill()
+    _, said = export.communicate()
+    listener.close()
+    check(middle, f"control: the export asked for no second page: {said.decode()}")
+    check(any(folder in place for place in inodes), f"control: no file is open: {inodes}")
+    left = set(os.listdir(folder)) - before
+    check(not names, f"while the export runs, there is {names}")
+    check(not left, f"the killed export leaves {left}")
+    return "kill -9 in the middle of an export with hashes leaves no file"

@@ -152,6 +152,14 @@ extension ProxyEngine {
             isRecorded: isCall, now: now)
     }
 
+    /// Reports the refusal of an INVITE that cannot be read as a whole.
+    func noteMalformed(_ frame: MessageFrame, _ status: Status, on flow: Flow, now: Moment) {
+        guard frame.isINVITE else { return }
+        noteRefused(
+            RefusedCall(malformed: frame), .invite, from: flow.remote, status, because: .unfit,
+            isTrusted(flow) ? .trusted : .stranger, isRecorded: true, now: now)
+    }
+
     private func noteRefused(
         _ call: @autoclosure () -> RefusedCall, _ method: Method, from source: Endpoint, _ status: Status,
         because refusal: Refusal, _ share: RefusalShare, isRecorded: Bool, now: Moment
@@ -253,6 +261,26 @@ extension RefusedCall {
             ?? request.from.uri.text.shortened()
         callID = request.callID.shortened()
     }
+}
+
+extension RefusedCall {
+    /// As much as can be read of an INVITE that has a fault.
+    fileprivate init(malformed frame: MessageFrame) {
+        let words = frame.bytes[0..<min(frame.headersStart, frame.bytes.count)].split(at: [UInt8(ascii: " ")])
+        let uri = words.count > 1 ? SIPURI(words[1]) : nil
+        callee = AddressOfRecord(user: uri?.user?.percentDecoded() ?? .empty, host: uri?.host.lowercased() ?? .empty)
+            .shortened()
+        let from = frame.firstValue(of: .from) ?? .empty
+        caller =
+            NameAddress(from).flatMap { AddressOfRecord($0.uri) }.map { ByteString("sip:\($0)").shortened() }
+            ?? from.shortened()
+        callID = (frame.firstValue(of: .callID) ?? .empty).shortened()
+    }
+}
+
+extension MessageFrame {
+    /// Whether the start line is that of an INVITE.
+    fileprivate var isINVITE: Bool { bytes.hasPrefix("INVITE ") }
 }
 
 extension AddressOfRecord {
