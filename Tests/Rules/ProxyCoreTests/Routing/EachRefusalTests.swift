@@ -9,7 +9,7 @@ import Testing
 import TestSupport
 import Timekeeping
 
-/// An INVITE that is refused, by whom it is sent, and what becomes of it.
+/// An INVITE that is refused, its sender, and the expected result.
 private struct Refused: Sendable, CustomTestStringConvertible {
     enum Sender: Sendable { case stranger, user, pbx }
 
