@@ -235,25 +235,25 @@ struct AdminAPITests {
         try await daemon.stop()
     }
 
-    @Test(arguments: ["pause", "resume"], [true, false])
-    func `no pause that crosses a disable wakes the provider`(word: String, disableIsFirst: Bool) async throws {
+    @Test(arguments: ["pause", "resume"])
+    func `no pause that crosses a disable wakes the provider`(word: String) async throws {
         let folder = try StoreFolder()
         let daemon = try await RunningDaemon.start(folder) { $0.admin.listen = [Endpoint(.loopbackV4, 0)] }
-        let other = try Connection(path: folder.path, options: ConnectionOptions())
-        // Nothing can be written until both requests have been read.
-        try other.execute("BEGIN IMMEDIATE")
+        let store = try Connection(path: folder.path, options: ConnectionOptions())
         @Sendable func order(_ word: String) async throws -> Int {
             try await daemon.order("POST", "/v1/providers/acrobits/\(word)").status
         }
-        async let first = order(disableIsFirst ? "disable" : word)
-        for _ in 0..<20 { #expect(try await daemon.order("GET", "/v1/providers").status == 200) }
-        async let second = order(disableIsFirst ? word : "disable")
-        for _ in 0..<20 { #expect(try await daemon.order("GET", "/v1/providers").status == 200) }
-        try other.execute("COMMIT")
-        let statuses = try await [first, second]
-        #expect(statuses == (disableIsFirst ? [200, 409] : [200, 200]))
-        #expect(try other.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'") == 0)
-        #expect(try await daemon.order("GET", "/v1/providers").body.contains(#""isEnabled":false,"isPaused":false"#))
+        for round in 0..<20 {
+            async let disabled = order("disable")
+            async let other = order(word)
+            // In whichever order they come, the provider is off in the end.
+            let statuses = try await [disabled, other]
+            #expect(statuses[0] == 200 && [200, 409].contains(statuses[1]), "round \(round): \(statuses)")
+            let isOn = try store.integer("SELECT enabled FROM provider_switch WHERE name = 'acrobits'")
+            let list = try await daemon.order("GET", "/v1/providers").body
+            #expect(isOn == 0 && list.contains(#""isEnabled":false,"isPaused":false"#), "round \(round): \(list)")
+            #expect(try await order("enable") == 200)
+        }
         try await daemon.stop()
     }
 
