@@ -277,7 +277,7 @@ struct DeviceExplanation {
         switch omission {
         case .unknownUser:
             return "No user has that name. Add it with sippushd user add, then register a phone with it."
-        case .noContact: return "The phone must register again: it has signed out, or its push token died."
+        case .noContact: return "The phone must register: it never did, has signed out, or its push token died."
         case .tooManyCalls: return "limits.calls is the limit of calls that ring or wait at the same time."
         case .providerOff: return "sippushd provider enable \(record.app)"
         case .providerPaused: return cameBack ? nil : "sippushd provider resume \(record.app)"

@@ -60,7 +60,7 @@ extension DeviceExplanation {
             "If \(address) is your PBX, list it under trusted and send SIGHUP. A phone must know how to show its password."
         case .wrongPassword:
             "Set a password with sippushd user passwd, and the same user name and password in the phone."
-        case .noContact: "The phone must register again: it has signed out, or its push token died."
+        case .noContact: "The phone must register: it never did, has signed out, or its push token died."
         case .notSecure: "Call a sip: address, or have caller, phone and PBX connect by TLS."
         case .calleeLimit, .callerLimit:
             "The limits of one account are limits.calls-per-account and limits.held-bytes."

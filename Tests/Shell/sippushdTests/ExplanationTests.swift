@@ -279,7 +279,7 @@ struct ExplanationTests {
                     $0.contains("destination refused with 486, the caller got the status of call.no-wake")
                 })
         }
-        #expect(lines.contains { $0.hasPrefix("  => The phone must register again") })
+        #expect(lines.contains { $0.hasPrefix("  => The phone must register: it never did") })
     }
 
     @Test(arguments: TimelineRecord.Omission.allCases)

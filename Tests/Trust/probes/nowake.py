@@ -143,3 +143,32 @@ def spoofed_life_is_no_wake(t):
     said = told(spoofed)
     check("the time that its former wakes took" not in said, f"spoofed datagrams count as wakes: {said}")
     return "CRLF, STUN, garbage and a stray response from the phone's address are no wakes"
+
+
+@probe("T36.11", "late-answer-is-hung-up")
+def late_answer(t):
+    """The destination of a forward answers after an operator has ended the call."""
+    t.needs("call.no-wake.action")
+    daemon = own_daemon(t, "late-answer", "forward", "127.2.0.13")
+    pbx = daemon.pbx
+    name, _ = daemon.user()
+    caller, request = call(t, name)
+    got = pbx.request("INVITE", request.call_id, 6)
+    check(got, "control: no forward")
+    status, text = daemon.admin("DELETE", f"/v1/held/{request.call_id}?status=603")
+    check(status == 200, f"control: the operator's end got {status} {text}")
+    answer = caller.response(request.call_id, "INVITE")
+    check(answer and answer.status == 603, f"the caller got {answer}")
+    caller.send(caller.ack_failure(request, answer))
+    pbx.respond(got, 200, tag="box")
+    for method in ("ACK", "BYE"):
+        sent = pbx.request(method, request.call_id)
+        check(sent, f"no {method} for the late 200")
+        check("tag=box" in sent.get("to"), f"the {method} has the To {sent.get('to')}")
+    pbx.respond(sent, 200)
+    pbx.respond(got, 200, tag="box")
+    check(pbx.request("ACK", request.call_id), "no ACK for the repeated 200")
+    check(not pbx.request("BYE", request.call_id, 0.3), "a second BYE")
+    again = caller.response(request.call_id, "INVITE", 0.3)
+    check(not again, f"the caller got {again} after the end")
+    return "a 200 after the operator's end gets ACK and BYE, its copy another ACK, and the caller hears nothing of it"

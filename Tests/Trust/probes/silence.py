@@ -107,7 +107,28 @@ def each_refusal(t):
     first, request = call(t, name, caller=pbx)
     check(phone.request("INVITE", request.call_id), "control: the first call rings")
     refused(486, "callee-limit", name)
-    return "404, 403, 480 and 486: each with its line, its counter, and what explain says to do"
+    # The refusals of strangers, each from an address of its own.
+    for status, edit in (
+            (483, lambda request: request.set("Max-Forwards", "0")), (420, lambda request: request.add("Proxy-Require", "none")),
+            (400, lambda request: request.set("CSeq", "1 BYE")), (400, lambda request: request.add("Call-ID", "another")),
+            (403, lambda request: setattr(request, "uri", "sip:someone@elsewhere.example")), (407, lambda request: None)):
+        stranger = t.phone()
+        request = stranger.make("INVITE", f"sip:{name}@example.net")
+        edit(request)
+        stranger.send(request)
+        line = line_with(daemon, "call refused", f"status={status}", request.call_id)
+        check(line, f"no line for the {status} of a stranger: {daemon.log()[-600:]}")
+        check(f"source={stranger.host}:" in line and "code=---D" in line, f"the line of the {status} is {line}")
+        text = explained(daemon, request.call_id, str(status), "=>")
+        check("=>" in text and str(status) in text, f"explain of the {status} says {text}")
+        count = sum(request.call_id in line for line in daemon.log().splitlines())
+        check(count == 1, f"{count} lines for the {status}")
+    message = pbx.make("MESSAGE", "sip:nobody@example.net")
+    pbx.send(message)
+    answer = pbx.response(message.call_id)
+    check(answer and answer.status == 404, f"control: the MESSAGE got {answer}")
+    check(not any("call " in line and message.call_id in line for line in daemon.log().splitlines()), "a MESSAGE has a line of a call")
+    return "400, 403, 404, 407, 420, 480, 483 and 486, of PBX and strangers: each with its line, its counter, and what explain says to do"
 
 
 @probe("T35.1", "strangers-do-not-fill-the-log")

@@ -21,17 +21,31 @@ private struct Refused: Sendable, CustomTestStringConvertible {
     var settings: @Sendable (inout ProxySettings) -> Void = { _ in }
     var edits: [(String, String)] = []
     var prepare: @Sendable (EngineBench) -> Void = { _ in }
+    /// What a user shows; `nil` for bob's password.
+    var password: String?
+    var from = "sip:bob@example.net"
+    /// Where a user sends from.
+    var source = EngineBench.phone
 
     var testDescription: String { name }
 }
 
 private let wrong = "guess"
+private let elsewhere = Endpoint(IPAddress(v4: 0xcb00_710a), 40_000)
 
 /// Each refusal of an INVITE has one line, one record and one count (T35.1).
 @Suite("Each refused call has one line (T35.1)")
 struct EachRefusalTests {
     private static let cases: [Refused] = [
-        Refused(name: "wrong password", sender: .user, status: 407, refusal: .wrongPassword),
+        Refused(name: "wrong password", sender: .user, status: 407, refusal: .wrongPassword, password: wrong),
+        Refused(
+            name: "another From", sender: .user, status: 403, refusal: .otherIdentity, from: "sip:eve@example.net"),
+        Refused(
+            name: "too many wrong passwords", sender: .user, status: 503, refusal: .wrongLogins,
+            settings: { $0.limits.wrongLoginsPerSource = 1 },
+            prepare: {
+                $0.receiveProved($0.phoneText(callID: "p0"), as: "bob", password: wrong, from: elsewhere)
+            }, password: wrong, source: elsewhere),
         Refused(name: "not trusted", sender: .stranger, status: 407, refusal: .notTrusted),
         Refused(
             name: "foreign domain of a stranger", sender: .stranger, status: 403, refusal: .foreignDomain,
@@ -73,6 +87,23 @@ struct EachRefusalTests {
             name: "limit of calls", sender: .pbx, status: 503, refusal: .tooManyCalls,
             settings: { $0.limits.calls = 1 }, prepare: { $0.invite(callID: "other", branch: "other") }),
         Refused(
+            name: "caller's share", sender: .pbx, status: 503, refusal: .callerLimit,
+            settings: {
+                $0.limits.calls = 100
+                $0.limits.callerShare = 1
+            },
+            prepare: {
+                let registered = $0.receiveProved($0.registerText(user: "eve", token: "tok2", callID: "r2"), as: "eve")
+                _ = $0.commitAll(in: registered)
+                $0.invite(to: "eve", callID: "other", branch: "other")
+            }),
+        Refused(
+            name: "no protected way", sender: .pbx, status: 480, refusal: .notSecure,
+            edits: [("INVITE sip:bob", "INVITE sips:bob")]),
+        Refused(
+            name: "no breadth left", sender: .pbx, status: 440, refusal: .loop,
+            edits: [("Max-Forwards: 70", "Max-Forwards: 70\r\nMax-Breadth: 0")]),
+        Refused(
             name: "the same call again", sender: .pbx, status: 482, refusal: .loop,
             prepare: { $0.invite(callID: "told", branch: "other") }),
         Refused(name: "draining", sender: .pbx, status: 503, refusal: .draining, prepare: { $0.engine.drainBegins() }),
@@ -94,11 +125,13 @@ struct EachRefusalTests {
             switch refused.sender {
             case .pbx: EngineBench.pbx
             case .stranger: Endpoint(IPAddress(v4: 0xcb00_7109), 5060)
-            case .user: EngineBench.phone
+            case .user: refused.source
             }
         var records: [TimelineRecord] = []
         if refused.sender == .user {
-            bench.receiveProved(bench.phoneText(callID: "told"), as: "bob", password: wrong)
+            bench.receiveProved(
+                bench.phoneText(from: refused.from, callID: "told"), as: "bob", password: refused.password, from: source
+            )
             records += bench.actions.records
         } else {
             var invite = SIPText.invite(to: "bob", from: "103", at: source, callID: "told", branch: "told")
