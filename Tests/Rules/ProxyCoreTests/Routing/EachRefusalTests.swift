@@ -21,7 +21,7 @@ private struct Refused: Sendable, CustomTestStringConvertible {
     var settings: @Sendable (inout ProxySettings) -> Void = { _ in }
     var edits: [(String, String)] = []
     var prepare: @Sendable (EngineBench) -> Void = { _ in }
-    /// What a user shows; `nil` for bob's password.
+    /// The password of a user; `nil` for the right one.
     var password: String?
     var from = "sip:bob@example.net"
     /// Where a user sends from.
@@ -87,16 +87,12 @@ struct EachRefusalTests {
             name: "limit of calls", sender: .pbx, status: 503, refusal: .tooManyCalls,
             settings: { $0.limits.calls = 1 }, prepare: { $0.invite(callID: "other", branch: "other") }),
         Refused(
-            name: "caller's share", sender: .pbx, status: 503, refusal: .callerLimit,
+            name: "caller's share", sender: .user, status: 503, refusal: .callerLimit,
             settings: {
-                $0.limits.calls = 100
+                $0.upstream = NextHop("sip:10.0.0.2:5060")
+                $0.limits.callsPerAccount = 1
                 $0.limits.callerShare = 1
-            },
-            prepare: {
-                let registered = $0.receiveProved($0.registerText(user: "eve", token: "tok2", callID: "r2"), as: "eve")
-                _ = $0.commitAll(in: registered)
-                $0.invite(to: "eve", callID: "other", branch: "other")
-            }),
+            }, prepare: { $0.receiveProved($0.phoneText(callID: "other"), as: "bob") }),
         Refused(
             name: "no protected way", sender: .pbx, status: 480, refusal: .notSecure,
             edits: [("INVITE sip:bob", "INVITE sips:bob")]),
