@@ -15,6 +15,23 @@ package struct NewSettings: Sendable {
         }
     }
 
+    /// Keys of Web Push, and whom its services write to.
+    package struct WebPush: Sendable {
+        package var keyFile: String
+        package var contact: String
+
+        package init(keyFile: String, contact: String) { (self.keyFile, self.contact) = (keyFile, contact) }
+    }
+
+    /// A push service of the operator's own.
+    package struct OwnService: Sendable {
+        /// The app's name, which phones send as `pn-param`.
+        package var app: String
+        package var url: String
+
+        package init(app: String, url: String) { (self.app, self.url) = (app, url) }
+    }
+
     package var domain: String
     /// An address, or an address and a port.
     package var pbx: String?
@@ -23,6 +40,10 @@ package struct NewSettings: Sendable {
     package var apple: Apple?
     /// The service account from Google.
     package var googleAccount: String?
+    package var webPush: WebPush?
+    /// Whether Acrobits' mediator wakes apps.
+    package var hasAcrobits = false
+    package var ownService: OwnService?
 
     package init(domain: String) { self.domain = domain }
 
@@ -56,8 +77,13 @@ package struct NewSettings: Sendable {
 
                 """
         }
-        guard apple != nil || googleAccount != nil else { return text }
-        text += "\npush:\n"
+        let push = providers
+        return push.isEmpty ? text : text + "\npush:\n" + push
+    }
+
+    /// The groups under `push`; empty without a provider.
+    private var providers: String {
+        var text = ""
         if let apple {
             text += """
                     apns:
@@ -77,8 +103,39 @@ package struct NewSettings: Sendable {
 
                 """
         }
+        if let webPush {
+            text += """
+                    webpush:
+                        enabled: true
+                        vapid-key-file: \(YAMLText.scalar(webPush.keyFile))
+                        vapid-contact: \(YAMLText.scalar(webPush.contact))
+
+                """
+        }
+        if hasAcrobits {
+            text += """
+                    acrobits:
+                        enabled: true
+
+                """
+        }
+        if let ownService {
+            text += """
+                    http:
+                        enabled: true
+                        apps:
+                            \(YAMLText.scalar(ownService.app)):
+                                url: \(YAMLText.scalar(ownService.url))
+                                body: '\(Self.ownBody)'
+
+                """
+        }
         return text
     }
+
+    /// A body that tells the app everything about a call.
+    private static let ownBody =
+        #"{"to": "{{token}}", "kind": "{{type}}", "from": "{{caller}}", "name": "{{display-name}}", "call": "{{call-id}}", "sent": "{{sent}}", "ttl": "{{ttl}}"}"#
 
     /// What `trusted` and `upstream` say. A PBX on this machine may share its address with phones, so its port counts, too.
     private static func peer(_ text: String) throws(SettingComplaint) -> (trusted: String, upstream: String) {

@@ -21,6 +21,16 @@ let initCommand = Command(
         Command.Option(name: "--apns-key", value: "FILE", help: "The signing key from Apple, a .p8 file."),
         Command.Option(name: "--fcm-account", value: "FILE", help: "The service account from Google, a JSON file."),
         Command.Option(
+            name: "--webpush-key", value: "FILE", help: "The VAPID key for browsers, PEM: docs/Providers.md, Web Push."),
+        Command.Option(
+            name: "--webpush-contact", value: "URI", help: "Whom push services write to, mailto: or https:."),
+        Command.Option(
+            name: "--acrobits", value: nil, help: "Wake Cloud Softphone and Groundwire by Acrobits' mediator."),
+        Command.Option(
+            name: "--http-app", value: "NAME", help: "The app of your own push service, which phones send as pn-param."),
+        Command.Option(
+            name: "--http-url", value: "URL", help: "The URL of your own push service, with {{token}} in it or not."),
+        Command.Option(
             name: "--force", value: nil, help: "Replace a file that exists. The old one is kept as FILE.old."),
     ],
     examples: ["init", "init --domain example.net --pbx 192.0.2.10 --fcm-account /etc/sippushd/firebase.json"]
@@ -80,6 +90,13 @@ extension Command.Invocation {
             answers.apple = NewSettings.Apple(topic: words[0], team: words[1], keyID: words[2], keyFile: words[3])
         }
         answers.googleAccount = value("--fcm-account")
+        if let pair = try together(["--webpush-key", "--webpush-contact"]) {
+            answers.webPush = NewSettings.WebPush(keyFile: pair[0], contact: pair[1])
+        }
+        answers.hasAcrobits = has("--acrobits")
+        if let pair = try together(["--http-app", "--http-url"]) {
+            answers.ownService = NewSettings.OwnService(app: pair[0], url: pair[1])
+        }
         return answers
     }
 
@@ -106,6 +123,15 @@ enum InitQuestions {
                 if !text.isEmpty { return text }
             }
         }
+        func yes(_ question: String) throws(Command.Failure) -> Bool {
+            while true {
+                switch try answer(question).lowercased() {
+                case "yes", "y": return true
+                case "no", "n", "": return false
+                default: continue
+                }
+            }
+        }
         var answers = NewSettings(domain: try required("Domain of the users, such as example.net:"))
         let pbx = try answer("IP address of the PBX, with :PORT if it is not 5060 (empty: none yet):")
         if !pbx.isEmpty { answers.pbx = pbx }
@@ -120,6 +146,17 @@ enum InitQuestions {
         }
         let account = try answer("Google's service account, a JSON file (empty: no Android phones):")
         if !account.isEmpty { answers.googleAccount = account }
+        let vapid = try answer("VAPID key for browsers, PEM (empty: no Web Push):")
+        if !vapid.isEmpty {
+            let contact = try required("Whom push services write to, such as mailto:push@example.net:")
+            answers.webPush = NewSettings.WebPush(keyFile: vapid, contact: contact)
+        }
+        answers.hasAcrobits = try yes("Cloud Softphone or Groundwire, by Acrobits' mediator? (yes; empty: no)")
+        let url = try answer("URL of your own push service, with {{token}} (empty: none):")
+        if !url.isEmpty {
+            let app = try required("Name of its app, which phones send as pn-param:")
+            answers.ownService = NewSettings.OwnService(app: app, url: url)
+        }
         return answers
     }
 }
