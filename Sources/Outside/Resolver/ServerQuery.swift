@@ -41,3 +41,16 @@ package enum ResolverError: Error, Hashable, Sendable {
     /// The resolver was closed.
     case closed
 }
+
+extension ResolverError: CustomStringConvertible {
+    /// Words for operators. They do not name the host.
+    package var description: String {
+        switch self {
+        case .invalidQuery: "it is no host name"
+        case .notFound: "DNS has no such name, or no address for it"
+        case .unavailable: "the name servers do not answer"
+        case .overloaded: "too many questions to DNS wait"
+        case .closed: "the resolver is closed"
+        }
+    }
+}

@@ -9,6 +9,7 @@ import Timekeeping
 package struct ExplainReport: Codable, Sendable, DescribedBody {
     package static let notes: [String: JSONSchema] = [
         "date": .words("The time of the report, in Unix seconds."),
+        "storeFailure": .words("Why the store takes no changes now. Then new records are missing."),
         "maximumAge": .words("How long records are kept, in seconds."),
     ]
 
@@ -32,6 +33,8 @@ package struct ExplainReport: Codable, Sendable, DescribedBody {
     package var keepsTimeline: Bool
     /// How long records are kept, in seconds.
     package var maximumAge: Int64
+    /// Why the store takes no changes now, so that new records are missing; `nil` if it does.
+    package var storeFailure: String?
     /// Records of the timeline, oldest first. The records of active calls are incomplete.
     package var records: [TimelineReport] = []
 

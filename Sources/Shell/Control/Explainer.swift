@@ -47,6 +47,7 @@ final class Explainer: Sendable {
         ].compactMap { (subject: TimelineSubject?) in subject }
         call.askStore { [store] in
             var report = live
+            report.storeFailure = store.obstacle
             let records = try await store.timeline(of: subjects, limit: limit)
             report.records = records.map { TimelineReport($0) } + report.records
             call.answer(report)

@@ -69,7 +69,8 @@ package struct CertificateCheck {
             } else if report.ends < date + Self.warningTime {
                 add(.expiresSoon, "\(pair.certificate): it expires on \(Self.day(report.ends)), in \(days) days")
             }
-            if let fault = report.chainFault {
+            // Outside its dates no phone trusts it, whatever its chain.
+            if report.begins <= date, report.ends > date, let fault = report.chainFault {
                 add(.untrusted, "\(pair.certificate): phones do not trust it: \(fault)")
             }
             return report

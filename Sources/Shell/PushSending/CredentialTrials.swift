@@ -121,10 +121,16 @@ extension PushService {
 enum TrialCure {
     static let files = "Check the key and certificate files of the app: sippushd check-config."
 
+    /// The host of `host:port`.
+    private static func host(of server: String) -> String {
+        server.lastIndex(of: ":").map { String(server[..<$0]) } ?? server
+    }
+
     static func of(_ error: HTTPClientError, at url: String) -> String {
         let server = HTTPClientError.server(of: url)
         return switch error.code {
-        case .resolve: "Check the name \(server) in the settings, and the name servers in /etc/resolv.conf."
+        case .resolve:
+            "Ask DNS from this machine: dig \(host(of: server)). Check the name servers in /etc/resolv.conf, and the address if the settings name it."
         case .connect, .timeout, .reset:
             "Let TCP to \(server) through the firewall. An IPv6 address without a route has the same effect."
         case .tls:

@@ -58,7 +58,7 @@ struct GoogleTokenClient {
             let lead = (try? result.get()).flatMap {
                 ProviderAnswer.clockLead(over: $0.header("date"), now: date)
             }
-            switch (Self.answer(result, of: url), result) {
+            switch (Self.answer(result, of: url, now: date), result) {
             case (.credential(let value, _), _): done(value, nil, lead)
             case (.failure(_, let words), .failure(let error)):
                 done(nil, .failed(words, cure: TrialCure.of(error, at: url)), nil)
@@ -84,7 +84,7 @@ struct GoogleTokenClient {
         let request = try request(at: date)
         let url = request.url
         http.send(request) { result in
-            let answer = Self.answer(result, of: url)
+            let answer = Self.answer(result, of: url, now: date)
             if case .failure(_, let words) = answer {
                 log.error(
                     "no access token from Google",
@@ -94,7 +94,9 @@ struct GoogleTokenClient {
         }
     }
 
-    private static func answer(_ result: Result<HTTPClientResponse, HTTPClientError>, of url: String) -> Answer {
+    private static func answer(
+        _ result: Result<HTTPClientResponse, HTTPClientError>, of url: String, now: UnixTime
+    ) -> Answer {
         let server = "the token service \(HTTPClientError.server(of: url))"
         switch result {
         case .success(let response) where response.status == 200:
@@ -107,7 +109,9 @@ struct GoogleTokenClient {
         case .success(let response):
             let answer = try? JSONValue(response.body)
             let reason = answer?["error_description"]?.string ?? answer?["error"]?.string ?? "status \(response.status)"
-            return refusal("\(server) says: \(reason.prefix(200))")
+            // Google does not name the clock if the times in the request are wrong.
+            let clock = ProviderAnswer(response).clockFault(now: now).map { ": \($0)" } ?? ""
+            return refusal("\(server) says: \(reason.prefix(200))\(clock)")
         case .failure(let error):
             let words = "the token service \(error.sentence(about: url))"
             return .failure(error.pushOutcome(words), words)

@@ -374,6 +374,9 @@ struct DeviceExplanation {
             return
                 "Compare pn-prid and pn-param in its contact with the apps under push: docs/Providers.md, What is refused."
         case .paused: return "sippushd provider resume \(provider)"
+        case .failed where record.reason.contains("cannot be resolved"):
+            return
+                "DNS does not lead to the provider: ask it from this machine with dig, and check the name servers in /etc/resolv.conf."
         case .failed:
             return "Check the network to the provider and its status page. The log shows each try."
         }

@@ -41,7 +41,25 @@ extension Command.Invocation {
         }
         let service = ServiceFacts(unitFile: value("--unit"), user: value("--user"))
         let doctor = Doctor(settings: settings, path: configPath, service: service, authorities: value("--ca"))
-        return doctor.findings(users: settings.auth == .digest ? await users(settings) : nil)
+        return doctor.findings(
+            users: settings.auth == .digest ? await users(settings) : nil, state: await state(settings))
+    }
+
+    private struct Readiness: Decodable {
+        let status: String
+        let detail: String?
+    }
+
+    /// The state that the daemon reports; `nil` if none runs, or this user may not ask it.
+    private func state(_ settings: DaemonSettings) async -> DaemonState? {
+        let control = ControlConnection(path: settings.control)
+        guard (try? control.isAlive) == true else { return nil }
+        do throws(Command.Failure) {
+            let answer: Readiness = try await control.get("/readyz")
+            return answer.status == "ready" ? .ready : .degraded(answer.detail ?? answer.status)
+        } catch {
+            return .notReady(error.lines.joined(separator: "; "))
+        }
     }
 
     /// The first users of the daemon or, without a daemon, of the store; `nil` if they cannot be read.

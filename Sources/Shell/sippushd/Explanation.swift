@@ -9,14 +9,22 @@ struct Explanation {
     init(_ report: ExplainReport) { self.report = report }
 
     var lines: [String] {
-        guard !report.isEmpty else { return [nobody] }
-        var lines = report.isUser ? user : []
+        guard !report.isEmpty else { return storeTrouble + [nobody] }
+        var lines = storeTrouble + (report.isUser ? user : [])
         for call in calls {
             if !lines.isEmpty { lines.append("") }
             lines += CallExplanation(call, of: report).lines
         }
         if report.records.isEmpty { lines.append(nothing) }
         return lines
+    }
+
+    private var storeTrouble: [String] {
+        guard let failure = report.storeFailure else { return [] }
+        return [
+            "Now \(failure)",
+            "  => Until then new phones and users get 503, and calls leave no record here. sippushd doctor says more.",
+        ]
     }
 
     // MARK: The user

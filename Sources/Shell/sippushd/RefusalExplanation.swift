@@ -38,6 +38,13 @@ extension DeviceExplanation {
         }
     }
 
+    /// Advice for a REGISTER whose push parameters no app in the settings takes.
+    private var tokenAdvice: String? {
+        TokenProblem.allCases.first { "\($0.sentence)" == record.reason }.map {
+            "The push parameters of the phone do not fit the settings: \($0.cure)."
+        }
+    }
+
     static let upstreamAdvice =
         "Is the PBX of upstream running, and does a firewall let UDP and TCP through both ways? docs/Troubleshooting.md, Calls of phones fail."
 
@@ -74,7 +81,8 @@ extension DeviceExplanation {
             "Somebody guesses passwords, or a phone has an old one. The limits are limits.wrong-logins-per-source and -per-user."
         case .loop: "Look for a circle: upstream, the PBX's routes to this daemon, and forwards of call.no-wake."
         case .unfit: "Look at Proxy-Require, Max-Breadth and the Request-URI of the INVITE."
-        case .register: "docs/Troubleshooting.md, The phone does not register, has a row for each status."
+        case .register:
+            tokenAdvice ?? "docs/Troubleshooting.md, The phone does not register, has a row for each status."
         }
     }
 }

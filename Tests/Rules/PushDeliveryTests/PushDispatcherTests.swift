@@ -493,6 +493,27 @@ struct PushDispatcherTests {
         #expect(desk.outcomes()[2] == .credentialsRefused("the credential was refused again"))
     }
 
+    @Test func `if a new credential is refused as outdated, a wrong clock is named`() throws {
+        let desk = Desk()
+        desk.ask(1, to: iPhone)
+        desk.make(try #require(desk.takeWanted().first), "bearer old")
+        desk.answer(try #require(desk.takeSent().first), 200)
+        desk.wait(.seconds(600))
+        desk.ask(2, to: iPhone)
+        let (body, date) = (
+            #"{"reason":"ExpiredProviderToken"}"#, (desk.now.date + .seconds(86_400)).civil.headerText
+        )
+        desk.answer(try #require(desk.takeSent().first), 403, body: body, date: date)
+        #expect(desk.outcomes()[2] == nil)
+        desk.make(try #require(desk.takeWanted().first), "bearer new")
+        desk.answer(try #require(desk.takeSent().first), 403, body: body, date: date)
+        guard case .credentialsRefused(let reason)? = desk.outcomes()[2] else {
+            Issue.record("\(desk.outcomes())")
+            return
+        }
+        #expect(reason == "the credential was refused again: this machine's clock is 86400 s behind the provider's")
+    }
+
     @Test func `credentials are fetched at the start, and again before their end`() throws {
         let desk = Desk()
         desk.dispatcher.started(now: desk.now)

@@ -76,6 +76,12 @@ struct CertificateCheckTests {
         #expect(over.contains("it expired on"))
     }
 
+    @Test func `outside its dates a certificate has no second fault, whose cure would mislead`() {
+        #expect(problems(authorities: nil).contains { $0.contains("phones do not trust it") })
+        #expect(problems(after: .seconds(101 * 86_400), authorities: nil).count == 1)
+        #expect(problems(after: .seconds(-2 * 86_400), authorities: nil).count == 1)
+    }
+
     @Test func `a key of another certificate, and invalid files`() throws {
         #expect(problems(key: files.otherKey).count == 1)
         #expect(try #require(problems(of: files.key).first).contains(files.key))

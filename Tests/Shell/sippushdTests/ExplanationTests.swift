@@ -39,6 +39,47 @@ private func lines(_ record: TimelineRecord) -> [String] {
 
 @Suite("explain, in words")
 struct ExplanationTests {
+    @Test func `a store that takes no changes is told first, because records are missing`() {
+        var report = report()
+        #expect(!Explanation(report).lines.contains { $0.contains("503") })
+        report.storeFailure = "the store cannot be written: the disk is full"
+        let lines = Explanation(report).lines
+        #expect(lines.first == "Now the store cannot be written: the disk is full")
+        #expect(lines.dropFirst().first?.contains("=> Until then new phones and users get 503") == true)
+        report.isKnown = false
+        #expect(Explanation(report).lines.first == "Now the store cannot be written: the disk is full")
+    }
+
+    @Test func `a REGISTER whose token no app takes has the cure of the settings`() {
+        func advice(_ reason: String) -> String? {
+            lines(
+                record {
+                    $0.refused(.register, 555, share: .stranger)
+                    $0.reason = reason
+                }
+            ).last
+        }
+        let topic = advice("\(TokenProblem.appleTopic.sentence)")
+        #expect(topic?.contains("add the topic to push.apns.topics") == true)
+        #expect(advice("the disk is full")?.contains("docs/Troubleshooting.md") == true)
+    }
+
+    @Test func `a provider whose name DNS does not know`() {
+        func advice(_ reason: String) -> String? {
+            lines(
+                record {
+                    $0.tries = 2
+                    $0.answer = .failed
+                    $0.reason = reason
+                    $0.end = .pushFailed
+                }
+            ).last
+        }
+        let unknown = "api.push.apple.com:443: the host name cannot be resolved: DNS has no such name"
+        #expect(advice(unknown)?.contains("DNS does not lead to the provider") == true)
+        #expect(advice("api.push.apple.com:443: no answer in time")?.contains("DNS") == false)
+    }
+
     @Test func `the app's marks of the push`() {
         let record = record {
             $0.tries = 1

@@ -1,4 +1,4 @@
-import Timekeeping
+package import Timekeeping
 
 /// A provider's answer to one request.
 package struct ProviderAnswer: Sendable {
@@ -25,7 +25,7 @@ package struct ProviderAnswer: Sendable {
     var isFailureOfProvider: Bool { status >= 500 }
 
     /// The error of this machine's clock compared with the provider's; `nil` without an error or a `Date`.
-    func clockFault(now: UnixTime) -> String? {
+    package func clockFault(now: UnixTime) -> String? {
         guard let theirs = date.flatMap({ RetryAfter.date($0) }) else { return nil }
         let ahead = now.seconds.subtractingReportingOverflow(theirs).partialValue
         guard ahead.magnitude >= Self.clockTolerance else { return nil }

@@ -55,7 +55,10 @@ package struct PushAttempt: Hashable, Sendable {
     private let answerTimeout: Duration
     /// The number of tries. A try that failed for an outdated credential does not count.
     package private(set) var tries = 0
-    private var hasRenewedCredential = false
+    /// Whether the provider has refused a credential as outdated, so that a new one was made.
+    private(set) var hasRenewedCredential = false
+    /// The reason of a push whose new credential was refused as outdated, too.
+    static let refusedAgain = "the credential was refused again"
     /// Whether the push is no longer needed, so that the request in flight is its last try.
     package private(set) var isLast = false
     /// The outcome to report when time runs out.
@@ -94,7 +97,7 @@ package struct PushAttempt: Hashable, Sendable {
         switch outcome {
         case .retry(let wish): return pause(atLeast: wish ?? .zero, chance: chance, outcome, now: now)
         case .renewCredential:
-            guard !hasRenewedCredential else { return end(.credentialsRefused("the credential was refused again")) }
+            guard !hasRenewedCredential else { return end(.credentialsRefused(Self.refusedAgain)) }
             hasRenewedCredential = true
             tries = max(0, tries - 1)
             state = .queued

@@ -19,6 +19,10 @@ extension PushDispatcher {
         let standing = entry.server.standing
         var outcome = entry.server.app.outcome(of: answer, isProven: standing.isProven, now: now.date)
             .redacted(of: entry.request.token)
+        // A new credential that is refused as outdated is signed with the time of a wrong clock.
+        if outcome == .renewCredential, entry.attempt.hasRenewedCredential, !entry.attempt.isLast {
+            outcome = .credentialsRefused(PushAttempt.refusedAgain)
+        }
         if case .credentialsRefused(let reason) = outcome, let fault = answer.clockFault(now: now.date) {
             outcome = .credentialsRefused("\(reason): \(fault)")
         }

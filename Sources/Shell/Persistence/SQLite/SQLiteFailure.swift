@@ -14,7 +14,7 @@ package enum SQLiteFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case .sql(let error): error.description
         case .migration(let error): error.description
         case .replaced:
-            "the file was removed or replaced while the daemon uses it; put it back, or restart the daemon"
+            "the file was removed or replaced while the daemon uses it; put it back, or restore a backup"
         case .system(let problem): problem
         }
     }

@@ -29,17 +29,17 @@ package struct Doctor {
         self.authorities = authorities
     }
 
-    /// - Parameter users: `user@realm` of the store, and whether these are all; `nil` if they cannot be read.
+    /// - Parameters:
+    ///   - users: `user@realm` of the store, and whether these are all; `nil` if they cannot be read.
+    ///   - state: the state that the running daemon reports; `nil` if no daemon answers.
     /// - Returns: the report.
-    package func findings(users: (names: [String], isWhole: Bool)?) -> [Finding] {
+    package func findings(users: (names: [String], isWhole: Bool)?, state: DaemonState? = nil) -> [Finding] {
         let now = SystemClock.moment.date
         let daemon = daemonProcess
         var found = configuration(on: now)
-        found.append(
-            daemon == nil
-                ? Finding("daemon", .note, "no daemon answers on \(settings.control)", cure: "systemctl start sippushd")
-                : Finding("daemon", .ok, "it answers on \(settings.control)"))
+        found.append(StateFindings.daemon(at: settings.control, isThere: daemon != nil, state))
         found += service.fileFindings(of: settings, at: path)
+        found += StateFindings.store(StoreFact(at: settings.store), hasDaemon: daemon != nil)
         var certificates = CertificateCheck(on: now)
         certificates.check(settings, authorities: authorities)
         found += CertificateFindings.findings(certificates)

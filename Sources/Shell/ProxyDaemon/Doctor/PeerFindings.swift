@@ -72,7 +72,7 @@ package enum PeerFindings {
         return Set(foreign.map(\.endpoint.address)).sorted { "\($0)" < "\($1)" }.map { address in
             Finding(
                 "trusted", .wrong,
-                "the upstream's address \(address) is not trusted: its calls to phones get 401 or 403",
+                "the upstream's address \(address) is not trusted: its calls to phones get 407",
                 cure: "Add \(address) to trusted, and send SIGHUP.")
         }
     }

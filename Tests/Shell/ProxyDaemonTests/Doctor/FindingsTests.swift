@@ -214,6 +214,37 @@ struct FindingsTests {
         #expect(found(SystemError(call: "bind", code: 13))[0].cure?.contains("CAP_NET_BIND_SERVICE") == true)
     }
 
+    // MARK: The daemon and its store
+
+    @Test func `a daemon that is not ready is wrong, whatever its files look like`() {
+        func finding(_ isThere: Bool, _ state: DaemonState?) -> Finding {
+            StateFindings.daemon(at: "/run/c", isThere: isThere, state)
+        }
+        #expect(finding(true, .ready).level == .ok && finding(true, nil).level == .ok)
+        #expect(finding(false, nil).level == .note)
+        #expect(finding(true, .degraded("push provider fcm is paused")).level == .note)
+        let failing = finding(true, .notReady("not ready: the store cannot be written"))
+        #expect(failing.level == .wrong && failing.words.contains("the store cannot be written"))
+    }
+
+    @Test func `a store that was removed is named, with the way back`() throws {
+        func found(_ isThere: Bool, _ hasLock: Bool, isVisible: Bool = true, hasDaemon: Bool = false) -> [Finding] {
+            StateFindings.store(
+                StoreFact(path: "/var/lib/s.db", isThere: isThere, hasLock: hasLock, isVisible: isVisible),
+                hasDaemon: hasDaemon)
+        }
+        #expect(levels(found(true, true)) == [.ok] && levels(found(true, false)) == [.ok])
+        // Before its first start, a daemon has no store.
+        #expect(found(false, false).isEmpty)
+        #expect(found(false, true, isVisible: false).isEmpty)
+        let removed = try #require(found(false, true).first)
+        #expect(removed.level == .wrong && removed.words.contains("the daemon does not start"))
+        #expect(
+            removed.cure?.contains("restore a backup") == true && removed.cure?.contains("/var/lib/s.db.lock") == true)
+        #expect(found(false, true, hasDaemon: true).first?.words.contains("stores no change") == true)
+        #expect(levels(found(false, false, hasDaemon: true)) == [.wrong])
+    }
+
     // MARK: Peers
 
     private func peer(_ setting: String, _ answer: PeerFact.Answer) -> PeerFact {
